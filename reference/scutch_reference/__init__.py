@@ -1,0 +1,1 @@
+"""The reference implementation: it defines what conforming looks like."""
