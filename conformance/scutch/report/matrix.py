@@ -5,8 +5,9 @@ contract's order; a `Column` is one report with its headline. The headline count
 requirement that is `blocked` fell with another one, and is not counted as one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from scutch.report.document import Outcome, Report, place
@@ -61,14 +62,14 @@ class Column:
     label: str
     report: Report
 
-    def outcome(self, identifier: str) -> Outcome | None:
-        """What this report says about a requirement, if it says anything."""
-        return next((one for one in self.report.requirements if one.id == identifier), None)
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What this report says, by the id of the requirement."""
+        return {outcome.id: outcome for outcome in self.report.requirements}
 
     def verdict(self, identifier: str) -> str:
         """The verdict on a requirement, or `absent`."""
-        outcome = self.outcome(identifier)
-        return outcome.verdict if outcome else "absent"
+        return self.outcomes[identifier].verdict if identifier in self.outcomes else "absent"
 
     @property
     def root_causes(self) -> tuple[Outcome, ...]:

@@ -82,7 +82,7 @@ def render(reports: Sequence[Report], catalogue: Iterable["Requirement"]) -> dic
             row=row,
             entry=known.get(identifier),
             needed_by=[other for other in order if identifier in rows[other].needs],
-            outcomes=[column.outcome(identifier) for column in lined_up.columns],
+            outcomes=[column.outcomes.get(identifier) for column in lined_up.columns],
             previous=order[place - 1] if place else None,
             following=order[place + 1] if place + 1 < len(order) else None,
         )
@@ -121,8 +121,8 @@ def _environment(lined_up: Matrix) -> jinja2.Environment:
     return environment
 
 
-def _visible(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _visible(value: Any) -> str:
+    return value if isinstance(value, Markup) else visible(str(value))
 
 
 def _code(text: str) -> Markup:

@@ -90,12 +90,7 @@ HARM = Counterexample(
 )
 
 
-@pytest.fixture
-def outcome():
-    return make_outcome
-
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def report():
     return make_report
 

@@ -201,8 +201,10 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_ids_sort_as_people_sort_them():
-    ids = ["BOX-1", "BOX-2a", "BOX-2b", "BOX-10", "LOG-9", "LOG-9.BOX-2a", "LOG-9.BOX-10"]
-    assert sorted(ids[::-1], key=place) == ids
+    ids = ["LOG-9.BOX-10", "BOX-10", "LOG-9", "BOX-2b", "LOG-9.BOX-2a", "BOX-1", "BOX-2a"]
+    assert sorted(ids, key=place) == [
+        *("BOX-1", "BOX-2a", "BOX-2b", "BOX-10", "LOG-9", "LOG-9.BOX-2a", "LOG-9.BOX-10")
+    ]
 
 
 def test_the_suite_is_this_one():

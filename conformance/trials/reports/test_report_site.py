@@ -5,7 +5,10 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from scutch.report import ReportError, site
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scutch.report import Counterexample, Environment, Product, ReportError, site
+from scutch.report.text import visible
 
 
 @pytest.fixture
@@ -14,15 +17,26 @@ def pages(reference, flax, entries):
 
 
 class Links(HTMLParser):
-    """Everything that a page could load, run or lead to."""
+    """Everything that a page could load, run or lead to, and what it quotes."""
 
     def __init__(self, page):
         super().__init__()
         self.loads, self.leads, self.tags = [], [], set()
+        self.quoted, self.inside = [], False
         self.feed(page)
+
+    def handle_data(self, data):
+        if self.inside:
+            self.quoted[-1] += data
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "pre"
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
+        if tag == "pre":
+            self.inside = True
+            self.quoted.append("")
         for name, value in attrs:
             assert not name.startswith("on"), (tag, name)
             if name == "href" and tag == "a":
@@ -66,7 +80,7 @@ def test_text_of_an_implementation_is_escaped(pages):
     assert r"\x1b[31mAssertionError\x1b[0m: &#39;\u202ereversed\ud800&#39;" in page
 
 
-def test_harm_in_any_field_is_escaped(report, outcome):
+def test_harm_in_any_field_is_escaped(report):
     harm = "<script>alert(1)</script>"
     everything = {
         "verdict": "failed",
@@ -78,6 +92,36 @@ def test_harm_in_any_field_is_escaped(report, outcome):
         assert "<script" not in page
         assert "&lt;script&gt;" in page
         assert "script" not in Links(page).tags
+
+
+@settings(max_examples=60, deadline=None)
+@given(anything=st.text(st.characters(exclude_categories=())))
+@example("\ud800\x00\r\n\u202e")
+@example("\n</code></pre><script>")
+@example("&lt; &#60; {{ style }} {% raw %}")
+def test_whatever_an_implementation_says_is_shown_as_it_is(report, anything):
+    """A page quotes any text literally, but for what cannot be seen, and can be stored."""
+    run = report(
+        {
+            "BOX-1": {
+                "verdict": "failed",
+                **dict.fromkeys(["title", "reason", "upstream"], anything),
+                "counterexample": Counterexample(anything, anything, anything),
+                "replay": anything or "-",
+            }
+        },
+        name=anything,
+        version=anything,
+        profile=anything,
+        suite=Product(anything, anything),
+        environment=Environment(anything, anything, anything, 1),
+    )
+    pages = site.render([run], ())
+    for page in pages.values():
+        assert page.encode("utf-8")
+        assert Links(page).tags.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
+    quoted = Links(pages["requirement/BOX-1.html"]).quoted
+    assert quoted == [visible(anything), visible(anything), visible(anything or "-")]
 
 
 def test_only_addresses_of_the_web_become_links(pages):
