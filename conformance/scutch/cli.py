@@ -1,0 +1,291 @@
+"""The command `scutch`: run the judge, ask the catalogue, and show, compare and draw reports.
+
+Exit codes: 0 is fine, 1 says that something does not conform or got worse, 2 that the input is
+bad, with one message that says which, where, and what was expected.
+"""
+
+import argparse
+import ast
+import difflib
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scutch.report.document import ReportError, load, suite
+from scutch.report.text import publish
+
+if TYPE_CHECKING:
+    from scutch.catalogue import Requirement
+
+EXAMPLES: Final = """\
+examples:
+  scutch run --implementation flax --report flax.json   judge the installed Flax
+  scutch run --requirement 'BOX-9*' -n 2                two processes; pytest's options work
+  scutch report reference.json flax.json --html site    side by side, and as pages
+  scutch diff old.json new.json                         exit 1 when something got worse
+  scutch badge flax.json -o flax.svg                    a picture for a README
+  scutch explain BOX-9a                                 what a requirement says, and why
+
+exit codes:
+  0  fine
+  1  something does not conform, or got worse
+  2  bad input or set-up; the message says what was expected
+"""
+
+_EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
+
+
+class UsageError(Exception):
+    """The command line asks for something that is not there."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return its exit code.
+
+    Args:
+      argv: The arguments after the program's name; `None` takes them from `sys.argv`.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
+        return _run(words[1:])
+    try:
+        arguments = _parser().parse_args(words)
+    except SystemExit as stop:  # argparse has printed its help or its complaint
+        return int(stop.code or 0)
+    try:
+        code = int(arguments.command(arguments))
+        sys.stdout.flush()
+        return code
+    except (ReportError, UsageError) as error:
+        return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
+            raise
+        return _refuse(
+            f"`scutch {words[0]}` needs {package}, which is not installed: "
+            'pip install "scutch[report]"'
+        )
+    except BrokenPipeError:  # the reader of our output, like `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"scutch: {message}", file=sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scutch",
+        description="Judge implementations of Flax-style sharding metadata, lifted "
+        "transformations and the Linen-NNX bridge against one contract.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=str(suite()))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(
+        name: str, summary: str, run: Callable[[argparse.Namespace], int], more: str = ""
+    ) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
+            allow_abbrev=False,
+        )
+        added.set_defaults(command=run)
+        return added
+
+    added = command(
+        "run",
+        "judge an implementation",
+        lambda arguments: _run(arguments.rest),
+        "All arguments go to pytest, which runs as `pytest -p scutch.plugin --pyargs scutch`; "
+        "`pytest -p scutch.plugin --help` lists the judge's options, such as --implementation, "
+        "--profile, --report, --known, --requirement, --level and --seed.",
+    )
+    added.add_argument("rest", nargs="*", metavar="ARGUMENT", help="an argument of pytest")
+
+    added = command("list", "list the requirements of the catalogue", _list)
+    added.add_argument(
+        "--requirement", metavar="PATTERN", default="*", help="ids or rows, like 'BOX-1*' or BOX-2"
+    )
+    added.add_argument("--area", help="one chapter of the contract, like BOX")
+
+    added = command("explain", "say what a requirement asks for, why, and what tests it", _explain)
+    added.add_argument("id", metavar="ID", help="a requirement, like BOX-9a, or a row, like BOX-9")
+
+    added = command(
+        "report",
+        "show reports side by side",
+        _report,
+        "It shows what was found and exits with 0, whatever that was; `scutch run` is the judge.",
+    )
+    added.add_argument("reports", metavar="REPORT.json", nargs="+", help="written by the judge")
+    added.add_argument("--html", metavar="DIR", help="also write a static site to this folder")
+
+    added = command(
+        "diff",
+        "say what changed between two reports, and fail on a regression",
+        _diff,
+        "A regression is a law that held and does not any more, whatever became of it: failed, "
+        "blocked, known, untested, unclaimed or gone; a known failure that now breaks in another "
+        "way; or a new report that is not complete.",
+    )
+    added.add_argument("old", metavar="OLD.json", help="what is vouched for")
+    added.add_argument("new", metavar="NEW.json", help="what is to be accepted")
+    added.add_argument(
+        "--level",
+        choices=("must", "should"),
+        default="must",
+        help="the level whose regressions fail (default: %(default)s)",
+    )
+    added.add_argument(
+        "--allow-known", action="store_true", help="passed to known is not a regression"
+    )
+
+    added = command("badge", "draw one report as a small SVG", _badge)
+    added.add_argument("report", metavar="REPORT.json", help="written by the judge")
+    added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
+    return parser
+
+
+def _run(rest: Sequence[str]) -> int:
+    import pytest
+
+    return int(pytest.main(["-p", "scutch.plugin", "--pyargs", "scutch", *rest]))
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from scutch.report import table
+
+    reports = [load(path) for path in arguments.reports]
+    table.show(reports)
+    if arguments.html:
+        from scutch import catalogue
+        from scutch.report import site
+
+        index = site.write(reports, catalogue.load(), arguments.html)
+        print(f"\nsite: {index}")
+    return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from scutch.report import comparison
+
+    old, new = load(arguments.old), load(arguments.new)
+    compared = comparison.compare(old, new, allow_known=arguments.allow_known)
+    print(compared.text(arguments.level))
+    return int(compared.regressed(arguments.level))
+
+
+def _badge(arguments: argparse.Namespace) -> int:
+    from scutch.report import badge
+
+    picture = badge.svg(load(arguments.report))
+    if arguments.output is None:
+        print(picture, end="")
+        return 0
+    try:
+        publish(picture, Path(arguments.output))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the badge to {arguments.output}: {error.strerror}"
+        ) from error
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    chosen = _select(arguments.requirement)
+    if arguments.area is not None:
+        areas = sorted({requirement.area for requirement in chosen})
+        chosen = tuple(one for one in chosen if one.area == arguments.area.upper())
+        if not chosen:
+            raise UsageError(
+                f"no requirement that matches {arguments.requirement!r} is in the area "
+                f"{arguments.area!r}; expected one of {', '.join(areas)}"
+            )
+    width = max(len(requirement.id) for requirement in chosen)
+    for requirement in chosen:
+        print(f"{requirement.id:{width}}  {requirement.level:6}  {requirement.title}")
+    return 0
+
+
+def _select(pattern: str) -> "tuple[Requirement, ...]":
+    from scutch import catalogue
+    from scutch.implementation import SetupError
+
+    try:
+        return catalogue.select(pattern)
+    except SetupError as error:
+        raise UsageError(str(error)) from error
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from scutch import catalogue
+
+    everything = catalogue.load()
+    wanted = arguments.id.lower()
+    chosen = [one for one in everything if wanted in (one.id.lower(), one.row.lower())]
+    if not chosen:
+        ids = {one.id.lower(): one.id for one in everything}
+        close = [ids[name] for name in difflib.get_close_matches(wanted, ids)]
+        remedy = f"did you mean {' or '.join(close)}?" if close else "`scutch list` shows all"
+        raise UsageError(f"no requirement {arguments.id!r}; {remedy}")
+    print("\n\n".join(_explanation(one, everything) for one in chosen))
+    return 0
+
+
+def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]") -> str:
+    facts = {
+        "level": requirement.level,
+        "domain": requirement.domain,
+        "source": requirement.source,
+        "capability": requirement.capability,
+        "since": requirement.since,
+        "needs": ", ".join(requirement.needs),
+        "needed by": ", ".join(one.id for one in everything if requirement.id in one.needs),
+        "laws": "\n".join(_laws(requirement.id)) or "none yet",
+    }
+    lines = [f"{requirement.id}  {requirement.title}", ""]
+    for paragraph in requirement.text.strip().split("\n\n"):
+        lines += [textwrap.fill(" ".join(paragraph.split()), 90), ""]
+    for name, value in facts.items():
+        for index, part in enumerate(value.splitlines()):
+            filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
+            for again, piece in enumerate(filled):
+                lines.append(f"  {name if index == again == 0 else '':12}{piece}")
+    return "\n".join(lines)
+
+
+def _laws(identifier: str) -> Iterator[str]:
+    """The laws marked with an id; a box law applied elsewhere, `LOG-9.BOX-2a`, is BOX-2a's own."""
+    wanted = {identifier, identifier.rpartition(".")[2]}
+    folder = resources.files("scutch").joinpath("laws")
+    if not folder.is_dir():
+        return
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and wanted & _marked(node):
+                yield f"{file.name}::{node.name}"
+
+
+def _marked(function: ast.FunctionDef) -> set[str]:
+    """The ids that a law's marks name, read without importing it."""
+    return {
+        argument.value
+        for mark in function.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("requirement")
+        for argument in mark.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }

@@ -1,0 +1,64 @@
+"""A badge: one small picture that says how much of the contract an implementation meets."""
+
+from xml.sax.saxutils import escape
+
+from scutch.report.document import Report
+from scutch.report.matrix import Column
+from scutch.report.text import line
+
+_GREEN, _BLUE, _AMBER, _RED, _GREY = "#1a7f37", "#0a5cb8", "#8a5a00", "#b3261e", "#57606a"
+
+_TEMPLATE = """\
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" aria-label="{title}">
+  <title>{title}</title>
+  <clipPath id="round"><rect width="{width}" height="20" rx="3"/></clipPath>
+  <g clip-path="url(#round)">
+    <rect width="{left}" height="20" fill="#3b424a"/>
+    <rect x="{left}" width="{right}" height="20" fill="{colour}"/>
+  </g>
+  <g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
+    <text x="{left_middle}" y="14" textLength="{left_text}">scutch</text>
+    <text x="{right_middle}" y="14" textLength="{right_text}">{message}</text>
+  </g>
+</svg>
+"""
+
+
+def svg(report: Report) -> str:
+    """A picture that needs nothing else: "scutch | 78 of 80 must".
+
+    The second number is how many must-requirements the implementation claims. Green: all of them
+    pass. Blue: all pass but the known failures. Amber: nothing is broken, but the run was not
+    complete, or something went untested or no longer fails. Red: something is broken. Grey:
+    nothing is claimed. The title says the same in words.
+    """
+    column = Column(str(report.implementation), report)
+    passed, claimed = column.passed("must"), column.claimed("must")
+    message = f"{passed} of {claimed} must" if claimed else "nothing claimed"
+    title = f"scutch: {line(column.label)}: {column.headline}"
+    if not report.complete:
+        message += ", incomplete"
+    left, right = 6 * 7, round(len(message) * 6.6)
+    return _TEMPLATE.format(
+        width=left + right + 24,
+        left=left + 12,
+        right=right + 12,
+        left_middle=(left + 12) / 2,
+        right_middle=left + 12 + (right + 12) / 2,
+        left_text=left,
+        right_text=right,
+        colour=_colour(report),
+        title=escape(title, {'"': "&quot;"}),
+        message=message,
+    )
+
+
+def _colour(report: Report) -> str:
+    verdicts = {one.verdict for one in report.requirements if one.level == "must"} - {"unclaimed"}
+    if verdicts & {"failed", "crashed", "timeout", "blocked"}:
+        return _RED
+    if not report.complete or verdicts & {"untested", "fixed"}:
+        return _AMBER
+    if not verdicts:
+        return _GREY
+    return _BLUE if "known" in verdicts else _GREEN

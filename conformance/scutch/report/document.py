@@ -1,0 +1,257 @@
+"""The JSON report: what one run of the judge found, as a document.
+
+A `Report` is a header (suite, implementation, environment, profile, seed), one `Outcome` for each
+requirement, and a footer that says whether the run was complete. `write` and `load` are inverse;
+`schema.json`, beside this file, is the published form. Writing needs the standard library alone;
+loading validates, which needs the extra `report`.
+"""
+
+import dataclasses
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any, Final, Self
+
+from scutch.report.text import line, publish
+
+SCHEMA: Final = "scutch-report/1"
+
+VERDICTS: Final = (
+    "passed",
+    "failed",
+    "known",
+    "fixed",
+    "blocked",
+    "unclaimed",
+    "untested",
+    "crashed",
+    "timeout",
+)
+
+
+class ReportError(Exception):
+    """A report cannot be read, written or shown; the message says which, where and why."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Something with a name and a version: the suite, or the implementation."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        """Name and version, with a space between them."""
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where the run took place."""
+
+    jax: str
+    python: str
+    platform: str
+    devices: int
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The smallest input found that breaks the law, and how it broke."""
+
+    test: str
+    input: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one requirement; `blocked_by` names the failed ones that it needs."""
+
+    id: str
+    level: str
+    title: str
+    verdict: str
+    needs: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    examples: int = 0
+    seconds: float = 0.0
+    reason: str | None = None
+    upstream: str | None = None
+    counterexample: Counterexample | None = None
+    replay: str | None = None
+
+    @property
+    def area(self) -> str:
+        """The first three letters of the id: a chapter of the contract."""
+        return self.id[:3]
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run of the judge over one implementation."""
+
+    suite: Product
+    implementation: Product
+    environment: Environment
+    profile: str
+    seed: int
+    level: str
+    requirements: tuple[Outcome, ...]
+    complete: bool
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The report that a document of the published form describes; inverse of `to_json`."""
+        fields = {key: value for key, value in document.items() if key != "schema"}
+        return cls(
+            **fields
+            | {
+                "suite": Product(**fields["suite"]),
+                "implementation": Product(**fields["implementation"]),
+                "environment": Environment(**fields["environment"]),
+                "requirements": tuple(map(_outcome, fields["requirements"])),
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of the published form; requirements in the order of their ids."""
+        ordered = sorted(self.requirements, key=lambda outcome: place(outcome.id))
+        plain = dataclasses.asdict(dataclasses.replace(self, requirements=tuple(ordered)))
+        document: dict[str, Any] = _listed({"schema": SCHEMA} | plain)
+        return document
+
+
+def _listed(value: Any) -> Any:
+    """`value` with lists for tuples, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: _listed(member) for key, member in value.items()}
+    return [_listed(member) for member in value] if isinstance(value, tuple) else value
+
+
+def _outcome(document: Mapping[str, Any]) -> Outcome:
+    example = document["counterexample"]
+    lists = {name: tuple(document[name]) for name in ("needs", "blocked_by", "tests")}
+    fields = {
+        **document,
+        **lists,
+        "counterexample": None if example is None else Counterexample(**example),
+    }
+    return Outcome(**fields)
+
+
+def place(identifier: str) -> tuple[str | int, ...]:
+    """Sorts ids as people do: BOX-9 before BOX-10, BOX-2a before BOX-2b.
+
+    >>> sorted(["BOX-10", "BOX-2b", "BOX-2a"], key=place)
+    ['BOX-2a', 'BOX-2b', 'BOX-10']
+    """
+    words = re.split(r"([0-9]+)", identifier)
+    return tuple(int(word) if word.isdigit() else word for word in words)
+
+
+def suite() -> Product:
+    """This scutch, as the header of a report names it: the checkout's version, or the wheel's."""
+    settings = Path(__file__).parents[3] / "pyproject.toml"
+    if settings.is_file():
+        project = tomllib.loads(settings.read_text(encoding="utf-8")).get("project", {})
+        if project.get("name") == "scutch":
+            return Product("scutch", project["version"])
+    return Product("scutch", metadata.version("scutch"))
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The published JSON Schema of a report."""
+    text = resources.files("scutch.report").joinpath("schema.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def write(report: Report, path: str | Path) -> None:
+    """Write the report to `path`, whole or not at all; the same report gives the same bytes.
+
+    Args:
+      report: What to write.
+      path: Ends in `.json`. Missing folders are made.
+
+    Raises:
+      ReportError: The path does not end in `.json`, or cannot be written.
+    """
+    path = Path(path)
+    if path.suffix != ".json":
+        raise ReportError(f"cannot write a report to {path}: expected a name that ends in .json")
+    text = json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
+    try:
+        publish(text, path)
+    except OSError as error:
+        raise ReportError(f"cannot write a report to {path}: {error.strerror}") from error
+
+
+def load(path: str | Path) -> Report:
+    """The report at `path`, checked against the published schema.
+
+    Raises:
+      ReportError: The file is missing, is not JSON, or departs from the schema; the message says
+        the file, the place in it, what was found and what was expected.
+    """
+    document = _parse(Path(path))
+    found = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(found, str) and found != SCHEMA:
+        raise ReportError(
+            f"{path}: at schema: found {line(found)!r}, but this scutch reads {SCHEMA!r}"
+        )
+    _validate(document, path)
+    report = Report.from_json(document)
+    ids = [outcome.id for outcome in report.requirements]
+    for index, identifier in enumerate(ids):
+        if identifier in ids[:index]:
+            raise ReportError(
+                f"{path}: at requirements[{index}].id: found {identifier} a second time, "
+                "expected each requirement once"
+            )
+    return report
+
+
+def _parse(path: Path) -> Any:
+    def refuse(constant: str) -> float:
+        raise ValueError(f"{constant} is not a number of JSON")
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    except OSError as error:
+        raise ReportError(
+            f"cannot read {path}: {error.strerror}; expected a report of scutch "
+            "(run the judge with --report NAME.json)"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path}: not JSON: {error}; expected a report of scutch") from error
+
+
+def _validate(document: Any, path: str | Path) -> None:
+    import jsonschema  # type: ignore[import-untyped]
+
+    validator = jsonschema.Draft202012Validator(schema())
+    error = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    if error is None:
+        return
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
+    where = "".join(steps).lstrip(".") or "the top level"
+    match error.validator:
+        case "required":
+            missing = [name for name in error.validator_value if name not in error.instance]
+            found = f"no {', '.join(missing)}"
+        case "additionalProperties":
+            known = error.schema["properties"]
+            found = f"unknown {', '.join(name for name in error.instance if name not in known)}"
+        case _:
+            found = json.dumps(error.instance)
+    expected = error.schema.get("description", f"{error.validator} {error.validator_value}")
+    found = line(found if len(found) <= 80 else found[:77] + "...")
+    raise ReportError(f"{path}: at {where}: found {found}, expected {expected}")

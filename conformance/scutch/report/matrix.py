@@ -1,0 +1,193 @@
+"""Requirements by implementations: what the table and the site both show.
+
+A `Matrix` lines several reports up. Its rows are all requirements that any of them holds, in the
+contract's order; a `Column` is one report with its headline. The headline counts root causes: a
+requirement that is `blocked` fell with another one, and is not counted as one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from scutch.report.document import Outcome, Report, place
+from scutch.report.text import count
+
+AREAS: Final = {
+    "BOX": "boxed axis metadata",
+    "LOG": "logical axis names",
+    "LIN": "Linen and its lifted transformations",
+    "OBJ": "objects, variables, graphs, filters and state",
+    "JIT": "lifted jit and its stages",
+    "SHM": "lifted shard_map",
+    "BRG": "the Linen and NNX bridge",
+    "EXP": "export",
+    "DST": "more than one process",
+}
+
+BROKEN: Final = ("failed", "crashed", "timeout")
+"""Verdicts that are a root cause."""
+
+MARKS: Final = {
+    "passed": "✓",
+    "failed": "✗",
+    "known": "≈",
+    "fixed": "↑",
+    "blocked": "⊘",
+    "unclaimed": "○",
+    "untested": "?",
+    "crashed": "‼",
+    "timeout": "◷",
+    "absent": "·",
+}
+
+MEANINGS: Final = {
+    "passed": "The laws hold on every input tried.",
+    "failed": "A law is broken: a root cause.",
+    "known": "A law is broken, as the known failures say.",
+    "fixed": "Expected to fail, and passes: the entry among the known failures must go.",
+    "blocked": "Not judged, because a requirement that it needs is broken.",
+    "unclaimed": "The implementation does not claim this capability.",
+    "untested": "Ran, but the inputs that make it meaningful never came up.",
+    "crashed": "A law ended the process: a root cause.",
+    "timeout": "A law did not end in time: a root cause.",
+    "absent": "Not in this report.",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One report, under a label that no other column has."""
+
+    label: str
+    report: Report
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What this report says, by the id of the requirement."""
+        return {outcome.id: outcome for outcome in self.report.requirements}
+
+    def verdict(self, identifier: str) -> str:
+        """The verdict on a requirement, or `absent`."""
+        return self.outcomes[identifier].verdict if identifier in self.outcomes else "absent"
+
+    @property
+    def root_causes(self) -> tuple[Outcome, ...]:
+        """The requirements that are broken in their own right."""
+        return tuple(one for one in self.report.requirements if one.verdict in BROKEN)
+
+    def tally(self, verdict: str) -> int:
+        """How many requirements got this verdict."""
+        return sum(one.verdict == verdict for one in self.report.requirements)
+
+    def claimed(self, level: str) -> int:
+        """How many requirements of a level the implementation claims to meet."""
+        return sum(
+            one.level == level and one.verdict != "unclaimed" for one in self.report.requirements
+        )
+
+    def passed(self, level: str) -> int:
+        """How many of them it meets; one that was expected to fail and passes is among them."""
+        return sum(
+            one.level == level and one.verdict in ("passed", "fixed")
+            for one in self.report.requirements
+        )
+
+    @property
+    def headline(self) -> str:
+        """The run in one line: what holds, the root causes, and what follows from them."""
+        parts = [f"{self.passed('must')} of {self.claimed('must')} must"]
+        if self.claimed("should"):
+            parts.append(f"{self.passed('should')} of {self.claimed('should')} should")
+        parts.append(count(len(self.root_causes), "root cause"))
+        rest = ("known", "fixed", "blocked", "untested", "unclaimed")
+        parts += [f"{self.tally(one)} {one}" for one in rest if self.tally(one)]
+        if not self.report.complete:
+            parts.append("the run was not complete")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One requirement across all columns."""
+
+    id: str
+    level: str
+    title: str
+    needs: tuple[str, ...]
+    verdicts: tuple[str, ...]
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every column has the same verdict."""
+        return len(set(self.verdicts)) == 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to look into: every column passes or does not claim it."""
+        return set(self.verdicts) <= {"passed", "unclaimed", "absent"}
+
+
+@dataclass(frozen=True)
+class Area:
+    """The rows of one chapter of the contract."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """What the chapter is about."""
+        return AREAS.get(self.name, "")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Several reports, lined up by requirement."""
+
+    columns: tuple[Column, ...]
+    areas: tuple[Area, ...]
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """Every row, in order."""
+        return (row for area in self.areas for row in area.rows)
+
+
+def matrix(reports: Sequence[Report]) -> Matrix:
+    """Line the reports up: the areas in the contract's order, requirements by their ids.
+
+    Level and title of a row are those of the first report that has it.
+    """
+    columns = tuple(map(Column, _labels(reports), reports))
+    outcomes: dict[str, Outcome] = {}
+    for report in reports:
+        for outcome in report.requirements:
+            outcomes.setdefault(outcome.id, outcome)
+    rows = [
+        Row(
+            outcome.id,
+            outcome.level,
+            outcome.title,
+            outcome.needs,
+            tuple(column.verdict(outcome.id) for column in columns),
+        )
+        for outcome in sorted(outcomes.values(), key=lambda outcome: place(outcome.id))
+    ]
+    chapters = [*AREAS, *sorted({outcome.area for outcome in outcomes.values()} - AREAS.keys())]
+    areas = (Area(name, tuple(row for row in rows if row.id[:3] == name)) for name in chapters)
+    return Matrix(columns, tuple(area for area in areas if area.rows))
+
+
+def _labels(reports: Sequence[Report]) -> list[str]:
+    """Name and version, made different by JAX and Python, and in the end by a number."""
+    labels: list[str] = []
+    for report in reports:
+        label = str(report.implementation)
+        if sum(other.implementation == report.implementation for other in reports) > 1:
+            label += f" (jax {report.environment.jax}, python {report.environment.python})"
+        labels.append(label)
+    return [
+        f"{label} #{labels[:index].count(label) + 1}" if labels.count(label) > 1 else label
+        for index, label in enumerate(labels)
+    ]

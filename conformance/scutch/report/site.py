@@ -1,0 +1,149 @@
+"""The static site: a matrix of requirements by implementations, and a page for each requirement.
+
+Every page stands alone: its style is inside it, it runs no script, and its content security policy
+forbids the browser to load anything, so it opens from disk and shows what an implementation said
+without ever obeying it.
+"""
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import jinja2
+from markupsafe import Markup, escape
+
+from scutch.report.document import VERDICTS, Report, ReportError, suite
+from scutch.report.matrix import BROKEN, MARKS, MEANINGS, Matrix, matrix
+from scutch.report.text import count, publish, visible
+
+if TYPE_CHECKING:
+    from scutch.catalogue import Requirement
+
+_GENERATOR = '<meta name="generator" content="scutch'
+
+
+def write(
+    reports: Sequence[Report], catalogue: Iterable["Requirement"], folder: str | Path
+) -> Path:
+    """Write the site and return the path of its first page.
+
+    Everything is rendered before anything is written, each file is replaced whole, and no file is
+    deleted.
+
+    Args:
+      reports: What to show, in the order of the columns.
+      catalogue: Where text, domain and source of the requirements come from; one that is not in it
+        is shown with what the reports say.
+      folder: Made when missing.
+
+    Raises:
+      ReportError: The folder cannot be written, or holds an `index.html` that is not of scutch.
+    """
+    folder = Path(folder)
+    pages = render(reports, catalogue)
+    try:
+        for name in pages:
+            _refuse_foreign(folder / name)
+        for name, text in pages.items():
+            publish(text, folder / name)
+    except OSError as error:
+        raise ReportError(
+            f"cannot write the site to {folder}: {error.filename}: {error.strerror}"
+        ) from error
+    return folder / "index.html"
+
+
+def _refuse_foreign(path: Path) -> None:
+    if path.exists() and _GENERATOR not in path.read_text(encoding="utf-8", errors="replace"):
+        raise ReportError(
+            f"cannot write the site: {path} is there and is not a page of scutch; "
+            "expected an empty folder or a site of scutch"
+        )
+
+
+def render(reports: Sequence[Report], catalogue: Iterable["Requirement"]) -> dict[str, str]:
+    """The pages of the site: from path inside the site to text."""
+    lined_up = matrix(reports)
+    known = {requirement.id: requirement for requirement in catalogue}
+    rows = {row.id: row for row in lined_up.rows}
+    environment = _environment(lined_up)
+    index = environment.get_template("index.html.jinja")
+    pages = {"index.html": index.render(root="")}
+    page = environment.get_template("requirement.html.jinja")
+    order = list(rows)
+    for place, (identifier, row) in enumerate(rows.items()):
+        pages[_address(identifier)] = page.render(
+            root="../",
+            row=row,
+            entry=known.get(identifier),
+            needed_by=[other for other in order if identifier in rows[other].needs],
+            outcomes=[column.outcomes.get(identifier) for column in lined_up.columns],
+            previous=order[place - 1] if place else None,
+            following=order[place + 1] if place + 1 < len(order) else None,
+        )
+    return pages
+
+
+def _address(identifier: str) -> str:
+    return f"requirement/{identifier}.html"
+
+
+def _environment(lined_up: Matrix) -> jinja2.Environment:
+    """Templates that escape everything, refuse undefined names and show what is invisible."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("scutch.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = resources.files("scutch.report").joinpath("templates", "site.css").read_text("utf-8")
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    environment.filters |= {"prose": _prose, "code": _code, "address": _address, "count": count}
+    environment.tests["web"] = _is_web
+    environment.globals |= {
+        "suite": suite(),
+        "matrix": lined_up,
+        "ids": {row.id for row in lined_up.rows},
+        "style": Markup(style),  # ours, from the package
+        "policy": f"default-src 'none'; style-src 'sha256-{digest}'",
+        "verdicts": (*VERDICTS, "absent"),
+        "broken": BROKEN,
+        "marks": MARKS,
+        "meanings": MEANINGS,
+    }
+    return environment
+
+
+def _visible(value: Any) -> str:
+    return value if isinstance(value, Markup) else visible(str(value))
+
+
+def _code(text: str) -> Markup:
+    """One line of prose, with what stands between backticks set as code."""
+    parts = re.split(r"`([^`]+)`", visible(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
+
+
+def _prose(text: str) -> Markup:
+    """Paragraphs, which blank lines divide."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return Markup("\n").join(Markup("<p>{}</p>").format(_code(part)) for part in paragraphs)
+
+
+def _is_web(address: str) -> bool:
+    """Whether an address may become a link: no scheme but http and https can run anything here."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -1,0 +1,80 @@
+"""The terminal table: requirements by implementations, the headlines, and what to run next."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import IO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scutch.report.document import Report
+from scutch.report.matrix import BROKEN, Column, matrix
+from scutch.report.text import count, line
+
+_IDS, _TITLE, _VERDICT = 24, 24, 14
+
+_STYLES = {
+    "passed": "green",
+    "known": "blue",
+    "fixed": "bold yellow",
+    "blocked": "dim",
+    "unclaimed": "dim",
+    "untested": "bold yellow",
+    "absent": "dim",
+} | dict.fromkeys(BROKEN, "bold red")
+
+
+def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
+    """Print the reports side by side, then a headline and the root causes of each.
+
+    An area that nobody claims is one line. Colours follow the terminal and `NO_COLOR`; where there
+    is no terminal, lines are 120 wide, unless `COLUMNS` says otherwise.
+    """
+    file = file or sys.stdout
+    wide = None if file.isatty() or "COLUMNS" in os.environ else 120
+    console = Console(file=file, highlight=False, markup=False, emoji=False, width=wide)
+    lined_up = matrix(reports)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("id", no_wrap=True)
+    table.add_column("level", no_wrap=True)
+    table.add_column("requirement", no_wrap=True, overflow="ellipsis")
+    for column in lined_up.columns:
+        table.add_column(Text(line(column.label)), width=_VERDICT)
+    rest = _IDS + (_VERDICT + 2) * len(lined_up.columns)
+    console.width = max(console.width, rest + _TITLE)  # a narrow window folds, and loses nothing
+    table.columns[2].max_width = console.width - rest
+    for area in lined_up.areas:
+        head = Text(f"{area.title} ({count(len(area.rows), 'requirement')})", "bold")
+        unclaimed = all({*row.verdicts} == {"unclaimed"} for row in area.rows)
+        table.add_row(
+            Text(area.name, "bold"),
+            "",
+            head,
+            *(map(_verdict, area.rows[0].verdicts) if unclaimed else ()),
+        )
+        for row in () if unclaimed else area.rows:
+            verdicts = map(_verdict, row.verdicts)
+            table.add_row(row.id, row.level, Text(line(row.title)), *verdicts)
+    console.print(table)
+    for column in lined_up.columns:
+        console.print()
+        console.print(_summary(column), soft_wrap=True)
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict, _STYLES[verdict])
+
+
+def _summary(column: Column) -> Text:
+    text = Text.assemble((f"{line(column.label)}: ", "bold"), column.headline)
+    for cause in column.root_causes:
+        style = _STYLES[cause.verdict]
+        text.append("\n  ").append(f"{cause.id} {cause.verdict}", style)
+        text.append(f"  {line(cause.title)}")
+        if cause.reason:
+            text.append(f"\n    {line(cause.reason)}")
+        if cause.replay:
+            text.append(f"\n    replay: {line(cause.replay)}")
+    return text

@@ -1,0 +1,174 @@
+"""Reports and a catalogue to show: small, made up, and with text that means harm."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+import scutch
+from scutch.report import Counterexample, Environment, Outcome, Product, Report
+from scutch.report.document import write
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What the catalogue holds for one requirement."""
+
+    id: str
+    level: str
+    title: str
+    text: str
+    source: str
+    domain: str
+    capability: str
+    needs: tuple[str, ...]
+    since: str
+
+    @property
+    def area(self):
+        return self.id[:3]
+
+    @property
+    def row(self):
+        return self.id.rstrip("abcdefghijklmnopqrstuvwxyz")
+
+
+def requirement(identifier, title, *needs, level="must", text="`box.unbox()` gives the value."):
+    return Requirement(
+        identifier, level, title, text, "000_ boxes", "`0 <= i <= rank`", "meta", needs, "0.1.0"
+    )
+
+
+CATALOGUE = (
+    requirement("BOX-1", "Only boxes are axis metadata"),
+    requirement("BOX-2a", "A box is a pytree node", "BOX-1", text="First.\n\nThen `second`."),
+    requirement("BOX-9a", "A wrong name is refused"),
+    requirement("BOX-10", "A method touches nothing", "BOX-9a"),
+    requirement("BOX-11", "A negative index counts from the end", level="should"),
+    requirement("LOG-1", "Rules are tried in order"),
+    requirement("LOG-9.BOX-2a", "A logical box is a pytree node", "BOX-2a"),
+)
+
+
+def make_outcome(identifier, verdict, **fields):
+    """An outcome that has the catalogue's level, title and needs."""
+    entry = next((one for one in CATALOGUE if one.id == identifier), None)
+    facts = (
+        {"level": entry.level, "title": entry.title, "needs": entry.needs}
+        if entry
+        else {"level": "must", "title": f"The law {identifier}"}
+    )
+    return Outcome(id=identifier, verdict=verdict, **(facts | fields))
+
+
+def make_report(verdicts, *, name="flax", version="0.12.8", complete=True, **fields):
+    """A report from a mapping of ids to a verdict, or to an outcome's fields."""
+    outcomes = tuple(
+        make_outcome(key, **(value if isinstance(value, dict) else {"verdict": value}))
+        for key, value in verdicts.items()
+    )
+    facts = {
+        "suite": Product("scutch", "0.1.0"),
+        "environment": Environment("0.10.2", "3.11.7", "cpu", 8),
+        "profile": "ci",
+        "seed": 0,
+        "level": "must",
+    }
+    return Report(
+        implementation=Product(name, version),
+        requirements=outcomes,
+        complete=complete,
+        **(facts | fields),
+    )
+
+
+HARM = Counterexample(
+    test="test_a_wrong_name_is_refused",
+    input="\nbox = Partitioned(\n"
+    "    names=('<script>document.title = \"taken\"</script>', '&amp;')\n)",
+    error="\x1b[31mAssertionError\x1b[0m: '\u202ereversed\ud800' <img src=x onerror=alert(1)>",
+)
+
+
+@pytest.fixture(scope="session")
+def report():
+    return make_report
+
+
+@pytest.fixture
+def flax():
+    """A run in which something is broken, with text that must not be obeyed."""
+    return make_report(
+        {
+            "BOX-1": {"verdict": "passed", "tests": ("test_boxes.py::test_only_boxes",)},
+            "BOX-2a": "passed",
+            "BOX-9a": {
+                "verdict": "failed",
+                "tests": ("test_boxes.py::test_a_wrong_name_is_refused",),
+                "examples": 37,
+                "seconds": 1.25,
+                "counterexample": HARM,
+                "replay": "pytest -p scutch.plugin --implementation flax --requirement 'BOX-9a'",
+            },
+            "BOX-10": {"verdict": "blocked", "blocked_by": ("BOX-9a",)},
+            "BOX-11": {
+                "verdict": "known",
+                "reason": "Flax counts from the front <b>only</b>",
+                "upstream": "https://example.org/issues/1?a=1&b=2",
+            },
+            "LOG-1": {"verdict": "known", "reason": "late", "upstream": "javascript:alert(1)"},
+            "LOG-9.BOX-2a": "unclaimed",
+        }
+    )
+
+
+@pytest.fixture
+def reference():
+    """A run in which everything holds."""
+    return make_report(
+        {entry.id: "passed" for entry in CATALOGUE}, name="reference", version="0.1.0"
+    )
+
+
+@pytest.fixture
+def entries():
+    return CATALOGUE
+
+
+@pytest.fixture
+def catalogue(monkeypatch):
+    """The catalogue above in the place of the real one."""
+    from fnmatch import fnmatch
+
+    class SetupError(Exception):
+        pass
+
+    def select(pattern):
+        chosen = tuple(
+            one for one in CATALOGUE if fnmatch(one.id, pattern) or fnmatch(one.row, pattern)
+        )
+        if not chosen:
+            raise SetupError(f"no requirement matches {pattern!r}")
+        return chosen
+
+    fakes = {
+        "catalogue": {"load": lambda: CATALOGUE, "select": select},
+        "implementation": {"SetupError": SetupError},
+    }
+    for name, members in fakes.items():
+        module = ModuleType(f"scutch.{name}")
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(scutch, name, module, raising=False)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Writes reports to files and returns their paths."""
+
+    def save(name, saved_report):
+        path = tmp_path / f"{name}.json"
+        write(saved_report, path)
+        return str(path)
+
+    return save

@@ -1,0 +1,246 @@
+"""The command `scutch`: what it prints, and what it exits with."""
+
+import subprocess
+import sys
+
+import pytest
+from scutch import cli
+from scutch.report import Product, load
+
+
+@pytest.fixture
+def scutch(capsys, catalogue):
+    """Runs one command line in this process: exit code, standard output, standard error."""
+
+    def run(*words):
+        code = cli.main(list(words))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_the_help_shows_every_command_and_examples(scutch):
+    code, out, _ = scutch("--help")
+    assert code == 0
+    for word in ("run", "list", "explain", "report", "diff", "badge", "examples:", "exit codes:"):
+        assert word in out
+
+
+@pytest.mark.parametrize("command", ["run", "list", "explain", "report", "diff", "badge"])
+def test_every_command_has_help(command, scutch):
+    code, out, _ = scutch(command, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: scutch {command}")
+
+
+def test_the_version_is_the_suites(scutch):
+    code, out, _ = scutch("--version")
+    assert (code, out.split()[0]) == (0, "scutch")
+
+
+@pytest.mark.parametrize("words", [[], ["fly"], ["diff", "one.json"], ["list", "--areas", "BOX"]])
+def test_a_wrong_command_line_is_refused(words, scutch):
+    code, _, err = scutch(*words)
+    assert code == 2
+    assert err.startswith("usage: scutch")
+
+
+def test_list_shows_requirements(scutch):
+    code, out, _ = scutch("list")
+    assert code == 0
+    assert len(out.splitlines()) == 7
+    assert "BOX-11        should  A negative index counts from the end" in out
+
+
+def test_list_selects(scutch):
+    assert len(scutch("list", "--requirement", "BOX-1*")[1].splitlines()) == 3
+    assert len(scutch("list", "--area", "log")[1].splitlines()) == 2
+    assert len(scutch("list", "--requirement", "BOX-9")[1].splitlines()) == 1
+
+
+def test_list_that_selects_nothing_is_refused(scutch):
+    assert scutch("list", "--requirement", "ZZZ*") == (
+        2,
+        "",
+        "scutch: no requirement matches 'ZZZ*'\n",
+    )
+    code, _, err = scutch("list", "--area", "ZZZ")
+    assert code == 2
+    assert "the area 'ZZZ'; expected one of BOX, LOG" in err
+
+
+def test_explain_tells_everything(scutch):
+    code, out, _ = scutch("explain", "box-2A")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[:5] == ["BOX-2a  A box is a pytree node", "", "First.", "", "Then `second`."]
+    for line in ("level       must", "source      000_ boxes", "domain      `0 <= i <= rank`"):
+        assert f"  {line}" in lines
+    assert "  needs       BOX-1" in lines
+    assert "  needed by   LOG-9.BOX-2a" in lines
+
+
+def test_explain_takes_a_row(scutch):
+    assert scutch("explain", "BOX-9")[1].startswith("BOX-9a  A wrong name is refused")
+
+
+def test_explain_names_the_laws(scutch, monkeypatch, tmp_path):
+    laws = tmp_path / "laws"
+    laws.mkdir()
+    (laws / "test_boxes.py").write_text(
+        '@requirement("BOX-2a")\n@given(x=1)\ndef test_a_box_is_a_node(x): ...\n'
+        '@pytest.mark.requirement("BOX-1", "LOG-1")\ndef test_two(): ...\n'
+        "def test_unmarked(): ...\n"
+    )
+    monkeypatch.setattr(cli.resources, "files", lambda package: tmp_path)
+    law = "laws        test_boxes.py::test_a_box_is_a_node"
+    assert law in scutch("explain", "BOX-2a")[1]
+    assert law in scutch("explain", "LOG-9.BOX-2a")[1]
+    assert "laws        test_boxes.py::test_two" in scutch("explain", "LOG-1")[1]
+    assert "laws        none yet" in scutch("explain", "BOX-11")[1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remedy"),
+    [("BOX-9b", "did you mean BOX-9a"), ("sharding", "`scutch list` shows all")],
+)
+def test_explain_of_an_unknown_requirement_helps(wanted, remedy, scutch):
+    code, out, err = scutch("explain", wanted)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scutch: no requirement {wanted!r}; {remedy}")
+
+
+def test_report_shows_and_writes(scutch, saved, reference, flax, tmp_path):
+    paths = saved("reference", reference), saved("flax", flax)
+    code, out, err = scutch("report", *paths, "--html", str(tmp_path / "site"))
+    assert (code, err) == (0, "")
+    assert "flax 0.12.8: 2 of 5 must" in out
+    assert out.endswith(f"site: {tmp_path / 'site' / 'index.html'}\n")
+    assert (tmp_path / "site" / "requirement" / "BOX-9a.html").is_file()
+
+
+def test_report_of_bad_input_is_refused(scutch, saved, flax, tmp_path):
+    (tmp_path / "bad.json").write_text("{}")
+    code, out, err = scutch("report", saved("flax", flax), str(tmp_path / "bad.json"))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scutch: {tmp_path / 'bad.json'}: at the top level: found no schema")
+    assert len(err.splitlines()) == 1
+
+
+def test_report_refuses_a_folder_of_somebody_else(scutch, saved, flax, tmp_path):
+    (tmp_path / "index.html").write_text("mine")
+    code, _, err = scutch("report", saved("flax", flax), "--html", str(tmp_path))
+    assert code == 2
+    assert "is not a page of scutch" in err
+
+
+def test_diff_fails_on_a_regression_only(scutch, saved, reference, flax):
+    old, new = saved("reference", reference), saved("flax", flax)
+    code, out, err = scutch("diff", old, new)
+    assert (code, err) == (1, "")
+    assert "BOX-9a  must  passed -> failed" in out
+    assert scutch("diff", new, old)[0] == 0
+    assert scutch("diff", old, old)[0] == 0
+
+
+def test_diff_takes_the_level_and_the_known_failures(scutch, saved, report):
+    old = saved("old", report({"BOX-1": "passed", "BOX-11": "passed"}))
+    should = saved("should", report({"BOX-1": "passed", "BOX-11": "failed"}))
+    known = saved("known", report({"BOX-1": "known", "BOX-11": "passed"}))
+    assert scutch("diff", old, should)[0] == 0
+    assert scutch("diff", old, should, "--level", "should")[0] == 1
+    assert scutch("diff", old, known)[0] == 1
+    assert scutch("diff", old, known, "--allow-known")[0] == 0
+
+
+def test_diff_of_a_missing_file_is_refused(scutch, saved, flax, tmp_path):
+    code, _, err = scutch("diff", str(tmp_path / "no.json"), saved("flax", flax))
+    assert code == 2
+    assert "no.json: No such file or directory; expected a report of scutch" in err
+
+
+def test_badge_goes_to_standard_output_or_a_file(scutch, saved, flax, tmp_path):
+    path = saved("flax", flax)
+    code, out, _ = scutch("badge", path)
+    assert code == 0
+    assert "2 of 5 must" in out
+    picture = tmp_path / "new" / "badge.svg"
+    assert scutch("badge", path, "-o", str(picture)) == (0, "", "")
+    assert picture.read_text() == out
+
+
+def test_a_badge_that_cannot_be_written_is_refused(scutch, saved, flax, tmp_path):
+    code, _, err = scutch("badge", saved("flax", flax), "-o", str(tmp_path))
+    assert code == 2
+    assert err.startswith(f"scutch: cannot write the badge to {tmp_path}: ")
+
+
+@pytest.mark.parametrize("missing", ["jsonschema", "rich", "jinja2"])
+def test_a_missing_extra_says_how_to_get_it(missing, scutch, saved, flax, tmp_path, monkeypatch):
+    for name in ("site", "table"):
+        monkeypatch.delitem(sys.modules, f"scutch.report.{name}", raising=False)
+        monkeypatch.delattr(sys.modules["scutch.report"], name, raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    code, _, err = scutch("report", saved("flax", flax), "--html", str(tmp_path / "site"))
+    assert code == 2
+    assert err.strip() == (
+        f"scutch: `scutch report` needs {missing}, which is not installed: "
+        'pip install "scutch[report]"'
+    )
+
+
+def test_the_command_line_and_the_writer_load_no_extra():
+    program = (
+        "import sys, scutch.cli, scutch.report; "
+        "print(*{'jinja2', 'rich', 'jsonschema', 'markupsafe', 'jax', 'pytest'} & {*sys.modules})"
+    )
+    path = cli.__file__.rpartition("scutch")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_run_hands_everything_to_pytest(scutch, monkeypatch):
+    calls = []
+
+    def run(words):
+        calls.append(words)
+        return pytest.ExitCode.TESTS_FAILED
+
+    monkeypatch.setattr(pytest, "main", run)
+    assert scutch("run", "--implementation", "flax", "-n", "2", "-h")[0] == 1
+    assert calls == [
+        ["-p", "scutch.plugin", "--pyargs", "scutch", "--implementation", "flax", "-n", "2", "-h"]
+    ]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
+    path = saved("long", report({f"BOX-{i}": "passed" for i in range(5000)}))
+    assert len(load(path).requirements) == 5000
+    room = cli.__file__.rpartition("scutch")[0]
+    done = subprocess.run(
+        f"{sys.executable} -c 'from scutch.cli import main; raise SystemExit(main())'"
+        f" report {path} | head -1",
+        shell=True,
+        env={"PYTHONPATH": room, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+
+
+def test_a_newer_suite_may_drop_a_requirement(scutch, saved, report):
+    old = saved("old", report({"BOX-1": "passed", "BOX-2": "passed"}))
+    new = saved("new", report({"BOX-1": "passed"}, suite=Product("scutch", "9.0.0")))
+    code, out, _ = scutch("diff", old, new)
+    assert code == 0
+    assert "Gone (1):" in out

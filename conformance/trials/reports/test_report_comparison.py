@@ -1,0 +1,128 @@
+"""What changed, and what a gate must refuse."""
+
+import pytest
+from scutch.report import VERDICTS, Product, compare
+
+GROUPS = ("regressions", "consequences", "improvements", "added", "gone", "other")
+HELD, EXCUSED, BROKEN = {"passed", "fixed"}, {"known"}, {"failed", "crashed", "timeout"}
+
+
+def groups(comparison):
+    found = {name: [one.latest.id for one in getattr(comparison, name)] for name in GROUPS}
+    return {name: ids for name, ids in found.items() if ids}
+
+
+@pytest.mark.parametrize("before", VERDICTS)
+@pytest.mark.parametrize("after", VERDICTS)
+def test_a_regression_is_what_was_vouched_for_and_is_not_any_more(before, after, report):
+    compared = compare(report({"BOX-1": before}), report({"BOX-1": after}))
+    lost = before in HELD and after not in HELD
+    worse = lost or (before in EXCUSED and after in BROKEN)
+    assert compared.regressed() == worse
+    if before == after:
+        assert groups(compared) == {}
+    elif worse:
+        assert groups(compared) == {"regressions": ["BOX-1"]}
+    else:
+        better = after in HELD and before not in HELD
+        assert groups(compared) == {"improvements" if better else "other": ["BOX-1"]}
+
+
+def test_a_new_known_failure_can_be_allowed(report):
+    old, new = report({"BOX-1": "passed"}), report({"BOX-1": "known"})
+    assert compare(old, new).regressed()
+    assert groups(compare(old, new, allow_known=True)) == {"other": ["BOX-1"]}
+
+
+def test_what_waits_for_a_regression_is_its_consequence(report):
+    old = report(dict.fromkeys(["BOX-1", "BOX-2", "BOX-3"], "passed"))
+    new = report(
+        {
+            "BOX-1": "failed",
+            "BOX-2": {"verdict": "blocked", "blocked_by": ("BOX-1",)},
+            "BOX-3": {"verdict": "blocked", "blocked_by": ("BOX-2",)},
+        }
+    )
+    assert groups(compare(old, new)) == {
+        "regressions": ["BOX-1"],
+        "consequences": ["BOX-2", "BOX-3"],
+    }
+    assert "1 regression" in compare(old, new).text().splitlines()[-1]
+
+
+def test_what_waits_for_nothing_new_is_a_regression_itself(report):
+    old = report({"BOX-1": "failed", "BOX-2": "passed"})
+    new = report({"BOX-1": "failed", "BOX-2": {"verdict": "blocked", "blocked_by": ("BOX-1",)}})
+    assert groups(compare(old, new)) == {"regressions": ["BOX-2"]}
+
+
+def test_laws_that_wait_for_each_other_do_not_hide(report):
+    old = report({"BOX-1": "passed", "BOX-2": "passed"})
+    new = report(
+        {
+            "BOX-1": {"verdict": "blocked", "blocked_by": ("BOX-2",)},
+            "BOX-2": {"verdict": "blocked", "blocked_by": ("BOX-1",)},
+        }
+    )
+    assert compare(old, new).regressed()
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_new_requirement_is_no_regression(verdict, report):
+    compared = compare(report({}), report({"BOX-1": verdict}))
+    assert groups(compared) == {"added": ["BOX-1"]}
+    assert not compared.regressed()
+
+
+def test_a_requirement_that_vanishes_is_a_regression_within_one_version_of_the_suite(report):
+    old = report({"BOX-1": "passed", "BOX-2": "failed"})
+    assert groups(compare(old, report({}))) == {"regressions": ["BOX-1"], "gone": ["BOX-2"]}
+    later = report({}, suite=Product("scutch", "0.2.0"))
+    assert groups(compare(old, later)) == {"gone": ["BOX-1", "BOX-2"]}
+    assert not compare(old, later).regressed()
+
+
+def test_a_new_report_that_is_not_complete_is_refused(report):
+    full, part = report({"BOX-1": "passed"}), report({"BOX-1": "passed"}, complete=False)
+    assert compare(full, part).regressed()
+    assert not compare(part, full).regressed()
+    assert "the new report is not complete" in compare(full, part).text()
+
+
+def test_a_should_counts_when_asked_for(report):
+    old = report({"BOX-11": "passed"})
+    compared = compare(old, report({"BOX-11": "failed"}))
+    assert groups(compared) == {"regressions": ["BOX-11"]}
+    assert not compared.regressed()
+    assert compared.regressed("should")
+    assert compared.text().endswith("no regression (1 regression of a should not counted)")
+
+
+@pytest.mark.parametrize("levels", [("must", "should"), ("should", "must")])
+def test_changing_the_level_excuses_nothing(levels, report):
+    before, after = levels
+    old = report({"BOX-1": {"verdict": "passed", "level": before}})
+    new = report({"BOX-1": {"verdict": "failed", "level": after}})
+    assert compare(old, new).regressed()
+
+
+def test_a_change_of_level_alone_is_listed(report):
+    old = report({"BOX-1": {"verdict": "passed", "level": "should"}})
+    compared = compare(old, report({"BOX-1": "passed"}))
+    assert groups(compared) == {"other": ["BOX-1"]}
+    assert "passed (should -> must)" in compared.text()
+
+
+def test_the_text_names_both_runs_and_every_change(reference, flax):
+    text = compare(reference, flax).text()
+    assert "old: reference 0.1.0, scutch 0.1.0, jax 0.10.2, python 3.11.7, cpu x 8" in text
+    assert "new: flax 0.12.8" in text
+    assert "Regressions (4):" in text
+    assert "  BOX-9a  must  passed -> failed  A wrong name is refused" in text
+    assert "Consequences of these regressions (1):" in text
+    assert "passed -> blocked  A method touches nothing  [needs BOX-9a]" in text
+    assert text.endswith("3 regressions (1 regression of a should not counted)")
+
+
+def test_nothing_changed_says_so(flax):
+    assert compare(flax, flax).text().endswith("no regression, no change")

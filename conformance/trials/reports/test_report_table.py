@@ -1,0 +1,138 @@
+"""The terminal table and the badge."""
+
+import io
+from xml.etree import ElementTree
+
+import pytest
+from scutch.report import Product, badge, table
+from scutch.report.matrix import matrix
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def shown(*reports):
+    file = io.StringIO()
+    table.show(reports, file)
+    return file.getvalue()
+
+
+def test_the_table_has_a_row_for_each_requirement_and_a_column_for_each_run(reference, flax):
+    lines = shown(reference, flax).splitlines()
+    row = next(one for one in lines if one.startswith("BOX-9a"))
+    assert " ".join(row.split()) == "BOX-9a must A wrong name is refused passed failed"
+    assert any("boxed axis metadata (5 requirements)" in one for one in lines)
+
+
+def test_the_headline_counts_root_causes_and_not_cascades(flax):
+    expected = "2 of 5 must, 0 of 1 should, 1 root cause, 2 known, 1 blocked, 1 unclaimed"
+    assert matrix([flax]).columns[0].headline == expected
+    text = shown(flax)
+    assert f"flax 0.12.8: {expected}" in text
+    assert "  BOX-9a failed  A wrong name is refused" in text
+    assert "replay: pytest -p scutch.plugin --implementation flax" in text
+
+
+def test_a_run_that_was_cut_short_says_so(report):
+    assert "the run was not complete" in shown(report({"BOX-1": "passed"}, complete=False))
+
+
+def test_an_area_that_nobody_claims_is_one_line(report):
+    text = shown(report({"BOX-1": "passed", "LIN-1": "unclaimed", "LIN-2": "unclaimed"}))
+    assert "lifted transformations (2 requirements)" in text
+    assert "LIN-1" not in text
+
+
+def test_a_missing_requirement_is_absent(report):
+    rows = matrix([report({"BOX-1": "passed"}), report({"BOX-2": "failed"}, name="other")]).rows
+    assert {row.id: row.verdicts for row in rows} == {
+        "BOX-1": ("passed", "absent"),
+        "BOX-2": ("absent", "failed"),
+    }
+
+
+def test_areas_come_in_the_order_of_the_contract(report):
+    ids = ["XYZ-1", "DST-1", "JIT-1", "LOG-1", "BOX-1"]
+    found = matrix([report(dict.fromkeys(ids, "passed"))])
+    assert [area.name for area in found.areas] == ["BOX", "LOG", "JIT", "DST", "XYZ"]
+
+
+def test_columns_have_different_labels(report):
+    runs = [report({"BOX-1": "passed"}) for _ in range(2)] + [report({}, version="0.12.12")]
+    assert [column.label for column in matrix(runs).columns] == [
+        "flax 0.12.8 (jax 0.10.2, python 3.11.7) #1",
+        "flax 0.12.8 (jax 0.10.2, python 3.11.7) #2",
+        "flax 0.12.12",
+    ]
+
+
+def test_text_of_an_implementation_cannot_steer_the_terminal(report):
+    entry = {"verdict": "failed", "title": "[red]\x1b[31m:smile:", "replay": "a\nb"}
+    text = shown(report({"BOX-1": entry}, name="\x1b]0;title"))
+    assert "\x1b" not in text
+    assert r"[red]\x1b[31m:smile:" in text
+    assert r"replay: a\nb" in text
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_no_column_is_lost_at_any_width(columns, reference, flax, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    text = shown(reference, flax)
+    row = next(one for one in text.splitlines() if one.startswith("BOX-9a"))
+    assert row.split()[-2:] == ["passed", "failed"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_colours_are_for_terminals_that_want_them(silent, flax, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if silent:
+        monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    table.show([flax], terminal)
+    assert ("\x1b[32m" in terminal.getvalue()) is not silent
+
+
+def drawn(report):
+    root = ElementTree.fromstring(badge.svg(report))
+    return root, [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_a_badge_says_how_much_holds(flax):
+    root, words = drawn(flax)
+    assert words == ["scutch", "2 of 5 must"]
+    assert root.find(f"{SVG}title").text.startswith("scutch: flax 0.12.8: 2 of 5 must, ")
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == root.find(f"{SVG}title").text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "complete", "colour"),
+    [
+        (["passed"], True, "#1a7f37"),
+        (["passed", "known"], True, "#0a5cb8"),
+        (["passed", "untested"], True, "#8a5a00"),
+        (["passed", "fixed"], True, "#8a5a00"),
+        (["passed"], False, "#8a5a00"),
+        (["passed", "known", "blocked"], True, "#b3261e"),
+        (["crashed"], False, "#b3261e"),
+        (["unclaimed"], True, "#57606a"),
+    ],
+)
+def test_a_badge_has_the_colour_of_what_was_found(verdicts, complete, colour, report):
+    run = report({f"BOX-{i}": v for i, v in enumerate(verdicts, 1)}, complete=complete)
+    assert colour in badge.svg(run)
+
+
+def test_a_badge_escapes_what_it_shows(report):
+    root, _ = drawn(report({"BOX-1": "passed"}, name='"><script>&\x00'))
+    assert root.get("aria-label").startswith(r'scutch: "><script>&\x00')
+    assert not list(root.iter(f"{SVG}script"))
+
+
+def test_names_and_versions_make_a_label(report):
+    assert str(report({}).implementation) == str(Product("flax", "0.12.8")) == "flax 0.12.8"
