@@ -159,6 +159,25 @@ class Twins(Description):
 
 
 @dataclass(frozen=True, repr=False)
+class Placement(Description):
+    """An array with logical names, and rules by which it can be laid on a mesh.
+
+    Building it gives the same fields with the array and the mesh built.
+    """
+
+    array: Any
+    names: tuple[Any, ...]
+    rules: tuple[tuple[str, Any], ...]
+    mesh: Any
+
+    def build(self, world: World) -> "Placement":
+        """The placement of real things."""
+        return Placement(
+            build(self.array, world), self.names, self.rules, build(self.mesh, world)
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class Spec(Description):
     """A `PartitionSpec`; the string `"UNCONSTRAINED"` stands for JAX's constant."""
 
@@ -220,7 +239,7 @@ def build(description: Any, world: World) -> Any:
 
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
-    {kind.__name__: kind for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Spec, Twins)}
+    {kind.__name__: kind for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins)}
 )
 
 

@@ -48,3 +48,16 @@ def _shardings(jaxpr: Any) -> list[Any]:
 def lies(array: Any, mesh: Mesh, spec: PartitionSpec) -> bool:
     """Whether an array lies on a mesh as a spec says."""
     return bool(array.sharding.is_equivalent_to(NamedSharding(mesh, spec), array.ndim))
+
+
+def assert_lies(array: Any, mesh: Mesh, spec: PartitionSpec) -> None:
+    """Fail unless an array lies on a mesh as a spec says.
+
+    A spec that names no axis asks for nothing that a host array has not.
+    """
+    if not entries(spec) and not isinstance(array, jax.Array):
+        return
+    if not isinstance(array, jax.Array):
+        raise AssertionError(f"a {type(array).__name__} was not laid out as {spec} on {mesh}")
+    if not lies(array, mesh, spec):
+        raise AssertionError(f"{array.sharding} is not {spec} on {mesh}")

@@ -56,9 +56,15 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
         return None
     chosen = [prefix, "--implementation", shlex.quote(case.where)]
     if found.input:
-        return " ".join([*chosen, "--replay", shlex.quote(found.input)])
+        return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
     return " ".join([*chosen, *search, "--seed", str(case.seed), "--known", "none"])
+
+
+def _quoted(text: str) -> str:
+    """For a shell, without the thicket that single quotes in single quotes make."""
+    plain = not set(text) & set('"$`\\!')
+    return f'"{text}"' if plain else shlex.quote(text)
 
 
 def document(

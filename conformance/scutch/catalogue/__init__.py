@@ -116,7 +116,7 @@ def _inherited(rows: list[Requirement], **spec: Any) -> list[Requirement]:
             id=f"{spec['id']}.{row.id}",
             title=f"{row.title} (logical box)",
             capability=spec["capability"],
-            needs=(row.id,),
+            needs=(row.id, *(f"{spec['id']}.{need}" for need in row.needs)),
         )
         for row in rows
         if row.area == spec["area"] and row.id not in spec["except"]

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scutch.boxes import KINDS
-from scutch.descriptions import Abstract, Array, Box, Foreign, Mesh
+from scutch.descriptions import Abstract, Array, Box, Foreign, Mesh, Placement
 from scutch.strategies.meshes import meshes
-from scutch.strategies.names import axis_names, name_tuples
+from scutch.strategies.names import LOGICAL, axis_names, name_tuples
 from scutch.strategies.values import arrays, values
 
 
@@ -84,3 +84,25 @@ def layouts(
         names.append(None if not taken else taken[0] if take == 1 else tuple(taken))
         shape.append(prod(size[a] for a in taken) * draw(st.sampled_from([1, 2])))
     return tuple(shape), tuple(names)
+
+
+@st.composite
+def logical_placements(
+    draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3
+) -> Placement:
+    """An array, logical names for its axes, and rules that can lay it on a mesh.
+
+    Each name has one rule or none, and there is always a rule; contending rules are the matter of `names.rules`.
+
+    Args:
+      draw: Hypothesis's.
+      explicit: Whether the axes of the mesh are `Explicit`.
+      max_rank: The largest number of axes.
+    """
+    mesh = draw(meshes(explicit=explicit))
+    shape, targets = draw(layouts(mesh, max_rank=max_rank))
+    names = draw(st.permutations(LOGICAL))[: len(shape)]
+    rules = [(n, t) for n, t in zip(names, targets, strict=True)]
+    names = [draw(st.sampled_from([n, n, None])) if t is None else n for n, t in rules]
+    rules = [("spare", None), *draw(st.permutations(rules))]
+    return Placement(Array(shape), tuple(names), tuple(rules), mesh)

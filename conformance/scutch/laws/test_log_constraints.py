@@ -1,0 +1,245 @@
+"""Constraints by logical names, and logically partitioned boxes: LOG-8 and LOG-9."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
+
+from scutch.descriptions import has_explicit_axes
+from scutch.law import case, refused, requirement
+from scutch.layout import assert_lies, constraints, entries, in_context
+from scutch.likeness import alike
+from scutch.strategies import (
+    arrays,
+    axis_names,
+    logical_names,
+    logical_placements,
+    meshes,
+    numbers,
+    rules,
+)
+
+
+def _constrain(logical, names, mapping, **options):
+    return lambda x: logical.with_logical_constraint(x, names, rules=mapping, **options)
+
+
+@requirement("LOG-8a", cases=("context", "argument"))
+@given(
+    array=arrays(min_rank=1, max_rank=1),
+    name=st.sampled_from(["batch", None]),
+    how=st.sampled_from(["context", "argument"]),
+)
+def test_without_a_mesh_nothing_is_constrained(logical, array, name, how):
+    """The very object comes back."""
+    mapping = (("batch", "data"),)
+    case(how)
+    with logical.logical_axis_rules(mapping if how == "context" else ()):
+        options = {} if how == "context" else {"rules": mapping}
+        assert logical.with_logical_constraint(array, (name,), **options) is array
+
+
+@requirement("LOG-8b", cases=("context", "argument"))
+@given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
+def test_without_rules_nothing_is_constrained(logical, placed, how):
+    """The very object comes back."""
+    case(how)
+    options = {} if how == "context" else {"mesh": placed.mesh}
+    with in_context(placed.mesh if how == "context" else None):
+        result = logical.with_logical_constraint(placed.array, placed.names, **options)
+    assert result is placed.array
+
+
+@requirement("LOG-8c", cases=("context", "argument", "sharded"))
+@given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
+def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
+    """Tracing shows one constraint: the spec that the rules give."""
+    case(how)
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    if entries(spec):
+        case("sharded")
+    with in_context(placed.mesh if how == "context" else None):
+        with logical.logical_axis_rules(placed.rules if how == "context" else ()):
+            options = {} if how == "context" else {"mesh": placed.mesh, "rules": placed.rules}
+            found = constraints(
+                lambda x: logical.with_logical_constraint(x, placed.names, **options), placed.array
+            )
+    assert found == [entries(spec)]
+
+
+@requirement("LOG-8d", cases=("sharded",))
+@given(placed=logical_placements(max_rank=2))
+def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
+    """The result is equal, and lies as the rules say."""
+    _check_constrained(logical, placed)
+
+
+@requirement("LOG-8j", cases=("sharded",))
+@given(placed=logical_placements(max_rank=2, explicit=True))
+def test_explicit_axes_are_constrained_too(logical, placed):
+    """Explicit axes are no reason to refuse."""
+    if not has_explicit_axes():
+        pytest.skip(f"jax {jax.__version__} has no explicit axes")
+    _check_constrained(logical, placed)
+
+
+def _check_constrained(logical, placed):
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    if entries(spec):
+        case("sharded")
+    with in_context(placed.mesh):
+        result = _constrain(logical, placed.names, placed.rules)(placed.array)
+    assert alike(np.asarray(result), placed.array)
+    assert_lies(result, placed.mesh, spec)
+
+
+@requirement("LOG-8e")
+@given(placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]))
+def test_more_names_than_axes_are_refused(logical, placed, extra):
+    """A name too many is an error."""
+    assume(extra not in placed.names)
+    names = (*placed.names, extra)
+    mapping = (*placed.rules, (extra, None))
+    with in_context(placed.mesh):
+        refused(lambda: _constrain(logical, names, mapping)(placed.array))
+
+
+@requirement("LOG-8f")
+@given(placed=logical_placements())
+def test_fewer_names_than_axes_are_refused(logical, placed):
+    """A name too few is an error."""
+    assume(placed.names)
+    with in_context(placed.mesh):
+        refused(lambda: _constrain(logical, placed.names[1:], placed.rules)(placed.array))
+
+
+@requirement("LOG-8g", cases=("default", "named"))
+@given(placed=logical_placements(max_rank=2), how=st.sampled_from(["default", "named"]))
+def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
+    """The axis without a rule is constrained to lie whole on every device."""
+    case(how)
+    fallback = logical.RulesFallback.AXIS_IS_UNSHARDED
+    options = {} if how == "default" else {"fallback": fallback}
+    array = np.stack([placed.array, placed.array])
+    names = ("unmatched", *placed.names)
+    spec = logical.logical_to_mesh_axes(names, placed.rules)
+    with in_context(placed.mesh):
+        found = constraints(_constrain(logical, names, placed.rules, **options), array)
+    assert found == [entries(spec)]
+    assert spec[0] is None
+
+
+@requirement("LOG-8h")
+@given(placed=logical_placements())
+def test_raise_error_raises(logical, placed):
+    """The error holds the name without a rule."""
+    array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
+    fallback = logical.RulesFallback.RAISE_ERROR
+    with in_context(placed.mesh):
+        refused(
+            lambda: _constrain(logical, names, placed.rules, fallback=fallback)(array),
+            naming=("unmatched",),
+        )
+        _constrain(logical, placed.names, placed.rules, fallback=fallback)(placed.array)
+
+
+@requirement("LOG-8i")
+@given(placed=logical_placements())
+def test_no_constraint_leaves_the_array_alone(logical, placed):
+    """An unmatched name takes the whole constraint away."""
+    array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
+    fallback = logical.RulesFallback.NO_CONSTRAINT
+    with in_context(placed.mesh):
+        assert _constrain(logical, names, placed.rules, fallback=fallback)(array) is array
+        found = constraints(
+            _constrain(logical, placed.names, placed.rules, fallback=fallback), placed.array
+        )
+    assert len(found) == 1
+
+
+@requirement("LOG-9a", cases=("box rules", "context rules"))
+@given(
+    names=logical_names(max_rank=3),
+    own=st.one_of(st.none(), rules()),
+    context=rules(),
+)
+def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, context):
+    """Rules map a spec only when they are asked to."""
+    names = tuple(name for name in names if name != "UNCONSTRAINED")
+    case("box rules" if own else "context rules")
+    box = logical.LogicallyPartitioned(1.0, names, rules=own)
+    with logical.logical_axis_rules(context):
+        assert meta.get_partition_spec({"a": box}) == {"a": PartitionSpec(*names)}
+        assert box.get_partition_spec() == PartitionSpec(*names)
+
+
+@requirement("LOG-9b", cases=("rules", "no rules"))
+@given(placed=logical_placements(max_rank=2), ruled=st.booleans())
+def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
+    """Unboxing constrains to the mapped spec where there are rules, and not where there are none."""
+    box = logical.LogicallyPartitioned(placed.array, placed.names)
+    case("rules" if ruled else "no rules")
+    with in_context(placed.mesh), logical.logical_axis_rules(placed.rules if ruled else ()):
+        result = box.unbox()
+    if ruled:
+        _check_lies(logical, placed, result)
+    else:
+        assert result is placed.array
+
+
+@requirement("LOG-9c", cases=("other rules",))
+@given(placed=logical_placements(max_rank=2), context=rules(axes=("data",)))
+def test_the_rules_of_a_box_win(logical, placed, context):
+    """The rules in context do not matter to a box with its own."""
+    box = logical.LogicallyPartitioned(placed.array, placed.names, rules=placed.rules)
+    if context != placed.rules:
+        case("other rules")
+    with in_context(placed.mesh), logical.logical_axis_rules(context):
+        result = box.unbox()
+    _check_lies(logical, placed, result)
+
+
+@requirement("LOG-9d", cases=("another mesh", "no mesh"))
+@given(
+    placed=logical_placements(max_rank=2),
+    context=st.one_of(st.none(), meshes(axes=(("data",), ("data", "model")))),
+)
+def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
+    """The mesh in context does not matter to a box with its own."""
+    assume(context is None or context.size == placed.mesh.size)
+    case("no mesh" if context is None else "same mesh" if context == placed.mesh else "another mesh")
+    box = logical.LogicallyPartitioned(placed.array, placed.names, mesh=placed.mesh)
+    with in_context(context), logical.logical_axis_rules(placed.rules):
+        result = box.unbox()
+    _check_lies(logical, placed, result)
+
+
+def _check_lies(logical, placed, result):
+    assert alike(np.asarray(result), placed.array)
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    assert_lies(result, placed.mesh, spec)
+
+
+@requirement("LOG-9e", cases=("equal", "unequal"))
+@given(
+    value=numbers(),
+    names=st.lists(axis_names(), max_size=2).map(tuple),
+    pair=st.tuples(st.one_of(st.none(), rules()), st.one_of(st.none(), rules()), st.booleans()),
+)
+def test_rules_are_part_of_a_logical_box(meta, logical, value, names, pair):
+    """Boxes that differ in their rules alone are different; no method forgets the rules."""
+    one, other, shared = pair
+    other = one if shared else other
+    assume(one == other or (one and other))
+    first = logical.LogicallyPartitioned(value, names, rules=one)
+    second = logical.LogicallyPartitioned(value, names, rules=other)
+    structure = jax.tree_util.tree_structure
+    case("equal" if one == other else "unequal")
+    assert (structure(first) == structure(second)) is (one == other)
+    assert (first == second) is (one == other)
+    params = {meta.PARTITION_NAME: "layers"}
+    grown = first.add_axis(0, params)
+    for box in (first.replace_boxed(2), grown, grown.remove_axis(0, params)):
+        assert box.rules == one
+    assert jax.tree_util.tree_map(lambda x: x, first).rules == one

@@ -1,0 +1,77 @@
+"""Logical annotation against direct annotation: LOG-7."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.law import case, requirement
+from scutch.strategies import logical_placements
+
+
+class Moments(NamedTuple):
+    """What an optimizer of the Adam family keeps: a counter, and two moments for each parameter."""
+
+    count: Any
+    mean: Any
+    variance: Any
+
+
+def _annotated(meta, logical, models):
+    """The same parameters, annotated logically and directly."""
+    logically, directly = {}, {}
+    for number, placed in enumerate(models):
+        spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+        layer = f"layer_{number}"
+        logically[layer] = {
+            "kernel": logical.LogicallyPartitioned(placed.array, placed.names),
+            "bias": np.zeros(2, "float32"),
+        }
+        directly[layer] = {
+            "kernel": meta.Partitioned(placed.array, tuple(spec)),
+            "bias": np.zeros(2, "float32"),
+        }
+    return logically, directly
+
+
+def _train_state(params):
+    moments = Moments(
+        np.zeros((), "int32"),
+        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
+        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
+    )
+    return {"step": np.zeros((), "int32"), "params": params, "opt_state": (moments, ())}
+
+
+def _check(meta, logical, logically, directly, placed):
+    specs = meta.get_partition_spec(logically)
+    mapped = logical.logical_to_mesh(specs, placed.rules)
+    shardings = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
+    for ours, theirs in (
+        (mapped, meta.get_partition_spec(directly)),
+        (shardings, meta.get_sharding(directly, placed.mesh)),
+    ):
+        assert jax.tree_util.tree_structure(ours) == jax.tree_util.tree_structure(theirs)
+        assert jax.tree_util.tree_leaves(ours) == jax.tree_util.tree_leaves(theirs)
+
+
+@requirement("LOG-7a", cases=("sharded",))
+@given(placed=logical_placements(), order=st.booleans())
+def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
+    """Naming axes logically and mapping the names is naming the mesh axes."""
+    case("sharded")
+    logically, directly = _annotated(meta, logical, [placed, placed] if order else [placed])
+    _check(meta, logical, logically, directly, placed)
+
+
+@requirement("LOG-7b", cases=("sharded",))
+@given(placed=logical_placements())
+def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
+    """Moments and counters follow their parameters."""
+    case("sharded")
+    logically, directly = _annotated(meta, logical, [placed])
+    _check(meta, logical, _train_state(logically), _train_state(directly), placed)
+    abstract = jax.eval_shape(lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically)))
+    _check(meta, logical, abstract, _train_state(directly), placed)

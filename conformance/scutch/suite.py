@@ -1,0 +1,109 @@
+"""The laws as a list, for judging without pytest: in an owner's test, and in the trials."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from scutch import laws
+from scutch.attempt import Attempt, describe, original
+from scutch.descriptions import World
+from scutch.implementation import Implementation
+from scutch.subjects import Subject
+from scutch.verdicts import Counterexample, Trial
+
+SUBJECT = "subject"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One law.
+
+    Args:
+      name: Of the function; unique in the suite.
+      function: The law.
+      requirement: The identifier in its mark.
+      cases: What must come up for it to have been tried.
+      on_subjects: Whether it is tried on each box class.
+      arguments: The fixtures that it takes.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    requirement: str
+    cases: tuple[str, ...]
+    on_subjects: bool
+    arguments: tuple[str, ...]
+
+
+@functools.cache
+def entries() -> tuple[Entry, ...]:
+    """Every law, in the order of the modules and of the text."""
+    modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
+    return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
+
+
+def _entries(module: ModuleType) -> Iterator[Entry]:
+    on_subjects = SUBJECT in _used(getattr(module, "pytestmark", ()))
+    for name, function in vars(module).items():
+        marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
+        for mark in marks:
+            drawn = getattr(function, "hypothesis", None)
+            names = inspect.signature(function).parameters if drawn else ()
+            names = names or inspect.signature(original(function)).parameters
+            yield Entry(
+                name, function, mark.args[0], mark.kwargs["cases"], on_subjects, tuple(names)
+            )
+
+
+def _used(marks: Any) -> set[str]:
+    marks = marks if isinstance(marks, list | tuple) else [marks]
+    return {name for mark in marks if mark.name == "usefixtures" for name in mark.args}
+
+
+def fixtures(
+    entry: Entry, implementation: Implementation, subject: Subject, **others: Any
+) -> dict[str, Any]:
+    """What a law takes beside the inputs that are drawn."""
+    offered = {
+        "implementation": implementation,
+        "meta": implementation.meta,
+        "logical": implementation.logical,
+        SUBJECT: subject,
+        **others,
+    }
+    return {name: offered[name] for name in entry.arguments}
+
+
+def attempt(
+    entry: Entry, implementation: Implementation, subject: Subject, **others: Any
+) -> Attempt:
+    """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
+    name = entry.name if subject.prefix == "" or not entry.on_subjects else f"{entry.name}[{subject.name}]"
+    world = World(implementation.meta, subject.make)
+    return Attempt(name, world, fixtures(entry, implementation, subject, **others))
+
+
+def conclude(
+    entry: Entry, subject: Subject, tried: Attempt, error: BaseException | None
+) -> Trial:
+    """What an attempt amounts to."""
+    prefix = subject.prefix if entry.on_subjects else ""
+    found = tried.counterexample
+    if error is not None and found is None:
+        found = Counterexample(tried.test, "", describe(error))
+    return Trial(
+        tried.test, prefix + entry.requirement, "passed" if error is None else "failed",
+        tried.examples, tried.seconds, tuple(c for c in entry.cases if c not in tried.cases),
+        counterexample=found, reason=None if error is None else describe(error),
+    )  # fmt: skip
+
+
+def tried_by(requirements: Iterable[str]) -> tuple[Entry, ...]:
+    """The laws that try any of these requirements."""
+    wanted = set(requirements)
+    return tuple(entry for entry in entries() if entry.requirement in wanted)
