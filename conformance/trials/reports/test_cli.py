@@ -238,6 +238,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
     assert done.stderr == ""
 
 
+def test_an_output_without_unicode_is_no_error(saved, report):
+    path = saved("name", report({"BOX-1": {"verdict": "failed", "title": "名 " * 99}}))
+    room = cli.__file__.rpartition("scutch")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", "from scutch.cli import main; main()", "report", path],
+        env={"PYTHONPATH": room, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert rb"\u540d" in done.stdout
+    assert done.stderr == b""
+
+
 def test_a_newer_suite_may_drop_a_requirement(scutch, saved, report):
     old = saved("old", report({"BOX-1": "passed", "BOX-2": "passed"}))
     new = saved("new", report({"BOX-1": "passed"}, suite=Product("scutch", "9.0.0")))
