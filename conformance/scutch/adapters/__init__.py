@@ -1,0 +1,1 @@
+"""The only modules of the judge that import an implementation."""

@@ -1,0 +1,82 @@
+"""Box classes written outside any implementation, as an owner of a custom box would write them.
+
+Each obeys document `000_` and shares nothing with `Partitioned` but the abstract base class:
+
+- `Wrapped` keeps its value in a field of another name, and offers no partition spec;
+- `Annotated` carries a further piece of metadata beside the names;
+- `Padded` fills the gap before an axis beyond its rank with a name of its own.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+PARTITION_NAME = "partition_name"
+KINDS = ("Wrapped", "Annotated", "Padded")
+
+
+@functools.lru_cache(maxsize=32)
+def foreign(base: type) -> Mapping[str, type]:
+    """The foreign box classes over one implementation's `AxisMetadata`, by name."""
+
+    class Named(base):  # type: ignore[misc,valid-type]
+        """What the three have in common: names, one for each axis."""
+
+        padding: Any = None
+
+        def unbox(self) -> Any:
+            return self.payload
+
+        def replace_boxed(self, val: Any) -> Any:
+            return replace(self, payload=val)
+
+        def add_axis(self, index: int, params: Mapping[Any, Any]) -> Any:
+            name, names = self._name(params), list(self.names)
+            at = index if index >= 0 else index + len(names) + 1
+            names += [self.padding] * (at - len(names))
+            names.insert(at, name)
+            return replace(self, names=tuple(names))
+
+        def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Any:
+            name, names = self._name(params), list(self.names)
+            if names[index] != name:
+                raise ValueError(f"axis {index} of {self} is {names[index]!r}, not {name!r}")
+            del names[index]
+            return replace(self, names=tuple(names))
+
+        def _name(self, params: Mapping[Any, Any]) -> Any:
+            if PARTITION_NAME not in params:
+                raise KeyError(f"no {PARTITION_NAME!r} in {dict(params)} for {self}")
+            return params[PARTITION_NAME]
+
+    @dataclass(frozen=True)
+    class Wrapped(Named):
+        payload: Any
+        names: tuple[Any, ...]
+
+    @dataclass(frozen=True)
+    class Annotated(Named):
+        payload: Any
+        names: tuple[Any, ...]
+        unit: str = "metre"
+
+        def get_partition_spec(self) -> PartitionSpec:
+            return PartitionSpec(*self.names)
+
+        def get_sharding(self, mesh: Any) -> NamedSharding:
+            return NamedSharding(mesh, self.get_partition_spec())
+
+    @dataclass(frozen=True)
+    class Padded(Annotated):
+        padding: Any = "gap"
+
+    for kind, static in ((Wrapped, ["names"]), (Annotated, ["names", "unit"])):
+        jax.tree_util.register_dataclass(kind, data_fields=["payload"], meta_fields=static)
+    jax.tree_util.register_dataclass(
+        Padded, data_fields=["payload"], meta_fields=["names", "unit", "padding"]
+    )
+    return {kind.__name__: kind for kind in (Wrapped, Annotated, Padded)}

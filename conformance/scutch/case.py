@@ -1,0 +1,140 @@
+"""What a run judges, and how: settled once, before anything is collected."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from scutch import catalogue, isolation, known, profiles
+from scutch.descriptions import NotACall, parse_call
+from scutch.implementation import SetupError, load
+
+_PROBE_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same in every process of a run.
+
+    Args:
+      where: How the implementation is found.
+      name: Of the implementation.
+      version: Of the implementation.
+      claims: Its capabilities.
+      platform: JAX's platform.
+      devices: How many devices there are.
+      profile: The name of the profile.
+      seed: Of the search.
+      level: The level that must hold.
+      patterns: Which requirements are judged; empty for all.
+      known: The known failures about this release.
+      replay: A call to try instead of searching, as text; empty for none.
+      timeout: Seconds that one law may take.
+    """
+
+    where: str
+    name: str
+    version: str
+    claims: tuple[str, ...]
+    platform: str
+    devices: int
+    profile: str
+    seed: int
+    level: str
+    patterns: tuple[str, ...]
+    known: tuple[known.Known, ...]
+    replay: str
+    timeout: float
+
+    @property
+    def requirements(self) -> tuple[catalogue.Requirement, ...]:
+        """Those that are judged."""
+        return catalogue.select(self.patterns) if self.patterns else catalogue.load()
+
+    def witness(self, requirement: str, test: str) -> str | None:
+        """The call that is expected to break a law, if it is known to fail."""
+        for entry in self.known:
+            if entry.requirement == requirement and entry.test == test:
+                return entry.witness
+        return None
+
+
+def settle(
+    where: str,
+    *,
+    profile: str = profiles.DEFAULT,
+    seed: int | None = None,
+    level: str = "must",
+    patterns: Sequence[str] = (),
+    known_files: Sequence[str] = (),
+    replay: str = "",
+    timeout: float | None = None,
+    isolate: bool = True,
+) -> Case:
+    """Check every choice and find the implementation.
+
+    Raises:
+      SetupError: Something is not as it must be; the message says what, and what to do.
+    """
+    _one_of("--profile", profile, profiles.PROFILES)
+    _one_of("--level", level, catalogue.LEVELS)
+    if patterns:
+        catalogue.select(patterns)
+    if replay:
+        try:
+            parse_call(replay)
+        except NotACall as error:
+            raise SetupError(f"--replay: {error}") from None
+    entries = [e for file in known_files or ("shipped",) for e in _known(file)]
+    chosen = profiles.PROFILES[profile]
+    if seed is None:
+        seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
+    name, version, claims, platform, devices = _probe(where, isolate=isolate)
+    return Case(
+        where, name, version, claims, platform, devices, profile, seed, level, tuple(patterns),
+        () if replay else known.applicable(entries, name, version), replay,
+        chosen.timeout if timeout is None else timeout,
+    )  # fmt: skip
+
+
+def _one_of(option: str, value: str, choices: Any) -> None:
+    if value not in choices:
+        raise SetupError(f"{option} {value!r}: expected one of {', '.join(choices)}")
+
+
+def _known(file: str) -> tuple[known.Known, ...]:
+    match file:
+        case "shipped":
+            return known.shipped()
+        case "none":
+            return ()
+    return known.read(Path(file))
+
+
+def _probe(where: str, *, isolate: bool) -> tuple[Any, ...]:
+    """Name, version, claims, platform and devices, found out in a process of its own.
+
+    The collecting process must not import an implementation: that may start threads, or end it.
+    """
+    if not isolate or not isolation.available():
+        answer = _inspect(where)
+    else:
+        runner = isolation.Runner(_inspect)
+        answer = runner.ask(where, _PROBE_TIMEOUT)
+        runner.close()
+    if isinstance(answer, isolation.Lost):
+        raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
+    if isinstance(answer, str):
+        raise SetupError(answer)
+    return tuple(answer)
+
+
+def _inspect(where: str) -> str | tuple[Any, ...]:
+    try:
+        found = load(where)
+    except SetupError as error:
+        return str(error)
+    devices = jax.devices()
+    return found.name, found.version, found.claims, devices[0].platform, len(devices)

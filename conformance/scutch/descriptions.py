@@ -1,0 +1,277 @@
+"""Inputs as plain descriptions, which are built for the implementation under judgment.
+
+Strategies draw *descriptions*, not values: a `Box` says which names and which value a box has, not
+whose class it is. The judge *builds* them just before a law sees them. So one input can be tried
+on several implementations, an input prints as the text that makes it, and that text can be read
+back (`parse_call`) to replay a failure without any search.
+
+A description is a frozen dataclass, or a dict, list, tuple, string, number or `None` of them.
+"""
+
+import ast
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+from hypothesis import assume
+from jax.sharding import Mesh as JaxMesh
+from jax.sharding import PartitionSpec
+
+from scutch import boxes
+
+
+@dataclass(frozen=True)
+class World:
+    """What descriptions are built from: the implementation, and the box class that is tried.
+
+    Args:
+      meta: The namespace of document `000_`.
+      make_box: `(value, names, mesh) -> box`, a box of the class under judgment.
+    """
+
+    meta: Any
+    make_box: Callable[..., Any]
+
+
+class Description:
+    """Something that can be built in a `World`; prints as the call that makes it."""
+
+    def build(self, world: World) -> Any:
+        """The value that this describes."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        parts = []
+        named = False
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.default is not MISSING and value == field.default:
+                named = True
+                continue
+            parts.append(f"{field.name}={value!r}" if named else repr(value))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Array(Description):
+    """A NumPy array; `seed` chooses its contents."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    seed: int = 0
+
+    def build(self, world: World) -> np.ndarray:
+        """Distinct small numbers, the same for the same seed."""
+        size = int(np.prod(self.shape, dtype=int))
+        return (np.arange(size) + 1 + self.seed).reshape(self.shape).astype(self.dtype)
+
+
+@dataclass(frozen=True, repr=False)
+class Abstract(Description):
+    """A shape and dtype without contents."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    def build(self, world: World) -> jax.ShapeDtypeStruct:
+        """The `ShapeDtypeStruct`."""
+        return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))
+
+
+@dataclass(frozen=True, repr=False)
+class Key(Description):
+    """A typed PRNG key."""
+
+    seed: int = 0
+
+    def build(self, world: World) -> jax.Array:
+        """The key."""
+        return _key(self.seed)
+
+
+@dataclass(frozen=True, repr=False)
+class Record(Description):
+    """A dataclass that is a pytree node."""
+
+    first: Any
+    second: Any = None
+
+    def build(self, world: World) -> Any:
+        """An instance of `Pair`."""
+        return Pair(build(self.first, world), build(self.second, world))
+
+
+@dataclass(frozen=True, repr=False)
+class Mesh(Description):
+    """The first devices, in a grid with named axes."""
+
+    shape: tuple[int, ...]
+    axes: tuple[str, ...]
+    explicit: bool = False
+
+    def build(self, world: World) -> JaxMesh:
+        """The mesh; an input that needs more devices than there are is not tried."""
+        return _mesh(self.shape, self.axes, self.explicit)
+
+
+@dataclass(frozen=True, repr=False)
+class Box(Description):
+    """A box of the class under judgment."""
+
+    value: Any
+    names: tuple[Any, ...]
+    mesh: Mesh | None = None
+
+    def build(self, world: World) -> Any:
+        """The box."""
+        value, mesh = build(self.value, world), build(self.mesh, world)
+        return world.make_box(value, self.names, mesh)
+
+
+@dataclass(frozen=True, repr=False)
+class Foreign(Description):
+    """A box of a class that is written outside the implementation: see `scutch.boxes`."""
+
+    kind: str
+    value: Any
+    names: tuple[Any, ...]
+
+    def build(self, world: World) -> Any:
+        """The box."""
+        return boxes.foreign(world.meta.AxisMetadata)[self.kind](
+            build(self.value, world), self.names
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Twins(Description):
+    """One description built twice: the second shows what the first was."""
+
+    of: Any
+
+    def build(self, world: World) -> tuple[Any, Any]:
+        """Two values without a mutable part in common."""
+        return build(self.of, world), build(self.of, world)
+
+
+@dataclass(frozen=True, repr=False)
+class Spec(Description):
+    """A `PartitionSpec`; the string `"UNCONSTRAINED"` stands for JAX's constant."""
+
+    names: tuple[Any, ...]
+
+    def build(self, world: World) -> PartitionSpec:
+        """The spec."""
+        return PartitionSpec(*unconstrained(self.names))
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["first", "second"], meta_fields=[]
+)
+@dataclass(frozen=True)
+class Pair:
+    """What a `Record` builds: two children with attribute paths."""
+
+    first: Any
+    second: Any = None
+
+
+def unconstrained(names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`names` with the string `"UNCONSTRAINED"` replaced by JAX's constant."""
+    return tuple(PartitionSpec.UNCONSTRAINED if n == "UNCONSTRAINED" else n for n in names)
+
+
+@functools.lru_cache(maxsize=64)
+def _key(seed: int) -> jax.Array:
+    return jax.random.key(seed)
+
+
+@functools.lru_cache(maxsize=256)
+def _mesh(shape: tuple[int, ...], axes: tuple[str, ...], explicit: bool) -> JaxMesh:
+    size = int(np.prod(shape, dtype=int))
+    devices = jax.devices()
+    assume(size <= len(devices))
+    grid = np.array(devices[:size]).reshape(shape)
+    if not explicit:
+        return JaxMesh(grid, axes)
+    assume(has_explicit_axes())
+    return JaxMesh(grid, axes, axis_types=(jax.sharding.AxisType.Explicit,) * len(axes))
+
+
+def has_explicit_axes() -> bool:
+    """Whether the JAX at hand has meshes with explicit axes."""
+    return hasattr(jax.sharding, "AxisType") and hasattr(jax, "set_mesh")
+
+
+def build(description: Any, world: World) -> Any:
+    """The value that a description stands for; anything else stands for itself."""
+    kind = type(description)
+    if issubclass(kind, Description):
+        return description.build(world)
+    if kind is dict:
+        return {key: build(value, world) for key, value in description.items()}
+    if kind is list or kind is tuple:
+        return kind(build(value, world) for value in description)
+    return description
+
+
+VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
+    {kind.__name__: kind for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Spec, Twins)}
+)
+
+
+class NotACall(ValueError):
+    """A text is not the call of a law with described inputs."""
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """Read `law(name=description, ...)` back into the law's name and its inputs.
+
+    Only literals and the names of `VOCABULARY` are read; nothing is executed. A parametrised
+    law is written as pytest names it: `law[logical](...)`.
+
+    Raises:
+      NotACall: The text is something else; the message says what, and where.
+    """
+    head, bracket, tail = text.strip().partition("(")
+    try:
+        call = ast.parse(f"_{bracket}{tail}", mode="eval").body
+    except SyntaxError as error:
+        raise NotACall(f"cannot read {text!r}: {error.msg}; expected law(input=..., ...)") from None
+    if not isinstance(call, ast.Call) or not bracket or call.args:
+        raise NotACall(f"cannot read {text!r}: expected law(input=..., ...)")
+    if any(keyword.arg is None for keyword in call.keywords):
+        raise NotACall(f"cannot read {text!r}: ** is not allowed")
+    return head.strip(), {str(k.arg): _value(k.value, text) for k in call.keywords}
+
+
+def _value(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in VOCABULARY:
+            named = {str(k.arg): _value(k.value, text) for k in keywords}
+            try:
+                return VOCABULARY[name](*(_value(a, text) for a in args), **named)
+            except TypeError as error:
+                raise NotACall(f"cannot read {text!r}: {error}") from None
+        case ast.Dict(keys=keys, values=values):
+            return {
+                _value(k, text): _value(v, text)
+                for k, v in zip(keys, values, strict=True)
+                if k is not None
+            }
+        case ast.List(elts=elements):
+            return [_value(e, text) for e in elements]
+        case ast.Tuple(elts=elements):
+            return tuple(_value(e, text) for e in elements)
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+            return -value  # type: ignore[operator]
+    raise NotACall(
+        f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
+        f"{', '.join(VOCABULARY)}"
+    )

@@ -1,0 +1,252 @@
+"""What the judge may touch of an implementation, and how one is found.
+
+An `Implementation` has a name, a version and one *namespace* for each *capability*: any object
+that answers to the standard's names (those of the documents). A capability left `None` is
+*unclaimed*: its laws are not tried. For a library with Flax's layout an adapter is one line:
+
+    implementation = flax_shaped("flax", version=flax.__version__)
+
+Only adapters import implementations. Laws reach them through the fixtures of `scutch.plugin`.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+ENTRY_POINTS = "scutch.implementations"
+SHIPPED = MappingProxyType(
+    {
+        "reference": "scutch.adapters.reference:implementation",
+        "flax": "scutch.adapters.flax:implementation",
+    }
+)
+
+NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "meta": frozenset(
+            "AxisMetadata is_axis_metadata map_axis_meta add_axis remove_axis unbox replace_boxed "
+            "PARTITION_NAME Partitioned with_partitioning get_partition_spec get_sharding".split()
+        ),
+        "logical": frozenset(
+            "LogicallyPartitioned with_logical_partitioning with_logical_constraint RulesFallback "
+            "logical_to_mesh_axes logical_to_mesh logical_to_mesh_sharding logical_axis_rules "
+            "set_logical_axis_rules get_logical_axis_rules".split()
+        ),
+        "linen": frozenset(),
+        "nnx": frozenset(),
+        "transforms": frozenset(),
+        "bridge": frozenset(),
+        "export": frozenset(),
+    }
+)
+"""The names that a namespace must answer to, for each capability."""
+
+CAPABILITIES = tuple(NAMES)
+
+
+class SetupError(Exception):
+    """The run cannot begin; the message says what was tried and what to do."""
+
+
+class Namespace:
+    """Several modules seen as one: a name is looked up in each, in order."""
+
+    def __init__(self, title: str, *modules: Any) -> None:
+        """Join `modules`, earlier ones first, under a title for messages."""
+        self._title = title
+        self._modules = modules
+
+    def __getattr__(self, name: str) -> Any:
+        for module in self._modules:
+            try:
+                return getattr(module, name)
+            except AttributeError:
+                continue
+        raise AttributeError(f"{self._title} has no {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<{self._title}>"
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One implementation under judgment.
+
+    Args:
+      name: What reports and known failures call it.
+      version: Its release, as `packaging.version` reads it.
+      meta: Names of document `000_`; required by `logical`.
+      logical: Names of document `002_` for logical axes.
+      linen: Linen modules and their lifted transformations (`002_`).
+      nnx: Objects, variables, filters and state (`001_`, `004_`).
+      transforms: Lifted `jit` and `shard_map` (`001_`).
+      bridge: The Linen-NNX bridge (`004_`).
+      export: Export of trained functions (`003_`).
+    """
+
+    name: str
+    version: str
+    meta: Any = None
+    logical: Any = None
+    linen: Any = None
+    nnx: Any = None
+    transforms: Any = None
+    bridge: Any = None
+    export: Any = None
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The capabilities that are not `None`."""
+        return tuple(name for name in CAPABILITIES if getattr(self, name) is not None)
+
+    def missing(self) -> dict[str, list[str]]:
+        """Names that a claimed capability lacks, by capability."""
+        lacks = {
+            capability: sorted(n for n in NAMES[capability] if not _has(self, capability, n))
+            for capability in self.claims
+        }
+        return {capability: names for capability, names in lacks.items() if names}
+
+
+def _has(implementation: Implementation, capability: str, name: str) -> bool:
+    return hasattr(getattr(implementation, capability), name)
+
+
+def flax_shaped(
+    name: str, *, version: str, package: str | None = None, claims: Iterable[str] | None = None
+) -> Implementation:
+    """An implementation whose modules lie where Flax has them.
+
+    Args:
+      name: What reports call it.
+      version: Its release.
+      package: The import name of the package, `name` where left out.
+      claims: Capabilities to judge; where left out, all that this suite has names for.
+
+    Raises:
+      SetupError: `claims` names something that is no capability.
+      ImportError: The package, or a module of it that a claim needs, does not import.
+    """
+    package = package or name
+    layout = {"meta": ("core.meta",), "logical": ("linen.spmd", "linen")}
+    wanted = tuple(layout) if claims is None else tuple(claims)
+    unknown = sorted(set(wanted) - set(CAPABILITIES))
+    if unknown:
+        raise SetupError(
+            f"flax_shaped({name!r}) claims {unknown}, which are no capabilities; "
+            f"expected some of {', '.join(CAPABILITIES)}"
+        )
+    namespaces = {
+        capability: Namespace(
+            f"{name} {version}: {capability}",
+            *(importlib.import_module(f"{package}.{module}") for module in layout[capability]),
+        )
+        for capability in wanted
+    }
+    return Implementation(name, version, **namespaces)
+
+
+def known_names() -> dict[str, str]:
+    """Names that `load` accepts, with the `module:attribute` that each stands for."""
+    found = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+    return {**SHIPPED, **found}
+
+
+def load(where: str) -> Implementation:
+    """Find an implementation by installed name, by `module:attribute`, or by file.
+
+    A file is a Python file whose `implementation` is the adapter; `file.py:attribute` names
+    another attribute.
+
+    Raises:
+      SetupError: It cannot be found or imported, is of another type, or lacks a claimed name.
+    """
+    path, _, attribute = where.rpartition(":")
+    if where.endswith(".py") or path.endswith(".py"):
+        file = Path(where if where.endswith(".py") else path)
+        module = _import_file(file, where)
+        attribute = "implementation" if where.endswith(".py") else attribute
+    elif ":" in where:
+        module = _import_module(path, where)
+    elif where in (names := known_names()):
+        path, _, attribute = names[where].rpartition(":")
+        module = _import_module(path, where)
+    else:
+        raise SetupError(
+            f"unknown implementation {where!r}: expected an installed name "
+            f"({', '.join(sorted(names))}), module:attribute, or a .py file"
+        )
+    try:
+        found = getattr(module, attribute)
+    except AttributeError:
+        raise SetupError(
+            f"implementation {where!r}: {module.__name__} has no attribute {attribute!r}; "
+            "expected a scutch.Implementation there"
+        ) from None
+    return check(found, where)
+
+
+def check(found: Any, where: str) -> Implementation:
+    """Refuse anything that is not a complete `Implementation`.
+
+    Raises:
+      SetupError: It is of another type, claims nothing, or lacks a name that it claims.
+    """
+    if not isinstance(found, Implementation):
+        raise SetupError(
+            f"implementation {where!r} is a {type(found).__name__}; "
+            "expected a scutch.Implementation"
+        )
+    for field in fields(found)[:2]:
+        if not isinstance(getattr(found, field.name), str):
+            raise SetupError(
+                f"implementation {where!r}: {field.name} is {getattr(found, field.name)!r}; "
+                "expected a string"
+            )
+    if not found.claims:
+        raise SetupError(
+            f"implementation {where!r} claims no capability; "
+            f"expected at least one of {', '.join(CAPABILITIES)}"
+        )
+    if "logical" in found.claims and "meta" not in found.claims:
+        raise SetupError(f"implementation {where!r} claims 'logical' without 'meta', which it needs")
+    for capability, names in found.missing().items():
+        raise SetupError(
+            f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "
+            f"provide the name, or leave {capability}=None"
+        )
+    return found
+
+
+def _import_module(name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise SetupError(_import_message(where, f"importing {name}", error)) from error
+
+
+def _import_file(file: Path, where: str) -> ModuleType:
+    if not file.is_file():
+        raise SetupError(f"implementation {where!r}: there is no file {str(file)!r}")
+    name = f"scutch_adapter_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"implementation {where!r}: {str(file)!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise SetupError(_import_message(where, f"running {file}", error)) from error
+    return module
+
+
+def _import_message(where: str, action: str, error: Exception) -> str:
+    return f"implementation {where!r}: {action} raised {type(error).__name__}: {error}"

@@ -1,0 +1,166 @@
+"""Known failures: which laws a released implementation is expected to break, and why.
+
+A file names the implementation and has one `[[known]]` table for each law that fails:
+
+    implementation = "flax"
+
+    [[known]]
+    requirement = "BOX-9b"
+    versions = ">=0.6.9"
+    reason = "remove_axis pops inside an assert, which Python drops under -O"
+    upstream = "https://..."
+    witness = "test_a_mismatch_is_refused_without_assertions()"
+
+The witness is the smallest call of a law that breaks. It is tried first, alone: when it breaks
+the law as expected no search is made, so that the answer is quick and always the same.
+"""
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from scutch.catalogue import by_id
+from scutch.descriptions import NotACall, parse_call
+from scutch.implementation import SetupError
+from scutch.verdicts import Expectation
+
+KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False}
+
+
+@dataclass(frozen=True)
+class Known:
+    """One entry.
+
+    Args:
+      implementation: The name that it is about.
+      requirement: The identifier that fails.
+      versions: A version range, such as `>=0.12,<0.13`; empty for all.
+      reason: Why the implementation departs.
+      witness: The smallest call that breaks the law.
+      upstream: Address of an issue, if there is one.
+      place: File and line, for messages.
+    """
+
+    implementation: str
+    requirement: str
+    versions: SpecifierSet
+    reason: str
+    witness: str
+    upstream: str | None
+    place: str
+
+    def applies(self, name: str, version: str) -> bool:
+        """Whether the entry is about this release."""
+        try:
+            release = Version(version)
+        except InvalidVersion:
+            return self.implementation == name and not str(self.versions)
+        return self.implementation == name and self.versions.contains(release, prereleases=True)
+
+    @property
+    def test(self) -> str:
+        """The law that the witness breaks."""
+        return parse_call(self.witness)[0]
+
+    @property
+    def expectation(self) -> Expectation:
+        """What verdicts need of it."""
+        return Expectation(self.requirement, self.witness, self.reason, self.upstream)
+
+
+def shipped() -> tuple[Known, ...]:
+    """The entries that come with the suite."""
+    folder = files(__name__)
+    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".toml"))
+    return tuple(k for name in names for k in parse((folder / name).read_text("utf-8"), name))
+
+
+def read(file: Path) -> tuple[Known, ...]:
+    """The entries of a file.
+
+    Raises:
+      SetupError: The file cannot be read or is malformed; the message has file and line.
+    """
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"known failures {str(file)!r}: {error}") from None
+    return parse(text, str(file))
+
+
+def parse(text: str, file: str) -> tuple[Known, ...]:
+    """The entries of a text.
+
+    Raises:
+      SetupError: As `read`.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SetupError(f"known failures {file}: {error}") from None
+    if extra := sorted(set(content) - {"implementation", "known"}):
+        raise SetupError(f"known failures {file}: unknown key {extra[0]!r} at the top; "
+                         "expected implementation and [[known]]")  # fmt: skip
+    if not content:
+        return ()
+    name = content.get("implementation")
+    if not isinstance(name, str):
+        raise SetupError(f"known failures {file}:1: expected implementation = \"NAME\", got {name!r}")
+    entries = content.get("known", [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise SetupError(f"known failures {file}: expected [[known]] tables")
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip() == "[[known]]"]
+    lines += [1] * (len(entries) - len(lines))
+    return tuple(_entry(name, e, f"{file}:{n}") for e, n in zip(entries, lines, strict=False))
+
+
+def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
+    def refuse(why: str) -> SetupError:
+        return SetupError(f"known failures {place}: {why}")
+
+    for key, required in KEYS.items():
+        if required and key not in entry:
+            raise refuse(f"{key!r} is missing")
+        if key in entry and not isinstance(entry[key], str):
+            raise refuse(f"{key} is {entry[key]!r}; expected a string")
+    if extra := sorted(set(entry) - set(KEYS)):
+        raise refuse(f"unknown key {extra[0]!r}; expected {', '.join(KEYS)}")
+    if entry["requirement"] not in by_id():
+        raise refuse(f"unknown requirement {entry['requirement']!r}; `scutch list` shows all")
+    try:
+        versions = SpecifierSet(entry["versions"])
+    except InvalidSpecifier:
+        raise refuse(f"versions {entry['versions']!r} is no range such as '>=0.12,<0.13'") from None
+    try:
+        parse_call(entry["witness"])
+    except NotACall as error:
+        raise refuse(f"witness: {error}") from None
+    return Known(
+        name, entry["requirement"], versions, entry["reason"], entry["witness"],
+        entry.get("upstream"), place,
+    )  # fmt: skip
+
+
+def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known, ...]:
+    """The entries about one release.
+
+    Raises:
+      SetupError: Two of them are about the same law.
+    """
+    chosen: dict[tuple[str, str], Known] = {}
+    for entry in entries:
+        if not entry.applies(name, version):
+            continue
+        twin = chosen.setdefault((entry.requirement, entry.test), entry)
+        if twin is not entry:
+            raise SetupError(
+                f"known failures {entry.place}: {entry.requirement} of {name} {version} is known "
+                f"already, from {twin.place}; expected one entry for each law and release"
+            )
+    return tuple(chosen.values())

@@ -1,0 +1,127 @@
+"""Axes that transformations add and remove: BOX-5 to BOX-9 and BOX-11."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.layout import entries
+from scutch.law import case, is_partitioning_error, refused, requirement
+from scutch.likeness import alike
+from scutch.strategies import any_boxes, arrays, axis_names, boxes
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+positions = st.integers(0, 4)
+
+
+@requirement("BOX-5")
+@given(box=any_boxes(), index=positions, name=axis_names())
+def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
+    """An axis that was added can be removed, and nothing remembers it."""
+    assume(index <= len(box.names))
+    params = {meta.PARTITION_NAME: name}
+    added = box.add_axis(index, params)
+    assert added.names == (*box.names[:index], name, *box.names[index:])
+    assert alike(added.remove_axis(index, params), box)
+
+
+@requirement("BOX-6")
+@given(box=any_boxes(arrays(min_rank=1)), index=positions)
+def test_adding_a_removed_axis_restores_the_box(meta, box, index):
+    """An axis that was removed can be put back."""
+    index %= len(box.names)
+    params = {meta.PARTITION_NAME: box.names[index]}
+    removed = box.remove_axis(index, params)
+    assert removed.names == (*box.names[:index], *box.names[index + 1 :])
+    assert alike(removed.add_axis(index, params), box)
+
+
+@requirement("BOX-7")
+@given(box=boxes(), gap=st.integers(1, 3), name=axis_names())
+def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
+    """The gap is unsharded, and taking the axis back leaves the same layout."""
+    index = len(box.names) + gap
+    params = {meta.PARTITION_NAME: name}
+    added = box.add_axis(index, params)
+    assert added.names == (*box.names, *[None] * gap, name)
+    assert entries(added.remove_axis(index, params).names) == entries(box.names)
+
+
+@requirement("BOX-8a")
+@given(box=boxes(), index=positions)
+def test_adding_needs_a_partition_name(box, index):
+    """The error says which box lacks a name for its new axis."""
+    _check_unspecified(box, lambda: box.add_axis(index, {"other": "data"}))
+
+
+@requirement("BOX-8b")
+@given(box=boxes(arrays(min_rank=1)), index=positions)
+def test_removing_needs_a_partition_name(box, index):
+    """The error says which box lacks a name for the axis that goes."""
+    _check_unspecified(box, lambda: box.remove_axis(index % len(box.names), {}))
+
+
+def _check_unspecified(box, call):
+    named = [name for name in box.names if isinstance(name, str)]
+    error = refused(call, naming=(type(box).__name__, *named))
+    assert is_partitioning_error(error)
+
+
+@requirement("BOX-8c")
+@given(box=any_boxes(), index=positions)
+def test_none_is_a_partition_name(meta, box, index):
+    """An unsharded axis has a name too: `None`."""
+    index = min(index, len(box.names))
+    added = box.add_axis(index, {meta.PARTITION_NAME: None})
+    assert added.names[index] is None
+    assert alike(added.remove_axis(index, {meta.PARTITION_NAME: None}), box)
+
+
+@requirement("BOX-9a")
+@given(box=any_boxes(arrays(min_rank=1)), index=positions, name=axis_names())
+def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
+    """A wrong name is refused, and the box stays."""
+    index %= len(box.names)
+    assume(box.names[index] != name)
+    refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
+
+
+@requirement("BOX-9b", cases=("right name", "wrong name"))
+@given(names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple), index=positions, name=axis_names())
+def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, name):
+    """Without assertions, a wrong name is still refused and a right one still removed."""
+    index %= len(names)
+    left = unasserted(subject.name, names, index, name)
+    if names[index] == name:
+        case("right name")
+        assert left == (*names[:index], *names[index + 1 :])
+    else:
+        case("wrong name")
+        assert left is None, f"the axis {names[index]!r} was removed as {name!r}: {left} is left"
+
+
+@requirement("BOX-11", cases=("last",))
+@given(box=boxes(arrays(max_rank=3)), back=st.integers(1, 4), name=axis_names())
+def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
+    """The name goes where `expand_dims` puts the axis."""
+    shape = box.unbox().shape
+    assume(back <= len(shape) + 1)
+    if back == 1:
+        case("last")
+    grown = np.expand_dims(np.empty([n + 2 for n in shape]), -back)
+    added = box.add_axis(-back, {meta.PARTITION_NAME: name})
+    place = grown.shape.index(1)
+    assert added.names == (*box.names[:place], name, *box.names[place:])
+
+
+@requirement("BOX-11", cases=("last",))
+@given(box=boxes(arrays(min_rank=1)), back=st.integers(1, 4))
+def test_a_negative_index_removes_the_axis_of_the_array(meta, box, back):
+    """The name that goes is that of the axis counted from the end."""
+    assume(back <= len(box.names))
+    if back == 1:
+        case("last")
+    place = len(box.names) - back
+    removed = box.remove_axis(-back, {meta.PARTITION_NAME: box.names[place]})
+    assert removed.names == (*box.names[:place], *box.names[place + 1 :])

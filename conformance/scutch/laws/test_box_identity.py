@@ -1,0 +1,216 @@
+"""What makes a box the box that it is: BOX-19 to BOX-21."""
+
+import copy
+import functools
+import pickle
+
+import jax
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.law import case, raised, refused, requirement
+from scutch.likeness import alike
+from scutch.strategies import (
+    abstract_values,
+    any_boxes,
+    arrays,
+    axis_names,
+    box_trees,
+    boxes,
+    foreign_boxes,
+    meshes,
+    nested_boxes,
+    numbers,
+    twins,
+    values,
+)
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+names = st.lists(axis_names(), max_size=3).map(tuple)
+comparable = st.one_of(
+    numbers(), st.just("text"), abstract_values(), st.tuples(numbers(), st.just("text"))
+)
+
+
+@requirement("BOX-19a")
+@given(
+    value=values(),
+    names=names,
+    mesh=st.one_of(st.none(), meshes()),
+    arguments=st.lists(numbers(), max_size=3),
+    keywords=st.dictionaries(st.sampled_from(["scale", "names", "mesh", "fn"]), numbers()),
+)
+def test_with_partitioning_boxes_the_result(subject, value, names, mesh, arguments, keywords):
+    """The initializer is called once, with what the caller gave, and its result is boxed."""
+    calls = []
+
+    def init(*args, **kwargs):
+        calls.append((args, kwargs))
+        return value
+
+    box = subject.wrap(init, names, mesh)(*arguments, **keywords)
+    assert calls == [(tuple(arguments), keywords)]
+    assert alike(box, subject.make(value, names, mesh))
+
+
+@requirement("BOX-19b", cases=("function", "partial"))
+@given(kind=st.sampled_from(["function", "partial"]), name=st.sampled_from(["init", "kernel"]))
+def test_with_partitioning_keeps_name_and_docstring(subject, kind, name):
+    """The wrapped initializer is called what the original is called."""
+
+    def init(key, shape):
+        return key, shape
+
+    init.__name__, init.__doc__ = name, f"Draws a {name}."
+    case(kind)
+    if kind == "partial":
+        assert subject.wrap(functools.partial(init, 1), ("data",), None)(2).unbox() == (1, 2)
+    else:
+        wrapped = subject.wrap(init, ("data",), None)
+        assert (wrapped.__name__, wrapped.__doc__) == (name, f"Draws a {name}.")
+
+
+@requirement("BOX-20a", cases=("set", "delete"))
+@given(
+    pair=twins(boxes()),
+    field=st.sampled_from(["value", "names", "mesh"]),
+    action=st.sampled_from(["set", "delete"]),
+)
+def test_boxes_are_immutable(pair, field, action):
+    """Nothing about a box can be changed or taken away."""
+    box, before = pair
+    case(action)
+    refused(lambda: setattr(box, field, ("other",)) if action == "set" else delattr(box, field))
+    assert alike(box, before)
+
+
+@requirement("BOX-20b", cases=("nested",))
+@given(box=st.one_of(any_boxes(), nested_boxes()), deep=st.booleans())
+def test_copies_are_alike(meta, box, deep):
+    """A copy is a box like the original."""
+    if meta.is_axis_metadata(box.unbox()):
+        case("nested")
+    twin = copy.deepcopy(box) if deep else copy.copy(box)
+    assert alike(twin, box)
+
+
+@requirement("BOX-20c")
+@given(box=boxes(st.one_of(arrays(), numbers(), abstract_values())))
+def test_boxes_survive_pickling(box):
+    """A pickled box comes back like the original."""
+    assert alike(pickle.loads(pickle.dumps(box)), box)
+
+
+@requirement("BOX-20d", cases=("equal", "value", "names", "mesh"))
+@given(
+    pair=st.one_of(
+        st.tuples(
+            st.tuples(comparable, names, st.one_of(st.none(), meshes())),
+            st.tuples(comparable, names, st.one_of(st.none(), meshes())),
+            st.tuples(st.booleans(), st.booleans(), st.booleans()),
+        )
+    )
+)
+def test_equality_follows_the_whole_content(subject, pair):
+    """Boxes are equal exactly when everything in them is."""
+    one, other, shared = pair
+    other = tuple(a if same else b for a, b, same in zip(one, other, shared, strict=True))
+    differing = [
+        name
+        for name, a, b in zip(("value", "names", "mesh"), one, other, strict=True)
+        if type(a) is not type(b) or a != b
+    ]
+    assume(not (differing == ["value"] and one[0] == other[0]))
+    case(differing[0] if len(differing) == 1 else "equal" if not differing else "several")
+    first, second = subject.make(*one), subject.make(*other)
+    assert (first == second) is (not differing or one == other)
+    assert (first != second) is not (first == second)
+
+
+@requirement("BOX-20d")
+@given(box=boxes(comparable), kind=foreign_boxes(comparable))
+def test_boxes_of_other_classes_are_unequal(box, kind):
+    """A box equals no box of another class, and nothing that is no box."""
+    assert box != kind
+    assert box != box.unbox()
+    assert box != box.names
+
+
+@requirement("BOX-20e", cases=("equal",))
+@given(pair=twins(boxes(comparable)))
+def test_equal_boxes_have_equal_hashes(pair):
+    """Equal boxes can stand for each other as keys."""
+    one, other = pair
+    assume(one == other)
+    case("equal")
+    assert hash(one) == hash(other)
+    assert {one: 1}[other] == 1
+
+
+@requirement("BOX-20e", cases=("equal",))
+@given(value=comparable, names=names, other=names)
+def test_hashes_follow_equality(subject, value, names, other):
+    """Whatever the implementation calls equal, it hashes alike."""
+    first, second = subject.make(value, names, None), subject.make(value, other, None)
+    if first == second:
+        case("equal")
+        assert hash(first) == hash(second)
+
+
+@requirement("BOX-21a")
+@given(missing=st.sampled_from(["unbox", "replace_boxed", "add_axis", "remove_axis"]))
+def test_an_incomplete_class_cannot_be_instantiated(meta, missing):
+    """The four methods are what a box is; the error says which is not there."""
+    methods = {"unbox", "replace_boxed", "add_axis", "remove_axis"} - {missing}
+    incomplete = type(
+        "Incomplete", (meta.AxisMetadata,), {name: lambda self, *args: self for name in methods}
+    )
+    error = refused(incomplete, naming=(missing,))
+    assert isinstance(error, TypeError)
+    complete = type(
+        "Complete", (incomplete,), {missing: lambda self, *args: self}
+    )
+    assert meta.is_axis_metadata(complete())
+
+
+@requirement("BOX-21b", cases=("Wrapped", "Annotated", "Padded"))
+@given(box=foreign_boxes(), index=st.integers(0, 5), name=axis_names(), value=values())
+def test_foreign_boxes_take_part(meta, box, index, name, value):
+    """Each tree function uses the methods of the box, whatever its class."""
+    case(type(box).__name__)
+    params = {meta.PARTITION_NAME: name}
+    tree = {"box": box, "other": [value]}
+    added = meta.add_axis(tree, index, params)
+    assert alike(added, {"box": box.add_axis(index, params), "other": [value]})
+    assert alike(
+        meta.remove_axis(added, index, params),
+        {"box": box.add_axis(index, params).remove_axis(index, params), "other": [value]},
+    )
+    assert alike(meta.unbox(tree), {"box": box.unbox(), "other": [value]})
+    updates = {"box": 7, "other": [8]}
+    if raised(lambda: jax.tree_util.tree_leaves(value)) is None:
+        assert alike(meta.replace_boxed(tree, updates), {"box": box.replace_boxed(7), "other": [8]})
+    assert meta.map_axis_meta(type, tree)["box"] is type(box)
+
+
+@requirement("BOX-24")
+@given(pair=twins(box_trees()), index=st.integers(0, 3), name=axis_names())
+def test_no_function_changes_its_inputs(meta, pair, index, name):
+    """Trees, boxes, containers and parameters are as they were, after every function."""
+    tree, before = pair
+    params = {meta.PARTITION_NAME: name, "other": 1}
+    updates = meta.unbox(tree)
+    for call in (
+        lambda: meta.map_axis_meta(lambda box: None, tree),
+        lambda: meta.add_axis(tree, index, params),
+        lambda: meta.remove_axis(meta.add_axis(tree, index, params), index, params),
+        lambda: meta.unbox(tree),
+        lambda: meta.replace_boxed(tree, updates),
+        lambda: meta.get_partition_spec(tree),
+        lambda: meta.remove_axis(tree, index, params),
+    ):
+        raised(call)
+        assert alike(tree, before)
+        assert params == {meta.PARTITION_NAME: name, "other": 1}

@@ -1,0 +1,214 @@
+"""Specs, shardings and constraints: BOX-16 to BOX-18."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch.descriptions import has_explicit_axes
+from scutch.law import case, requirement
+from scutch.layout import constraints, entries, in_context, lies
+from scutch.likeness import alike
+from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+
+def _is_box_or_spec(meta):
+    return lambda x: meta.is_axis_metadata(x) or isinstance(x, PartitionSpec) or x is None
+
+
+def _pairs(meta, tree, specs):
+    """Each outermost box, leaf or `None` of a tree, with what stands there in its specs."""
+    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=_is_box_or_spec(meta))
+    answers, other = jax.tree_util.tree_flatten(specs, is_leaf=_is_box_or_spec(meta))
+    assert structure == other, f"the specs {specs} have another structure than the tree"
+    return list(zip(found, answers, strict=True))
+
+
+@requirement("BOX-16a", cases=("own", "foreign"))
+@given(tree=box_trees(nested=False))
+def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
+    """A box gives its names, in order, in its place."""
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if meta.is_axis_metadata(leaf) and hasattr(leaf, "get_partition_spec"):
+            case("foreign" if hasattr(leaf, "payload") else "own")
+            assert spec == PartitionSpec(*leaf.names)
+
+
+@requirement("BOX-16b", cases=("array",))
+@given(tree=trees(st.one_of(leaves(), foreign_boxes(arrays()))))
+def test_an_unboxed_array_has_an_empty_spec(meta, tree):
+    """Whatever has a shape and no box is replicated."""
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if hasattr(leaf, "shape"):
+            case("array")
+            assert spec == PartitionSpec()
+
+
+@requirement("BOX-16c", cases=("number",))
+@given(tree=trees(leaves()))
+def test_anything_else_has_no_spec(meta, tree):
+    """What has no shape has no layout."""
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if not hasattr(leaf, "shape"):
+            case("number")
+            assert spec is None
+
+
+@requirement("BOX-17a", cases=("box", "none"))
+@given(placed=st.lists(placed_boxes(), min_size=1, max_size=1), plain=trees(leaves(), depth=1))
+def test_the_sharding_is_that_of_the_spec(meta, subject, placed, plain):
+    """Leaf by leaf, the sharding is the spec on the mesh."""
+    ((box, mesh),) = placed
+    _assume_names(subject, box)
+    tree = {"box": box, "plain": plain}
+    pairs = _pairs(meta, meta.get_partition_spec(tree), _unsharded(meta.get_sharding(tree, mesh)))
+    case("box")
+    for spec, sharding in pairs:
+        if spec is None:
+            case("none")
+            assert sharding is None
+        else:
+            assert sharding.sharding == NamedSharding(mesh, spec)
+
+
+class _Held:
+    """A sharding as an opaque leaf."""
+
+    def __init__(self, sharding):
+        self.sharding = sharding
+
+
+def _unsharded(tree):
+    return jax.tree_util.tree_map(lambda s: _Held(s), tree)
+
+
+@requirement("BOX-17b")
+@given(placed=placed_boxes(max_rank=2))
+def test_shardings_serve_as_out_shardings(meta, subject, placed):
+    """What `jit` returns under these shardings lies as they say, in its box."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    value = box.unbox()
+
+    def make():
+        return {"box": box.replace_boxed(jax.numpy.asarray(value)), "plain": jax.numpy.ones(2)}
+
+    shardings = meta.get_sharding(jax.eval_shape(make), mesh)
+    made = jax.jit(make, out_shardings=shardings)()
+    assert type(made["box"]) is type(box)
+    assert made["box"].names == box.names
+    array = jax.tree_util.tree_leaves(made["box"])[0]
+    assert np.array_equal(array, value)
+    assert lies(array, mesh, PartitionSpec(*box.names))
+    assert lies(made["plain"], mesh, PartitionSpec())
+
+
+@requirement("BOX-18a")
+@given(placed=placed_boxes())
+def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
+    """Tracing shows one constraint, with the spec of the box."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    with in_context(mesh):
+        found = constraints(lambda v: box.replace_boxed(v).unbox(), box.unbox())
+    assert found == [entries(box.names)]
+
+
+@requirement("BOX-18b")
+@given(placed=placed_boxes(max_rank=2))
+def test_an_array_unboxed_under_a_mesh_lies_on_it(subject, placed):
+    """The array is equal, and lies as the box says."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    with in_context(mesh):
+        array = box.unbox()
+    _check_array(box, mesh, array)
+
+
+@requirement("BOX-18c")
+@given(placed=placed_boxes(own_mesh=True, max_rank=2))
+def test_the_mesh_of_a_box_constrains(subject, placed):
+    """A box that brings its mesh needs none in context."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    _check_array(box, mesh, box.unbox())
+
+
+@requirement("BOX-18d", cases=("another mesh",))
+@given(
+    placed=placed_boxes(own_mesh=True, max_rank=2),
+    context=meshes(axes=(("data", "model"), ("data",))),
+)
+def test_the_mesh_of_a_box_wins(subject, placed, context):
+    """The mesh in context does not matter to a box with its own."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    assume(mesh.size == context.size)
+    if mesh != context:
+        case("another mesh")
+    with in_context(context):
+        array = box.unbox()
+    _check_array(box, mesh, array)
+
+
+@requirement("BOX-18e", cases=("context", "own"))
+@given(placed=st.one_of(placed_boxes(), placed_boxes(own_mesh=True)))
+def test_no_constraint_when_told_so(subject, placed):
+    """The very object comes out, mesh or no mesh."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    case("context" if box.mesh is None else "own")
+    with in_context(mesh):
+        assert box.unbox(apply_constraint=False) is _wrapped(box)
+
+
+@requirement("BOX-18f")
+@given(placed=placed_boxes(explicit=True, max_rank=2))
+def test_an_array_unboxed_under_explicit_axes_lies_on_them(subject, placed):
+    """Explicit axes are no reason to refuse."""
+    _require_explicit_axes()
+    box, mesh = placed
+    _assume_names(subject, box)
+    with in_context(mesh):
+        array = box.unbox()
+    _check_array(box, mesh, array)
+
+
+@requirement("BOX-18g")
+@given(placed=placed_boxes(max_rank=2))
+def test_the_deprecated_context_counts(subject, placed):
+    """`with mesh:` puts a mesh in context."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with mesh:
+            array = box.unbox()
+    _check_array(box, mesh, array)
+
+
+def _check_array(box, mesh, array):
+    value = _wrapped(box)
+    assert isinstance(array, jax.Array), f"the value was not constrained: {type(array)}"
+    assert alike(np.asarray(array), value)
+    assert lies(array, mesh, PartitionSpec(*box.names))
+
+
+def _wrapped(box):
+    return jax.tree_util.tree_leaves(box)[0]
+
+
+def _require_explicit_axes():
+    if not has_explicit_axes():
+        pytest.skip(f"jax {jax.__version__} has no explicit axes")
+
+
+def _assume_names(subject, box):
+    """Keep tuples of mesh axes from boxes whose names are logical: there they mean nothing."""
+    assume(subject.tuples or not any(isinstance(name, tuple) for name in box.names))

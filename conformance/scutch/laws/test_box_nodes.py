@@ -1,0 +1,166 @@
+"""Boxes as pytree nodes: BOX-1 and BOX-2."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.law import case, requirement
+from scutch.likeness import alike
+from scutch.strategies import any_boxes, arrays, box_trees, boxes, nested_boxes, trees, values
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+floats = arrays(dtypes=("float32",), max_rank=2)
+
+
+@requirement("BOX-1")
+@given(box=st.one_of(any_boxes(), nested_boxes()))
+def test_a_box_is_axis_metadata(meta, box):
+    """Every box is axis metadata, whoever wrote its class."""
+    assert meta.is_axis_metadata(box) is True
+
+
+@requirement("BOX-1")
+@given(tree=trees())
+def test_nothing_else_is_axis_metadata(meta, tree):
+    """No array, container, spec or class is axis metadata."""
+    assert meta.is_axis_metadata(tree) is False
+    assert meta.is_axis_metadata(jax.sharding.PartitionSpec("data")) is False
+    assert meta.is_axis_metadata(meta.Partitioned) is False
+
+
+@requirement("BOX-2a", cases=("nested",))
+@given(box=st.one_of(any_boxes(), nested_boxes()))
+def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
+    """Flattening a box gives the very leaves of its value."""
+    value = box.unbox()
+    if meta.is_axis_metadata(value):
+        case("nested")
+    of_box, of_value = jax.tree_util.tree_leaves(box), jax.tree_util.tree_leaves(value)
+    assert len(of_box) == len(of_value)
+    assert all(a is b for a, b in zip(of_box, of_value, strict=True))
+
+
+@requirement("BOX-2b")
+@given(box=st.one_of(any_boxes(), nested_boxes()))
+def test_unflattening_restores_a_box(box):
+    """A box comes back from its leaves and its structure."""
+    leaves, structure = jax.tree_util.tree_flatten(box)
+    assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
+
+
+@requirement("BOX-2c", cases=("equal", "names", "value", "class"))
+@given(one=any_boxes(arrays(max_rank=2)), other=any_boxes(arrays(max_rank=2)))
+def test_structure_is_class_names_and_value_structure(one, other):
+    """Structures agree exactly when all that is static agrees."""
+    structure = jax.tree_util.tree_structure
+    same_class = type(one) is type(other)
+    same_names = one.names == other.names
+    case("class" if not same_class else "names" if not same_names else "equal")
+    assert (structure(one) == structure(other)) == (same_class and same_names)
+    if same_class:
+        renamed = other.replace_boxed(one.unbox())
+        assert structure(renamed) == structure(other)
+        assert hash(structure(renamed)) == hash(structure(other))
+        case("value")
+        assert structure(other.replace_boxed({"a": one.unbox()})) != structure(other)
+
+
+@requirement("BOX-2c", cases=("equal", "unequal"))
+@given(box=boxes(arrays(max_rank=2)), grids=st.tuples(st.integers(0, 2), st.integers(0, 2)))
+def test_structure_holds_the_mesh(subject, box, grids):
+    """Boxes on different meshes have different structures; equal meshes are one."""
+    meshes = [None if n == 0 else _mesh(n) for n in grids]
+    one, other = (subject.make(box.unbox(), box.names, mesh) for mesh in meshes)
+    case("equal" if grids[0] == grids[1] else "unequal")
+    structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
+    assert (structures[0] == structures[1]) == (grids[0] == grids[1])
+
+
+def _mesh(size):
+    return jax.sharding.Mesh(np.array(jax.devices()[:size]), ("data",))
+
+
+@requirement("BOX-2d", cases=("box",))
+@given(tree=box_trees())
+def test_tree_map_keeps_boxes(meta, tree):
+    """Mapping reaches the leaves inside boxes and leaves the boxes as they are."""
+    seen = []
+
+    def wrap(leaf):
+        seen.append(leaf)
+        return Wrapped(leaf)
+
+    mapped = jax.tree_util.tree_map(wrap, tree)
+    back = jax.tree_util.tree_map(lambda w: w.leaf, mapped)
+    if any(map(meta.is_axis_metadata, jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata))):
+        case("box")
+    assert alike(back, tree)
+    assert not any(meta.is_axis_metadata(leaf) for leaf in seen)
+
+
+class Wrapped:
+    """A leaf in disguise: no pytree, and no array."""
+
+    def __init__(self, leaf):
+        self.leaf = leaf
+
+
+@requirement("BOX-2e")
+@given(box=any_boxes(floats), name=st.sampled_from(["eval_shape", "jit"]))
+def test_tracing_carries_boxes(box, name):
+    """A traced function receives and returns boxes as they are."""
+    received = []
+
+    def step(box):
+        received.append(box)
+        return {"box": box, "doubled": box.replace_boxed(box.unbox() * 2)}
+
+    shapes = jax.eval_shape(jax.jit(step) if name == "jit" else step, box)
+    expected = box.replace_boxed(jax.ShapeDtypeStruct(box.unbox().shape, box.unbox().dtype))
+    assert alike(shapes, {"box": expected, "doubled": expected})
+    assert alike(received[0].replace_boxed(None), box.replace_boxed(None))
+
+
+@requirement("BOX-2f")
+@given(boxed=st.dictionaries(st.sampled_from("ab"), any_boxes(floats), min_size=1, max_size=2))
+def test_gradients_are_boxed_alike(boxed):
+    """The gradient of a sum of squares has the boxes of the parameters, doubled."""
+
+    def loss(tree):
+        return sum((leaf**2).sum() for leaf in jax.tree_util.tree_leaves(tree))
+
+    gradients = jax.grad(loss)(boxed)
+    assert alike(gradients, jax.tree_util.tree_map(lambda x: 2 * x, boxed))
+
+
+@requirement("BOX-2g")
+@given(box=any_boxes(arrays(dtypes=("float32",), min_rank=1, max_rank=3)))
+def test_vmap_and_scan_carry_boxes(box):
+    """Boxes pass through `vmap` and `scan` with their names."""
+    value = box.unbox()
+    assume(value.shape[0] > 0)
+    row = box.replace_boxed(jax.ShapeDtypeStruct(value.shape[1:], value.dtype))
+    received = []
+
+    def body(carry, mapped):
+        received.append(mapped)
+        return carry, mapped
+
+    shapes = jax.eval_shape(lambda b: jax.vmap(lambda x: body(x, x)[1])(b), box)
+    carried, stacked = jax.eval_shape(lambda b: jax.lax.scan(body, b, b), box)
+    whole = box.replace_boxed(jax.ShapeDtypeStruct(value.shape, value.dtype))
+    assert alike((shapes, carried, stacked), (whole, whole, whole))
+    empty = row.replace_boxed(None)
+    assert all(alike(r.replace_boxed(None), empty) for r in received)
+
+
+@requirement("BOX-2e")
+@given(box=any_boxes(values()))
+def test_identity_survives_tracing(box):
+    """Arrays, numbers and keys in boxes can all be traced."""
+    assume(not isinstance(box.unbox(), jax.ShapeDtypeStruct))
+    shaped = jax.eval_shape(lambda b: b, box)
+    assert alike(shaped.replace_boxed(None), box.replace_boxed(None))

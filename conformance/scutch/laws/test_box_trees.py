@@ -1,0 +1,241 @@
+"""Functions over trees of boxes: BOX-12 to BOX-15."""
+
+import jax
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.law import case, is_partitioning_error, raised, refused, requirement
+from scutch.likeness import alike
+from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+positions = st.integers(0, 4)
+
+
+def _outermost(meta, tree):
+    """The outermost boxes and other leaves, and a function that puts others in their place."""
+    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=meta.is_axis_metadata)
+    return found, structure.unflatten
+
+
+def _unboxed(meta, tree):
+    """The tree without boxes, found by another route than `unbox`."""
+    if meta.is_axis_metadata(tree):
+        return _unboxed(meta, tree.unbox())
+    found, rebuild = _outermost(meta, tree)
+    if len(found) == 1 and found[0] is tree:
+        return tree
+    return rebuild([_unboxed(meta, leaf) for leaf in found])
+
+
+@requirement("BOX-12a", cases=("several",))
+@given(tree=box_trees())
+def test_map_axis_meta_calls_once_for_each_box(meta, tree):
+    """Each outermost box is seen once, in order, and replaced by what comes back."""
+    found, rebuild = _outermost(meta, tree)
+    expected = [leaf for leaf in found if meta.is_axis_metadata(leaf)]
+    if len(expected) > 1:
+        case("several")
+    seen = []
+
+    def mark(box):
+        seen.append(box)
+        return f"box {len(seen)}"
+
+    mapped = meta.map_axis_meta(mark, tree)
+    assert len(seen) == len(expected)
+    assert all(a is b for a, b in zip(seen, expected, strict=True))
+    names = iter(f"box {n}" for n in range(1, len(seen) + 1))
+    replaced = [next(names) if meta.is_axis_metadata(leaf) else leaf for leaf in found]
+    assert alike(mapped, rebuild(replaced))
+
+
+@requirement("BOX-12b", cases=("leaf",))
+@given(tree=box_trees())
+def test_map_axis_meta_leaves_all_else(meta, tree):
+    """Other leaves are the same objects in containers of the same types."""
+    before, _ = _outermost(meta, tree)
+    mapped = meta.map_axis_meta(lambda box: box, tree)
+    after, _ = _outermost(meta, mapped)
+    assert all(a is b for a, b in zip(before, after, strict=True))
+    if not all(map(meta.is_axis_metadata, before)):
+        case("leaf")
+    assert alike(mapped, tree)
+
+
+@requirement("BOX-13a")
+@given(tree=box_trees(), index=positions, name=axis_names())
+def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
+    """The tree function is the method, on each outermost box."""
+    params = {meta.PARTITION_NAME: name}
+    found, rebuild = _outermost(meta, tree)
+    each = [b.add_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
+    assert alike(meta.add_axis(tree, index, params), rebuild(each))
+
+
+@requirement("BOX-13b")
+@given(tree=box_trees(), index=positions, name=axis_names())
+def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
+    """The tree function is the method, on each outermost box."""
+    params = {meta.PARTITION_NAME: name}
+    grown = meta.add_axis(tree, index, params)
+    found, rebuild = _outermost(meta, grown)
+    each = [b.remove_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
+    assert alike(meta.remove_axis(grown, index, params), rebuild(each))
+
+
+@requirement("BOX-13c", cases=("twice",))
+@given(
+    tree=trees(st.one_of(any_boxes(arrays()), leaves())),
+    added=st.lists(st.tuples(positions, axis_names()), max_size=3),
+)
+def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
+    """What nested transformations add, unwinding them removes."""
+    found, _ = _outermost(meta, tree)
+    ranks = [len(box.names) for box in found if meta.is_axis_metadata(box)]
+    lowest = min(ranks, default=0)
+    axes = [
+        (min(index, lowest + depth), {meta.PARTITION_NAME: name})
+        for depth, (index, name) in enumerate(added)
+    ]
+    grown = tree
+    for index, params in axes:
+        grown = meta.add_axis(grown, index, params)
+    for index, params in reversed(axes):
+        grown = meta.remove_axis(grown, index, params)
+    if len(axes) > 1 and ranks:
+        case("twice")
+    assert alike(grown, tree)
+
+
+@requirement("BOX-13d", cases=("box", "no box"))
+@given(tree=trees(st.one_of(boxes(arrays(min_rank=1)), leaves())))
+def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
+    """One box among the leaves is enough."""
+    found, _ = _outermost(meta, tree)
+    for function in (meta.add_axis, meta.remove_axis):
+        if any(map(meta.is_axis_metadata, found)):
+            case("box")
+            assert is_partitioning_error(refused(lambda f=function: f(tree, 0, {})))
+        else:
+            case("no box")
+            assert alike(function(tree, 0, {}), tree)
+
+
+@requirement("BOX-14a", cases=("nested",))
+@given(tree=box_trees())
+def test_unbox_leaves_no_box(meta, tree):
+    """However deep a box lies, it is opened."""
+    found, _ = _outermost(meta, tree)
+    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+        case("nested")
+    left, _ = _outermost(meta, meta.unbox(tree))
+    assert not any(map(meta.is_axis_metadata, left))
+
+
+@requirement("BOX-14b")
+@given(tree=box_trees())
+def test_unbox_gives_the_values_in_their_places(meta, tree):
+    """The result is the tree with its boxes opened; opening it again changes nothing."""
+    opened = meta.unbox(tree)
+    assert alike(opened, _unboxed(meta, tree))
+    assert alike(meta.unbox(opened), opened)
+
+
+@requirement("BOX-14c")
+@given(tree=trees())
+def test_unbox_is_the_identity_without_boxes(meta, tree):
+    """The very leaves come back."""
+    opened = meta.unbox(tree)
+    before, after = jax.tree_util.tree_leaves(tree), jax.tree_util.tree_leaves(opened)
+    assert all(a is b for a, b in zip(before, after, strict=True))
+    assert alike(opened, tree)
+
+
+class Updated:
+    """A leaf that is like no other."""
+
+    def __init__(self, place):
+        self.place = place
+
+
+@requirement("BOX-15a", cases=("box",))
+@given(tree=box_trees())
+def test_what_is_put_in_comes_out(meta, tree):
+    """New values, one for each leaf, come out in the places they were put in."""
+    found, _ = _outermost(meta, tree)
+    if any(map(meta.is_axis_metadata, found)):
+        case("box")
+    leaves, structure = jax.tree_util.tree_flatten(_unboxed(meta, tree))
+    updates = structure.unflatten([Updated(n) for n in range(len(leaves))])
+    assert alike(meta.unbox(meta.replace_boxed(tree, updates)), updates)
+
+
+@requirement("BOX-15b", cases=("nested",))
+@given(tree=box_trees())
+def test_replacing_values_by_themselves_changes_nothing(meta, tree):
+    """Every box is still there, layer for layer."""
+    found, _ = _outermost(meta, tree)
+    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+        case("nested")
+    assert alike(meta.replace_boxed(tree, _unboxed(meta, tree)), tree)
+
+
+CHANGES = ("a key too few", "a key too many", "deeper", "a leaf", "longer", "another container")
+
+
+def _changed(tree, kind):
+    """`{"kept": ..., "place": part}` with another structure at, or under, one of its keys."""
+    part = tree["place"]
+    match kind:
+        case "a key too few":
+            return {"kept": tree["kept"]}, "place"
+        case "a key too many":
+            return {**tree, "surplus": 1}, "surplus"
+        case "deeper":
+            assume(jax.tree_util.tree_leaves(part))
+            deeper = jax.tree_util.tree_map(lambda leaf: {"deeper": leaf}, part)
+            return {**tree, "place": deeper}, "place"
+        case "a leaf":
+            assume(part is not None and not jax.tree_util.all_leaves([part]))
+            return {**tree, "place": 1.0}, "place"
+        case "longer":
+            assume(isinstance(part, list | tuple))
+            return {**tree, "place": type(part)((*part, 1.0))}, "place"
+    assume(isinstance(part, list | tuple))
+    return {**tree, "place": (tuple if isinstance(part, list) else list)(part)}, "place"
+
+
+parts = st.one_of(
+    boxes(arrays(max_rank=2)),
+    st.lists(boxes(arrays(max_rank=2)), max_size=2),
+    st.tuples(any_boxes(arrays(max_rank=2))),
+    box_trees(depth=1),
+)
+
+
+@requirement("BOX-15c", cases=CHANGES)
+@given(
+    tree=st.fixed_dictionaries({"kept": arrays(max_rank=1), "place": parts}),
+    kind=st.sampled_from(CHANGES),
+)
+def test_updates_of_another_structure_are_refused(meta, tree, kind):
+    """No difference in structure is overlooked."""
+    updates, _ = _changed(_unboxed(meta, tree), kind)
+    case(kind)
+    refused(lambda: meta.replace_boxed(tree, updates))
+
+
+@requirement("BOX-15d")
+@given(
+    tree=st.fixed_dictionaries({"kept": arrays(max_rank=1), "place": parts}),
+    kind=st.sampled_from(CHANGES),
+)
+def test_the_refusal_names_the_place(meta, tree, kind):
+    """The message holds the key under which the structures differ."""
+    updates, key = _changed(_unboxed(meta, tree), kind)
+    error = raised(lambda: meta.replace_boxed(tree, updates))
+    assume(error is not None)
+    assert key in str(error)

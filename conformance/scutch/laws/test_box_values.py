@@ -1,0 +1,78 @@
+"""What a box wraps: BOX-3, BOX-4, BOX-10 and BOX-22."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.law import case, raised, requirement
+from scutch.likeness import alike
+from scutch.strategies import any_boxes, axis_names, nested_boxes, twins, values
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+
+@requirement("BOX-3")
+@given(value=values(), names=st.lists(axis_names(), max_size=3).map(tuple))
+def test_unbox_gives_the_very_object(subject, value, names):
+    """What was wrapped comes out, not a copy of it."""
+    assert subject.make(value, names, None).unbox() is value
+
+
+@requirement("BOX-3", cases=("nested",))
+@given(box=nested_boxes(), names=st.lists(axis_names(), max_size=3).map(tuple))
+def test_unbox_takes_one_layer_off(meta, subject, box, names):
+    """A box in a box comes out as a box."""
+    case("nested")
+    inner = subject.make(box, names, None).unbox()
+    assert inner is box
+    assert meta.is_axis_metadata(inner)
+
+
+@requirement("BOX-4a")
+@given(box=any_boxes(), value=values())
+def test_replacing_keeps_all_but_the_value(box, value):
+    """The new box differs from the old in what it wraps, and in nothing else."""
+    replaced = box.replace_boxed(value)
+    assert type(replaced) is type(box)
+    assert replaced.unbox() is value
+    assert alike(replaced.replace_boxed(box.unbox()), box)
+    assert replaced.names == box.names
+
+
+@requirement("BOX-4b")
+@given(pair=twins(any_boxes()), value=values())
+def test_replacing_leaves_the_box_alone(pair, value):
+    """The old box still wraps the old value."""
+    box, before = pair
+    wrapped = box.unbox()
+    assert box.replace_boxed(value) is not box
+    assert box.unbox() is wrapped
+    assert alike(box, before)
+
+
+@requirement("BOX-10", cases=("removed",))
+@given(pair=twins(any_boxes()), index=st.integers(0, 5), name=axis_names())
+def test_axes_touch_names_only(meta, pair, index, name):
+    """The value is the same object; the box and the parameters are as they were."""
+    box, before = pair
+    wrapped = box.unbox()
+    params = {meta.PARTITION_NAME: name, "other": 1}
+    added = box.add_axis(index, params)
+    assert added.unbox() is wrapped
+    if raised(lambda: added.remove_axis(index, params)) is None:
+        case("removed")
+        assert added.remove_axis(index, params).unbox() is wrapped
+    assert alike(box, before)
+    assert params == {meta.PARTITION_NAME: name, "other": 1}
+
+
+@requirement("BOX-22")
+@given(box=any_boxes(), index=st.integers(0, 4), name=axis_names(), value=values())
+def test_axes_commute_with_replacing(meta, box, index, name, value):
+    """Whether the value or the names change first makes no difference."""
+    index = min(index, len(box.names))
+    params = {meta.PARTITION_NAME: name}
+    added = box.add_axis(index, params)
+    assert alike(added.replace_boxed(value), box.replace_boxed(value).add_axis(index, params))
+    removed = added.replace_boxed(value).remove_axis(index, params)
+    assert alike(removed, added.remove_axis(index, params).replace_boxed(value))

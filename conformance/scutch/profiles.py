@@ -1,0 +1,68 @@
+"""How hard a run tries: the profiles, and what each law gets from one."""
+
+import os
+import random
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, Phase, settings
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How many inputs each law is tried on, and for how long.
+
+    Args:
+      examples: Inputs for each property.
+      timeout: Seconds that one law may take.
+      seed: Of the search; `None` draws one for each run.
+      summary: One line for the help text.
+    """
+
+    examples: int
+    timeout: float
+    seed: int | None
+    summary: str
+
+
+PROFILES = {
+    "quick": Profile(15, 60, 0, "seconds; a first impression"),
+    "ci": Profile(100, 120, 0, "the default; repeatable"),
+    "nightly": Profile(600, 600, None, "a new seed each time, many examples"),
+    "deep": Profile(3000, 3600, None, "a new seed each time, very many examples"),
+}
+DEFAULT = "ci"
+DEVICES = 8
+
+
+def law_settings(profile: Profile, *, search: bool = True) -> settings:
+    """Hypothesis settings for one law.
+
+    Nothing is kept between runs: a failure is replayed from its own text, and past ones are
+    explicit examples. Shrinking is on; time limits are the runner's, which can end a hang.
+    """
+    phases = (Phase.explicit, Phase.generate, Phase.shrink) if search else (Phase.explicit,)
+    return settings(
+        max_examples=profile.examples,
+        phases=phases,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def fresh_seed() -> int:
+    """A seed for a run that names none."""
+    return random.SystemRandom().randrange(2**31)
+
+
+def prepare_devices() -> None:
+    """Ask XLA for fake host devices, unless the user has chosen otherwise.
+
+    Works until JAX first looks for devices; importing JAX does not.
+    """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_force_host_platform_device_count" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={DEVICES}".strip()

@@ -1,0 +1,19 @@
+"""Strategies over descriptions; see `scutch.descriptions`."""
+
+from scutch.strategies.boxes import any_boxes as any_boxes
+from scutch.strategies.boxes import boxes as boxes
+from scutch.strategies.boxes import foreign_boxes as foreign_boxes
+from scutch.strategies.boxes import nested_boxes as nested_boxes
+from scutch.strategies.boxes import placed_boxes as placed_boxes
+from scutch.strategies.meshes import meshes as meshes
+from scutch.strategies.names import axis_names as axis_names
+from scutch.strategies.names import logical_names as logical_names
+from scutch.strategies.names import rules as rules
+from scutch.strategies.trees import box_trees as box_trees
+from scutch.strategies.trees import trees as trees
+from scutch.strategies.trees import twins as twins
+from scutch.strategies.values import abstract_values as abstract_values
+from scutch.strategies.values import arrays as arrays
+from scutch.strategies.values import leaves as leaves
+from scutch.strategies.values import numbers as numbers
+from scutch.strategies.values import values as values

@@ -1,0 +1,86 @@
+"""Boxes: of the class under judgment, and of classes written elsewhere."""
+
+from math import prod
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scutch.boxes import KINDS
+from scutch.descriptions import Abstract, Array, Box, Foreign, Mesh
+from scutch.strategies.meshes import meshes
+from scutch.strategies.names import axis_names, name_tuples
+from scutch.strategies.values import arrays, values
+
+
+def rank_of(value: Any) -> int:
+    """The number of axes of a described value."""
+    return len(value.shape) if isinstance(value, Array | Abstract) else 0
+
+
+@st.composite
+def boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Box:
+    """Boxes of the class under judgment, with one name for each axis of what they wrap."""
+    value = draw(values() if wraps is None else wraps)
+    return Box(value, draw(name_tuples(rank_of(value))))
+
+
+@st.composite
+def foreign_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
+    """Boxes of the foreign classes."""
+    value = draw(values() if wraps is None else wraps)
+    return Foreign(draw(st.sampled_from(KINDS)), value, draw(name_tuples(rank_of(value))))
+
+
+def any_boxes(wraps: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[Any]:
+    """Boxes of any class."""
+    return st.one_of(boxes(wraps), foreign_boxes(wraps))
+
+
+def nested_boxes() -> st.SearchStrategy[Any]:
+    """Boxes that wrap boxes, or containers with boxes in them."""
+    inner = any_boxes(arrays(max_rank=2))
+    names = st.lists(axis_names(), max_size=2).map(tuple)
+    wrapped = st.one_of(inner, st.builds(lambda a, b: {"b": a, "a": [b, None]}, inner, inner))
+    return st.one_of(
+        st.builds(Box, wrapped, names),
+        st.builds(Foreign, st.sampled_from(KINDS), wrapped, names),
+    )
+
+
+@st.composite
+def placed_boxes(
+    draw: st.DrawFn,
+    *,
+    explicit: bool = False,
+    abstract: bool = False,
+    own_mesh: bool = False,
+    max_rank: int = 3,
+) -> tuple[Box, Mesh]:
+    """A box and a mesh on which it can be laid: its names are distinct axes, its sizes divide.
+
+    Args:
+      explicit: Whether the axes of the mesh are `Explicit`.
+      abstract: Whether the value is abstract.
+      own_mesh: Whether the box holds the mesh.
+      max_rank: The largest number of axes.
+    """
+    mesh = draw(meshes(explicit=explicit))
+    shape, names = draw(layouts(mesh, max_rank=max_rank))
+    value = Abstract(shape) if abstract else Array(shape)
+    return Box(value, names, mesh if own_mesh else None), mesh
+
+
+@st.composite
+def layouts(
+    draw: st.DrawFn, mesh: Mesh, *, max_rank: int = 3, tuples: bool = True
+) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """A shape and a name for each axis, which can be laid on a mesh."""
+    size = dict(zip(mesh.axes, mesh.shape, strict=True))
+    free = list(draw(st.permutations(mesh.axes)))
+    shape, names = [], []
+    for _ in range(draw(st.integers(0, max_rank))):
+        take = min(draw(st.sampled_from([1, 0, 2] if tuples else [1, 0])), len(free))
+        taken, free = free[:take], free[take:]
+        names.append(None if not taken else taken[0] if take == 1 else tuple(taken))
+        shape.append(prod(size[a] for a in taken) * draw(st.sampled_from([1, 2])))
+    return tuple(shape), tuple(names)

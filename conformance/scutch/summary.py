@@ -1,0 +1,164 @@
+"""What a run says: on the screen, and as the document that reports are made from."""
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+import scutch
+from scutch.case import Case
+from scutch.profiles import PROFILES
+from scutch.verdicts import Ruling, summarize
+
+SCHEMA = "scutch-report/1"
+COMMAND = "SCUTCH_COMMAND"
+"""Environment variable: how this run was started, for replay commands."""
+
+_COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked": "light"}
+_WIDTH = 100
+
+
+def header(case: Case) -> str:
+    """One line on what is judged, and how to judge it again."""
+    profile = PROFILES[case.profile]
+    known = f"{len(case.known)} known failures"
+    return (
+        f"scutch {scutch.__version__}: judging {case.name} {case.version} on jax "
+        f"{jax.__version__}, {case.devices} {case.platform} devices; profile {case.profile} "
+        f"({profile.examples} inputs for each law), seed {case.seed}, {known}"
+    )
+
+
+def command(config: pytest.Config) -> str:
+    """How this run was started, without options: what replay commands begin with."""
+    if told := os.environ.get(COMMAND):
+        return told
+    program = Path(sys.argv[0]).name
+    start = "python -m pytest" if program == "__main__.py" else program
+    paths = config.args if config.args_source == config.ArgsSource.ARGS else []
+    pyargs = ["-p", "scutch.plugin", "--pyargs"] if config.option.pyargs else []
+    return shlex.join([*start.split(), *pyargs, *(_relative(p) for p in paths)])
+
+
+def _relative(path: str) -> str:
+    return os.path.relpath(path) if os.path.isabs(path) else path
+
+
+def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
+    """A command that breaks the law again, where it is broken."""
+    found = ruling.counterexample
+    if found is None or ruling.verdict in ("passed", "unclaimed"):
+        return None
+    chosen = [prefix, "--implementation", shlex.quote(case.where)]
+    if found.input:
+        return " ".join([*chosen, "--replay", shlex.quote(found.input)])
+    search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
+    return " ".join([*chosen, *search, "--seed", str(case.seed), "--known", "none"])
+
+
+def document(
+    case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool
+) -> dict[str, Any]:
+    """The JSON report, as `report/schema.json` has it."""
+    return {
+        "schema": SCHEMA,
+        "suite": {"name": "scutch", "version": scutch.__version__},
+        "implementation": {"name": case.name, "version": case.version},
+        "environment": {
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+            "platform": case.platform,
+            "devices": case.devices,
+        },
+        "profile": case.profile,
+        "seed": case.seed,
+        "level": case.level,
+        "requirements": [_entry(case, ruling, prefix) for ruling in rulings],
+        "complete": complete,
+    }
+
+
+def _entry(case: Case, ruling: Ruling, prefix: str) -> dict[str, Any]:
+    found = ruling.counterexample
+    return {
+        "id": ruling.requirement.id,
+        "level": ruling.requirement.level,
+        "title": ruling.requirement.title,
+        "verdict": ruling.verdict,
+        "needs": list(ruling.requirement.needs),
+        "blocked_by": list(ruling.blocked_by),
+        "tests": [trial.test for trial in ruling.trials],
+        "examples": sum(trial.examples for trial in ruling.trials),
+        "seconds": round(sum(trial.seconds for trial in ruling.trials), 3),
+        "reason": ruling.reason,
+        "upstream": ruling.upstream,
+        "counterexample": found and {"test": found.test, "input": found.input, "error": found.error},
+        "replay": replay(case, ruling, prefix),
+    }
+
+
+def show(
+    terminal: pytest.TerminalReporter, case: Case, rulings: Sequence[Ruling], prefix: str
+) -> None:
+    """Print what is not as it should be, the counts, and the headline."""
+    terminal.section(f"conformance of {case.name} {case.version}")
+    verbose = terminal.config.get_verbosity() > 0
+    for ruling in rulings:
+        if verbose or ruling.verdict not in ("passed", "unclaimed"):
+            _show_one(terminal, case, ruling, prefix)
+    total = summarize(rulings)
+    for level, counts in total.counts.items():
+        listed = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+        terminal.write_line(f"{level}: {listed}")
+    if path := terminal.config.option.scutch_report:
+        terminal.write_line(f"report: {path}")
+    text, colour = headline(case, rulings)
+    terminal.write_line(text, bold=True, **{colour: True})
+
+
+def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
+    """The verdict on the whole, and its colour."""
+    total = summarize(rulings)
+    name = f"{case.name} {case.version}"
+    if not total.tested:
+        return (
+            f"nothing was tested: {name} claims {', '.join(case.claims)}, and no law for what was "
+            "asked; choose other requirements, or claim the capability", "red",
+        )  # fmt: skip
+    fatal = [r for r in total.roots if case.level == "should" or r.requirement.level == "must"]
+    departs = len(total.roots) - len(fatal)
+    aside = f"; it departs from {departs} should" if departs else ""
+    if fatal:
+        ids = ", ".join(r.requirement.id for r in fatal)
+        return f"{name} does not conform: {len(fatal)} root causes: {ids}{aside}", "red"
+    known = sum(counts.get("known", 0) for counts in total.counts.values())
+    besides = f", but for {known} known failures" if known else ""
+    return f"{name} conforms in all that it claims{besides}{aside}", "green"
+
+
+def _show_one(
+    terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str
+) -> None:
+    row = ruling.requirement
+    level = "" if row.level == "must" else " (should)"
+    colour = _COLOURS.get(ruling.verdict, "red")
+    terminal.write(f"{ruling.verdict:9} ", **{colour: True})
+    terminal.write_line(f"{row.id:12} {row.title}{level}")
+    if ruling.verdict in ("passed", "unclaimed"):
+        return
+    indent = " " * 10
+    found = ruling.counterexample
+    if ruling.verdict in ("known", "fixed", "blocked", "untested", "crashed", "timeout"):
+        terminal.write_line(f"{indent}{ruling.reason}")
+    if found is not None and ruling.verdict not in ("known", "blocked"):
+        if found.input:
+            terminal.write_line(f"{indent}input:  {found.input}")
+        first = found.error.splitlines()[0] if found.error else ""
+        terminal.write_line(f"{indent}error:  {first}")
+        terminal.write_line(f"{indent}replay: {replay(case, ruling, prefix)}")

@@ -1,0 +1,239 @@
+"""From what the laws did to one verdict for each requirement.
+
+A *trial* is one law, tried once in a run: it passed, failed, crashed the process or ran out of
+time. A requirement's *verdict* follows from its trials, from whether the implementation claims
+it, and from the *known failures*:
+
+    passed      every law holds, and every case that gives it meaning came up
+    failed      a law does not hold
+    known       it fails as the known failures expect, and in no other way
+    fixed       it is expected to fail, and does not: the entry must go
+    blocked     a law fails, and a requirement that it needs has failed
+    unclaimed   the implementation does not claim it
+    untested    nothing that gives it meaning came up
+    crashed     a law ended the process
+    timeout     a law did not end
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from scutch.catalogue import Requirement
+
+VERDICTS = (
+    "passed", "failed", "known", "fixed", "blocked", "unclaimed", "untested", "crashed", "timeout",
+)  # fmt: skip
+CONFORMING = frozenset({"passed", "known", "unclaimed"})
+ROOTS = frozenset({"failed", "crashed", "timeout"})
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The smallest input that was found to break a law.
+
+    Args:
+      test: The law.
+      input: The call that breaks it, as `descriptions.parse_call` reads it; may be empty.
+      error: What it raised.
+    """
+
+    test: str
+    input: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one law did.
+
+    Args:
+      test: The name of the law, unique in the suite.
+      requirement: The identifier that it tries.
+      outcome: `passed`, `failed`, `crashed`, `timeout` or `skipped`.
+      examples: Inputs on which it ran to its end.
+      seconds: How long it took.
+      unmet: Cases that never came up, of those that give it meaning.
+      expected: The known failure that it was first tried on, as its witness, if any.
+      broke: Whether that witness broke it, so that no search was made.
+      counterexample: What broke it.
+      reason: Why it was skipped, crashed or timed out.
+    """
+
+    test: str
+    requirement: str
+    outcome: str
+    examples: int = 0
+    seconds: float = 0.0
+    unmet: tuple[str, ...] = ()
+    expected: str | None = None
+    broke: bool = False
+    counterexample: Counterexample | None = None
+    reason: str | None = None
+
+    def to_data(self) -> str:
+        """As text, which every channel and report of pytest can carry."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_data(cls, text: str) -> "Trial":
+        """What `to_data` made."""
+        data = json.loads(text)
+        found = data["counterexample"] and Counterexample(**data["counterexample"])
+        return cls(**{**data, "unmet": tuple(data["unmet"]), "counterexample": found})
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on one requirement, and what led to it."""
+
+    requirement: Requirement
+    verdict: str
+    trials: tuple[Trial, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    reason: str | None = None
+    upstream: str | None = None
+
+    @property
+    def counterexample(self) -> Counterexample | None:
+        """Of the first law that has one."""
+        return next((t.counterexample for t in self.trials if t.counterexample), None)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether a run with this ruling may exit with 0, were the requirement a must."""
+        return self.verdict in CONFORMING
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A known failure, as far as verdicts are concerned."""
+
+    requirement: str
+    witness: str
+    reason: str
+    upstream: str | None = None
+
+
+def rule(
+    requirements: Iterable[Requirement],
+    trials: Iterable[Trial],
+    *,
+    claims: Sequence[str],
+    expectations: Iterable[Expectation] = (),
+) -> tuple[Ruling, ...]:
+    """The ruling on each requirement, in order.
+
+    Args:
+      requirements: Those that were to be judged.
+      trials: What every law that ran did.
+      claims: Capabilities of the implementation.
+      expectations: Its known failures.
+    """
+    of: dict[str, list[Trial]] = {}
+    for trial in trials:
+        of.setdefault(trial.requirement, []).append(trial)
+    known: dict[str, list[Expectation]] = {}
+    for expectation in expectations:
+        known.setdefault(expectation.requirement, []).append(expectation)
+    rulings = [
+        _rule_one(r, tuple(of.get(r.id, ())), claims, known.get(r.id, [])) for r in requirements
+    ]
+    return _blocked(rulings)
+
+
+def _rule_one(
+    requirement: Requirement,
+    trials: tuple[Trial, ...],
+    claims: Sequence[str],
+    known: Sequence[Expectation],
+) -> Ruling:
+    reason = upstream = None
+    unclaimed = [c for c in requirement.capabilities if c not in claims]
+    outcomes = [t.outcome for t in trials if not t.broke]
+    skipped = [t.reason for t in trials if t.outcome == "skipped"]
+    unmet = [case for t in trials for case in t.unmet]
+    if unclaimed:
+        verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
+    elif not trials:
+        verdict, reason = "untested", "no law tried it"
+    elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):
+        verdict = bad
+        reason = next(t.reason for t in trials if t.outcome == bad)
+    elif fixed := [t.expected for t in trials if t.expected and not t.broke]:
+        verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
+    elif any(t.broke for t in trials):
+        verdict = "known"
+        reason = "; ".join(dict.fromkeys(e.reason for e in known))
+        upstream = next((e.upstream for e in known if e.upstream), None)
+    elif skipped:
+        verdict, reason = "untested", "; ".join(r or "skipped" for r in skipped)
+    elif not all(t.examples for t in trials):
+        verdict, reason = "untested", "no input was in its domain"
+    elif unmet:
+        verdict, reason = "untested", f"never came up: {', '.join(unmet)}"
+    else:
+        verdict = "passed"
+    return Ruling(requirement, verdict, trials, reason=reason, upstream=upstream)
+
+
+def _blocked(rulings: Sequence[Ruling]) -> tuple[Ruling, ...]:
+    """Turn failures that follow from others into `blocked`, naming the roots."""
+    verdicts = {r.requirement.id: r for r in rulings}
+
+    def roots(ruling: Ruling) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for need in ruling.requirement.needs:
+            needed = verdicts.get(need)
+            if needed is None:
+                continue
+            above = roots(needed)
+            if above:
+                found.update(dict.fromkeys(above))
+            elif needed.verdict in ROOTS:
+                found[need] = None
+        return tuple(found)
+
+    return tuple(
+        replace(r, verdict="blocked", blocked_by=above, reason=f"needs {', '.join(above)}")
+        if r.verdict == "failed" and (above := roots(r))
+        else r
+        for r in rulings
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run amounts to.
+
+    Args:
+      counts: Requirements by verdict, for each level.
+      roots: Requirements at fault: those neither conforming nor blocked.
+      tested: How many requirements a law was tried for.
+    """
+
+    counts: Mapping[str, Mapping[str, int]]
+    roots: tuple[Ruling, ...]
+    tested: int
+
+
+def summarize(rulings: Sequence[Ruling]) -> Summary:
+    """Counts, and the root causes."""
+    counts: dict[str, dict[str, int]] = {}
+    for r in rulings:
+        level = counts.setdefault(r.requirement.level, {})
+        level[r.verdict] = level.get(r.verdict, 0) + 1
+    roots = tuple(r for r in rulings if not r.conforms and r.verdict != "blocked")
+    return Summary(counts, roots, sum(1 for r in rulings if r.trials))
+
+
+def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
+    """0 conforms, 1 does not, 2 nothing was tested.
+
+    Args:
+      level: `must`: departures from `should` are reported, not failed. `should`: they fail too.
+    """
+    if not any(t.examples or t.broke or t.outcome != "skipped" for r in rulings for t in r.trials):
+        return 2
+    enforced = [r for r in rulings if level == "should" or r.requirement.level == "must"]
+    return int(not all(r.conforms for r in enforced))

@@ -1,0 +1,460 @@
+"""Boxes: values that know what their axes are called (document 000).
+
+A *box* wraps a value, which is an array or any tree of them, and holds metadata for each axis.
+A transformation that adds an axis to every array, as `scan` and `vmap` over parameters do, tells
+the boxes with `add_axis`; `remove_axis` is the inverse. `unbox` opens a box, `replace_boxed` fills
+it again. A box is a pytree node: its leaves are those of its value, and all else is static.
+
+The functions of this module are the methods of boxes on trees of boxes. They take any box class
+that derives from `AxisMetadata`; `Partitioned` is the one whose metadata are mesh axes.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Self, TypeVar, cast, dataclass_transform
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import all_leaves, keystr, tree_flatten, tree_flatten_with_path
+
+from . import errors
+from .placement import ARRAYS, constrain, context_mesh
+
+A = TypeVar("A")
+
+PARTITION_NAME = "partition_name"
+"""Under this key the parameters of a transformation hold the name of the axis that it adds."""
+
+
+class AxisMetadata(Generic[A], abc.ABC):
+    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+
+    A subclass defines the four methods (BOX-21), and registers itself as a pytree node whose
+    leaves are those of what `unbox` returns.
+    """
+
+    @abc.abstractmethod
+    def unbox(self) -> A:
+        """Return the wrapped value, one layer only (BOX-3)."""
+
+    @abc.abstractmethod
+    def replace_boxed(self, val: Any) -> AxisMetadata[Any]:
+        """Return a box with the same metadata around `val` (BOX-4)."""
+
+    @abc.abstractmethod
+    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Return the box for a value with a new axis; `remove_axis` is the inverse (BOX-5)."""
+
+    @abc.abstractmethod
+    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Return the box for a value without the axis; `add_axis` is the inverse (BOX-6)."""
+
+
+def is_axis_metadata(val: Any) -> bool:
+    """Tell boxes from everything else (BOX-1)."""
+    return isinstance(val, AxisMetadata)
+
+
+# One box ------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+    return PartitionSpec(*names)
+
+
+def _axis_name(name: Any) -> Any:
+    """An axis name as boxes keep it: hashable."""
+    return tuple(name) if isinstance(name, list) else name
+
+
+def _axis_names(names: Any) -> tuple[Any, ...]:
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
+        raise errors.NamesError(names)
+    names = tuple(map(_axis_name, names))
+    try:
+        hash(names)
+    except TypeError as error:
+        raise errors.NamesError(names) from error
+    return names
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class _Box(AxisMetadata[A]):
+    """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+        # A subclass may well say `@dataclass(frozen=True)` too. It gets its way if it finds no
+        # guard, keeps our equality if it finds one, and needs no guard: ours is inherited.
+        del cls.__setattr__, cls.__delattr__
+        for name in ("__eq__", "__hash__"):
+            if name not in vars(cls):
+                setattr(cls, name, getattr(cls, name))
+        fields = [field.name for field in dataclasses.fields(cast(Any, cls)) if field.init]
+        jax.tree_util.register_dataclass(
+            cls, data_fields=["value"], meta_fields=[name for name in fields if name != "value"]
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class Partitioned(_Box[A]):
+    """A box whose metadata are the mesh axes that each axis of the value is sharded over.
+
+    Args:
+      value: The array, or tree of arrays, tracers or abstract values, or an inner box.
+      names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis. A
+        sequence or a `PartitionSpec`; kept as a tuple.
+      mesh: The mesh for `unbox`, where it is not to be the one in context.
+
+    Subclasses are frozen dataclasses and pytree nodes by themselves; their further fields are
+    static. Requirements BOX-1 to BOX-24.
+
+    >>> box = Partitioned(np.ones((4, 2)), names=("data", None))
+    >>> stacked = box.add_axis(0, {PARTITION_NAME: "layers"})
+    >>> stacked.names
+    ('layers', 'data', None)
+    >>> stacked.remove_axis(0, {PARTITION_NAME: "layers"}) == box
+    True
+    >>> jax.tree.map(np.shape, box)
+    Partitioned(value=(4, 2), names=('data', None), mesh=None)
+    """
+
+    value: A
+    names: tuple[Any, ...]
+    mesh: Mesh | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the names as a hashable tuple."""
+        if type(self.names) is not tuple or list in map(type, self.names):
+            object.__setattr__(self, "names", _axis_names(self.names))
+
+    def _with(self, field: str, value: Any) -> Self:
+        """A copy with one field changed, at a third of the cost of the constructor."""
+        box = object.__new__(type(self))
+        vars(box).update(vars(self))
+        vars(box)[field] = value
+        return box
+
+    def unbox(self, apply_constraint: bool = True) -> A:
+        """Return the value, constrained to the box's sharding where there is a mesh (BOX-18).
+
+        The box's own mesh wins over the one in context. The constraint is for the arrays that the
+        box itself holds: not for those of an inner box, nor for scalars and abstract values.
+
+        Args:
+          apply_constraint: `False` leaves the value alone.
+
+        Returns:
+          The value, one layer; the same object where no constraint applies (BOX-3).
+
+        Raises:
+          ValueError: JAX refuses the sharding for the value.
+        """
+        if apply_constraint and (self.mesh is not None or context_mesh() is not None):
+            spec = self._mesh_spec()
+            if spec is not None:
+                return cast(
+                    A,
+                    jax.tree_util.tree_map(
+                        lambda leaf: constrain(leaf, spec, self.mesh),
+                        self.value,
+                        is_leaf=is_axis_metadata,
+                    ),
+                )
+        return self.value
+
+    def _mesh_spec(self) -> PartitionSpec | None:
+        """The constraint in terms of mesh axes; `None` if there is none to apply."""
+        return self.get_partition_spec()
+
+    def replace_boxed(self, val: Any) -> Self:
+        """Return a box with the same metadata around `val` (BOX-4)."""
+        return self._with("value", val)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a box with some fields changed."""
+        return dataclasses.replace(cast(Any, self), **changes)
+
+    def _partition_name(self, params: Mapping[Any, Any]) -> Any:
+        if PARTITION_NAME not in params:
+            raise errors.PartitioningUnspecifiedError(self, params)
+        return _axis_name(params[PARTITION_NAME])
+
+    def _position(self, index: int, axes: int) -> int:
+        """The index from the front, for an array of so many axes (BOX-11)."""
+        index = operator.index(index)
+        if index < -axes:
+            raise errors.AxisIndexError(self, index, -axes)
+        return index if index >= 0 else index + axes
+
+    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Name a new axis; `remove_axis` is the inverse (BOX-5).
+
+        Args:
+          index: Place of the new axis. Beyond the rank, the gap is unsharded (BOX-7). A negative
+            index counts in the array that has the axis, as for `jnp.stack`: -1 is last (BOX-11).
+          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded.
+
+        Raises:
+          PartitioningUnspecifiedError: `params` names no axis (BOX-8).
+          AxisIndexError: A negative index before the first axis.
+        """
+        name, names = self._partition_name(params), self.names
+        place = self._position(index, len(names) + 1)
+        gap = (None,) * (place - len(names))
+        return self._with("names", (*names[:place], *gap, name, *names[place:]))
+
+    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Forget an axis; `add_axis` is the inverse (BOX-6).
+
+        Args:
+          index: Place of the axis; -1 is the last name. An axis beyond the names is unsharded, as
+            in a partition spec, and leaves them as they are.
+          params: Holds the axis name under `PARTITION_NAME`.
+
+        Raises:
+          PartitioningUnspecifiedError: `params` names no axis (BOX-8).
+          AxisNameError: The axis has another name (BOX-9).
+          AxisIndexError: A negative index before the first axis.
+        """
+        name, names = self._partition_name(params), self.names
+        place = self._position(index, len(names))
+        found = names[place] if place < len(names) else None
+        if found != name:
+            raise errors.AxisNameError(self, index, found, name)
+        return self._with("names", names[:place] + names[place + 1 :])
+
+    def get_partition_spec(self) -> PartitionSpec:
+        """Return `PartitionSpec(*names)` (BOX-16)."""
+        return _partition_spec(self.names)
+
+    def get_sharding(self, mesh: Mesh) -> NamedSharding:
+        """Return the partition spec on `mesh` (BOX-17). Every name must be an axis of `mesh`."""
+        return NamedSharding(mesh, self.get_partition_spec())
+
+    def _static(self) -> tuple[Any, ...]:
+        fields = dataclasses.fields(cast(Any, self))
+        return tuple(getattr(self, field.name) for field in fields if field.name != "value")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the whole content; traced values are equal to themselves only (BOX-20)."""
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        box = cast(Partitioned[Any], other)
+        return self._static() == box._static() and _equal(self.value, box.value)
+
+    def __hash__(self) -> int:
+        """Hash structure, shapes, dtypes and names, never the numbers (BOX-20)."""
+        leaves, structure = tree_flatten(self.value)
+        return hash((type(self), self._static(), structure, *map(_kind, leaves)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the value. The rest is immutable, and a mesh could not be copied on JAX 0.4."""
+        return self.replace_boxed(copy.deepcopy(self.value, memo))
+
+
+def with_partitioning(
+    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None
+) -> Callable[..., Partitioned[Any]]:
+    """Box what an initializer returns (BOX-19).
+
+    Args:
+      fn: Called with the arguments of the returned function, whose name and docstring it gives.
+      names: The axis names of the box.
+      mesh: The mesh of the box.
+
+    >>> init = with_partitioning(jax.nn.initializers.ones, (None, "model"))
+    >>> init(jax.random.key(0), (2, 2)).names
+    (None, 'model')
+    """
+
+    @functools.wraps(fn)
+    def init(*args: Any, **kwargs: Any) -> Partitioned[Any]:
+        return Partitioned(fn(*args, **kwargs), names, mesh=mesh)
+
+    return init
+
+
+# Content ------------------------------------------------------------------------------------------
+
+
+def _kind(leaf: Any) -> Any:
+    """What a leaf is, its numbers aside: equal leaves are of equal kind."""
+    return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
+    leaves, structure = tree_flatten(left)
+    others, other_structure = tree_flatten(right)
+    return structure == other_structure and all(map(_equal_leaves, leaves, others))
+
+
+def _equal_leaves(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
+        return False
+    if _kind(left) != _kind(right):
+        return False
+    if isinstance(left, ARRAYS):
+        if jax.dtypes.issubdtype(left.dtype, jax.dtypes.prng_key):
+            left, right = jax.random.key_data(left), jax.random.key_data(right)
+        left, right = np.asarray(left), np.asarray(right)
+    return bool(np.all((left == right) | ((left != left) & (right != right))))
+
+
+# Trees of boxes -----------------------------------------------------------------------------------
+
+
+def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
+    """Call `fn` on every outermost box; every other leaf stays the same object (BOX-12)."""
+    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    return structure.unflatten([fn(x) if is_axis_metadata(x) else x for x in leaves])
+
+
+def add_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
+    """Name a new axis in every box; see `Partitioned.add_axis` (BOX-13)."""
+    return map_axis_meta(lambda box: box.add_axis(index, params), tree)
+
+
+def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
+    """Forget an axis in every box; see `Partitioned.remove_axis` (BOX-13)."""
+    return map_axis_meta(lambda box: box.remove_axis(index, params), tree)
+
+
+def _holds_more(values: list[Any]) -> bool:
+    """Whether there are boxes, or containers that may hold some, among the values."""
+    return not all_leaves(values) or any(map(is_axis_metadata, values))
+
+
+def unbox(tree: Any) -> Any:
+    """Open every box, at any depth, with its constraint (BOX-14).
+
+    >>> unbox({"kernel": Partitioned(Partitioned(1.0, ("data",)), (None,)), "bias": 0.0})
+    {'bias': 0.0, 'kernel': 1.0}
+    """
+    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    values = [x.unbox() if is_axis_metadata(x) else x for x in leaves]
+    if values and _holds_more(values):
+        values = unbox(values)
+    return structure.unflatten(values)
+
+
+def _content(box: Any) -> Any:
+    """The value of a box, unconstrained where the box offers that."""
+    return box.unbox(apply_constraint=False) if isinstance(box, Partitioned) else box.unbox()
+
+
+def _refilled(tree: Any, updates: Any) -> Any:
+    slots, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    values = structure.flatten_up_to(updates)
+    contents = [_content(x) if is_axis_metadata(x) else x for x in slots]
+    if contents and _holds_more(contents):
+        values = _refilled(contents, values)
+    elif not all_leaves(values):
+        raise ValueError("a subtree where a leaf is expected")
+    return structure.unflatten(
+        [
+            x.replace_boxed(v) if is_axis_metadata(x) else v
+            for x, v in zip(slots, values, strict=True)
+        ]
+    )
+
+
+def replace_boxed(tree: Any, updates: Any) -> Any:
+    """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
+
+    Args:
+      tree: Boxes and unboxed leaves.
+      updates: A tree with the structure of `unbox(tree)`.
+
+    Returns:
+      `tree` with the values of `updates`: in every layer of boxes, and for unboxed leaves.
+
+    Raises:
+      StructureMismatchError: The structures differ; the message has the first place.
+    """
+    try:
+        return _refilled(tree, updates)
+    except ValueError as error:
+        difference = _difference(tree, updates)
+        if difference is None:
+            raise
+        raise errors.StructureMismatchError(*difference) from error
+
+
+def _level(node: Any) -> tuple[dict[str, Any], Any]:
+    """The children of a node by key, and what kind of node it is."""
+    children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
+    return {keystr(path): child for path, child in children}, structure
+
+
+def _difference(tree: Any, updates: Any, path: str = "") -> tuple[str, str, str] | None:
+    """The first place where the structures differ, and what is there in either."""
+    if is_axis_metadata(tree):
+        return _difference(_content(tree), updates, path)
+    (children, structure), (others, other_structure) = _level(tree), _level(updates)
+    if type(tree) is type(updates):
+        for key in [*children, *others]:
+            if key not in others:
+                return path + key, _summary(children[key]), "nothing"
+            if key not in children:
+                return path + key, "nothing", _summary(others[key])
+    if structure != other_structure:
+        return path, _summary(tree), _summary(updates)
+    found = (_difference(child, others[key], path + key) for key, child in children.items() if key)
+    return next(filter(None, found), None)
+
+
+def _summary(node: Any) -> str:
+    """A node in a few words."""
+    if isinstance(node, ARRAYS):
+        return f"an array {node.dtype}{list(node.shape)}"
+    children, _ = _level(node)
+    if node is None or "" in children:
+        return f"a leaf {type(node).__qualname__}" if node is not None else "None"
+    box = "box " if is_axis_metadata(node) else ""
+    return f"a {box}{type(node).__qualname__} with {', '.join(children) or 'nothing in it'}"
+
+
+def _spec(leaf: Any) -> PartitionSpec | None:
+    if is_axis_metadata(leaf):
+        if hasattr(leaf, "get_partition_spec"):
+            return cast(PartitionSpec, leaf.get_partition_spec())
+        return PartitionSpec(*leaf.names) if hasattr(leaf, "names") else None
+    return PartitionSpec() if hasattr(leaf, "shape") else None
+
+
+def get_partition_spec(tree: Any) -> Any:
+    """Return the tree with a partition spec for each box and each unboxed array (BOX-16).
+
+    A box gives its spec, an unboxed array `PartitionSpec()`, which is replicated; what has no
+    shape, and a box of another class that has neither `get_partition_spec` nor `names`, `None`.
+    """
+    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    return structure.unflatten(map(_spec, leaves))
+
+
+def get_sharding(tree: Any, mesh: Mesh) -> Any:
+    """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17)."""
+    on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
+    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    specs = map(_spec, leaves)
+    return structure.unflatten([None if spec is None else on_mesh(spec) for spec in specs])

@@ -1,0 +1,129 @@
+"""Where arrays go: the mesh in context, and the constraint that sends an array to a mesh.
+
+JAX has three ways to say it, and each refuses what the others are for. `with_sharding_constraint`
+speaks of Auto axes, `reshard` of Explicit ones, and `device_put` moves a value that exists already.
+`constrain` picks. Axes that are Manual (inside `shard_map`) have been dealt with by then: the
+value at hand is one device's part, and nothing is left to say about them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+ARRAYS = (np.ndarray, np.generic, jax.Array)
+UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
+
+
+def _with_mesh_environment() -> Any:
+    """What `with mesh:` sets, as the document uses it; JAX deprecates it, and may drop it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            from jax.interpreters.pxla import thread_resources
+        except ImportError:
+            return None
+        return thread_resources
+
+
+_environment = _with_mesh_environment()
+# JAX 0.4 has no mesh in context but that of `with mesh:`.
+_get_abstract_mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+
+
+def context_mesh() -> Mesh | AbstractMesh | None:
+    """The mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18)."""
+    if _get_abstract_mesh is not None:
+        abstract: AbstractMesh = _get_abstract_mesh()
+        if abstract.axis_names:
+            return abstract
+    if _environment is not None:
+        physical: Mesh = _environment.env.physical_mesh
+        if physical.axis_names:
+            return physical
+    return None
+
+
+def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
+    """The axes of one kind. A mesh without axis types, of JAX 0.4, has Auto axes."""
+    if mesh is None:
+        return []
+    types = getattr(mesh, "axis_types", None)
+    if not isinstance(types, tuple):
+        return list(mesh.axis_names) if kind == "Auto" else []
+    return [axis for axis, its in zip(mesh.axis_names, types, strict=True) if its.name == kind]
+
+
+def mesh_axes(entry: Any) -> tuple[Any, ...]:
+    """The mesh axes in one entry of a spec."""
+    if entry is None or entry is UNCONSTRAINED:
+        return ()
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionSpec:
+    """The spec with `axes` struck out, and `gap` where nothing else stood."""
+
+    def entry(old: Any) -> Any:
+        kept = tuple(axis for axis in mesh_axes(old) if axis not in axes)
+        if kept == mesh_axes(old):
+            return old
+        return (kept if len(kept) > 1 else kept[0]) if kept else gap
+
+    return PartitionSpec(*map(entry, spec))
+
+
+def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
+    """The spec for `reshard`, which knows no `UNCONSTRAINED`: such an axis stays as it is."""
+    taken = {axis for entry in spec for axis in mesh_axes(entry)}
+    present = jax.typeof(array).sharding.spec
+    return PartitionSpec(
+        *(
+            entry
+            if entry is not UNCONSTRAINED
+            else (None if taken & {*mesh_axes(present[i])} else present[i])
+            for i, entry in enumerate(spec)
+        )
+    )
+
+
+def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
+    """Constrain one array to `spec`, on `mesh` or else on the mesh in context (BOX-18).
+
+    Args:
+      array: An array of any shape, or a tracer. Anything else has no sharding, and is returned.
+      spec: At most as many entries as the array has axes.
+      mesh: Wins over the mesh in context. With neither, the array is returned.
+
+    Raises:
+      ValueError: JAX refuses the spec: too long, an unknown axis, an indivisible size.
+    """
+    around = context_mesh()
+    if not isinstance(array, ARRAYS) or (mesh is None and around is None):
+        return array
+    if manual := _axes(around, "Manual"):
+        spec, mesh = _without(spec, manual, None), None
+        if not _axes(around, "Auto") and not _axes(around, "Explicit"):
+            return array
+    target = mesh if mesh is not None else around
+    spec_only = isinstance(target, AbstractMesh)
+
+    def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
+        return spec if spec_only or target is None else NamedSharding(target, spec)
+
+    eager = not isinstance(array, jax.core.Tracer) and jax.core.trace_state_clean()
+    if eager and not spec_only and UNCONSTRAINED not in tuple(spec):
+        # The one way that takes every kind of axis, and a box's mesh under another in context.
+        return jax.device_put(array, sharding(spec))
+    explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
+    if explicit:
+        array = jax.sharding.reshard(array, sharding(_settled(array, _without(spec, auto, None))))
+    if auto or not explicit:
+        spec = _without(spec, explicit, UNCONSTRAINED)
+        array = jax.lax.with_sharding_constraint(array, sharding(spec))
+    return array
