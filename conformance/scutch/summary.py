@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import pytest
@@ -14,9 +13,9 @@ import pytest
 import scutch
 from scutch.case import Case
 from scutch.profiles import PROFILES
+from scutch.report import Environment, Outcome, Product, Report, suite
 from scutch.verdicts import Ruling, summarize
 
-SCHEMA = "scutch-report/1"
 COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
 
@@ -64,43 +63,39 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
 
 def document(
     case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool
-) -> dict[str, Any]:
-    """The JSON report, as `report/schema.json` has it."""
-    return {
-        "schema": SCHEMA,
-        "suite": {"name": "scutch", "version": scutch.__version__},
-        "implementation": {"name": case.name, "version": case.version},
-        "environment": {
-            "jax": jax.__version__,
-            "python": platform.python_version(),
-            "platform": case.platform,
-            "devices": case.devices,
-        },
-        "profile": case.profile,
-        "seed": case.seed,
-        "level": case.level,
-        "requirements": [_entry(case, ruling, prefix) for ruling in rulings],
-        "complete": complete,
-    }
+) -> Report:
+    """The run as a report."""
+    return Report(
+        suite=suite(),
+        implementation=Product(case.name, case.version),
+        environment=Environment(
+            jax.__version__, platform.python_version(), case.platform, case.devices
+        ),
+        profile=case.profile,
+        seed=case.seed,
+        level=case.level,
+        requirements=tuple(_outcome(case, ruling, prefix) for ruling in rulings),
+        complete=complete,
+    )
 
 
-def _entry(case: Case, ruling: Ruling, prefix: str) -> dict[str, Any]:
-    found = ruling.counterexample
-    return {
-        "id": ruling.requirement.id,
-        "level": ruling.requirement.level,
-        "title": ruling.requirement.title,
-        "verdict": ruling.verdict,
-        "needs": list(ruling.requirement.needs),
-        "blocked_by": list(ruling.blocked_by),
-        "tests": [trial.test for trial in ruling.trials],
-        "examples": sum(trial.examples for trial in ruling.trials),
-        "seconds": round(sum(trial.seconds for trial in ruling.trials), 3),
-        "reason": ruling.reason,
-        "upstream": ruling.upstream,
-        "counterexample": found and {"test": found.test, "input": found.input, "error": found.error},
-        "replay": replay(case, ruling, prefix),
-    }
+def _outcome(case: Case, ruling: Ruling, prefix: str) -> Outcome:
+    row, trials = ruling.requirement, ruling.trials
+    return Outcome(
+        id=row.id,
+        level=row.level,
+        title=row.title,
+        verdict=ruling.verdict,
+        needs=row.needs,
+        blocked_by=ruling.blocked_by,
+        tests=tuple(trial.test for trial in trials),
+        examples=sum(trial.examples for trial in trials),
+        seconds=round(sum(trial.seconds for trial in trials), 3),
+        reason=ruling.reason,
+        upstream=ruling.upstream,
+        counterexample=ruling.counterexample,
+        replay=replay(case, ruling, prefix),
+    )
 
 
 def show(

@@ -3,6 +3,8 @@
 Read it top to bottom: `errors`, `placement`, `meta` (boxes), `logical` (axis rules).
 """
 
+__version__ = "0.1.0"
+
 from . import errors as errors
 from . import logical as logical
 from . import meta as meta

@@ -9,8 +9,6 @@ from scutch.report.comparison import Change as Change
 from scutch.report.comparison import Comparison as Comparison
 from scutch.report.comparison import compare as compare
 from scutch.report.document import SCHEMA as SCHEMA
-from scutch.report.document import VERDICTS as VERDICTS
-from scutch.report.document import Counterexample as Counterexample
 from scutch.report.document import Environment as Environment
 from scutch.report.document import Outcome as Outcome
 from scutch.report.document import Product as Product
@@ -20,3 +18,5 @@ from scutch.report.document import load as load
 from scutch.report.document import schema as schema
 from scutch.report.document import suite as suite
 from scutch.report.document import write as write
+from scutch.verdicts import VERDICTS as VERDICTS
+from scutch.verdicts import Counterexample as Counterexample

@@ -9,29 +9,18 @@ loading validates, which needs the extra `report`.
 import dataclasses
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Self
 
+import scutch
 from scutch.report.text import line, publish
+from scutch.verdicts import Counterexample as Counterexample
 
 SCHEMA: Final = "scutch-report/1"
-
-VERDICTS: Final = (
-    "passed",
-    "failed",
-    "known",
-    "fixed",
-    "blocked",
-    "unclaimed",
-    "untested",
-    "crashed",
-    "timeout",
-)
 
 
 class ReportError(Exception):
@@ -58,15 +47,6 @@ class Environment:
     python: str
     platform: str
     devices: int
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """The smallest input found that breaks the law, and how it broke."""
-
-    test: str
-    input: str
-    error: str
 
 
 @dataclass(frozen=True)
@@ -157,13 +137,8 @@ def place(identifier: str) -> tuple[str | int, ...]:
 
 
 def suite() -> Product:
-    """This scutch, as the header of a report names it: the checkout's version, or the wheel's."""
-    settings = Path(__file__).parents[3] / "pyproject.toml"
-    if settings.is_file():
-        project = tomllib.loads(settings.read_text(encoding="utf-8")).get("project", {})
-        if project.get("name") == "scutch":
-            return Product("scutch", project["version"])
-    return Product("scutch", metadata.version("scutch"))
+    """This scutch, as the header of a report names it."""
+    return Product("scutch", scutch.__version__)
 
 
 @cache
