@@ -164,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(rest: Sequence[str]) -> int:
     import pytest
 
+    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
     return int(pytest.main(["-p", "scutch.plugin", "--pyargs", "scutch", *rest]))
 
 

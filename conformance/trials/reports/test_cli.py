@@ -1,10 +1,11 @@
 """The command `scutch`: what it prints, and what it exits with."""
 
+import os
 import subprocess
 import sys
 
 import pytest
-from scutch import cli
+from scutch import cli, summary
 from scutch.report import Product, load
 
 
@@ -214,10 +215,13 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
         return pytest.ExitCode.TESTS_FAILED
 
     monkeypatch.setattr(pytest, "main", run)
+    monkeypatch.delenv(summary.COMMAND, raising=False)
     assert scutch("run", "--implementation", "flax", "-n", "2", "-h")[0] == 1
     assert calls == [
         ["-p", "scutch.plugin", "--pyargs", "scutch", "--implementation", "flax", "-n", "2", "-h"]
     ]
+    assert os.environ[summary.COMMAND] == "scutch run"
+    monkeypatch.delenv(summary.COMMAND)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
