@@ -5,8 +5,8 @@ that it may be sharded over; *rules* are tried in order, and of the mesh axes ea
 one once. So the model is annotated once, and another layout is another tuple of rules.
 
 >>> rules = (("batch", "data"), ("hidden", "model"), ("heads", "model"))
->>> logical_to_mesh_axes(("batch", "heads", "hidden"), rules) == PartitionSpec("data", None, "model")
-True
+>>> tuple(logical_to_mesh_axes(("batch", "heads", "hidden"), rules))
+('data', None, 'model')
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import errors
-from .meta import A, Partitioned
-from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes
+from .meta import A, Partitioned, axis_names
+from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
 Rules: TypeAlias = Sequence[tuple[str, Any]]
 
@@ -113,17 +113,11 @@ def _assigned(names: tuple[Any, ...], rules: tuple[Any, ...]) -> tuple[Partition
         if name in logical and not set(mesh_axes(axes)) & set(taken):
             spec[logical.pop(name)] = axes
             taken += mesh_axes(axes)
-    return PartitionSpec(*spec), list(logical)
+    return partition_spec(spec), list(logical)
 
 
 def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:
     return get_logical_axis_rules() if rules is None else _checked(rules)
-
-
-def _names(names: Any) -> tuple[Any, ...]:
-    if isinstance(names, str) or not hasattr(names, "__iter__"):
-        raise errors.NamesError(names)
-    return tuple(tuple(name) if isinstance(name, list) else name for name in names)
 
 
 def logical_to_mesh_axes(
@@ -147,7 +141,7 @@ def logical_to_mesh_axes(
     """
     if array_dim_names is None:
         return None
-    return _assigned(_names(array_dim_names), _rules_or_context(rules))[0]
+    return _assigned(axis_names(array_dim_names), _rules_or_context(rules))[0]
 
 
 def _map_specs(fn: Callable[[PartitionSpec], Any], tree: Any) -> Any:
@@ -232,7 +226,7 @@ def with_logical_constraint(
     def constrained(names: Any, part: Any) -> Any:
         if names is None:
             return part
-        names = _names(names)
+        names = axis_names(names)
         spec, unmatched = _assigned(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched, names, checked)

@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, keystr, tree_flatten, tree_flatten_with_path
 
 from . import errors
-from .placement import ARRAYS, constrain, context_mesh
+from .placement import ARRAYS, constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
 
@@ -45,6 +45,7 @@ class AxisMetadata(Generic[A], abc.ABC):
     """
 
     def __init_subclass__(cls, **kwargs: Any):
+        """Enter the class into the box types."""
         super().__init_subclass__(**kwargs)
         _box_types.add(cls)
 
@@ -86,25 +87,16 @@ def is_axis_metadata(val: Any) -> bool:
 # One box ------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=4096)
-def _partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
-    return PartitionSpec(*names)
-
-
-def _axis_name(name: Any) -> Any:
-    """An axis name as boxes keep it: hashable."""
-    return tuple(name) if isinstance(name, list) else name
-
-
-def _axis_names(names: Any) -> tuple[Any, ...]:
+def axis_names(names: Any) -> tuple[Any, ...]:
+    """Axis names as boxes keep them: a hashable tuple, or an error that shows the right form."""
     if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise errors.NamesError(names)
-    names = tuple(map(_axis_name, names))
+    result = tuple(tuple(name) if isinstance(name, list) else name for name in names)
     try:
-        hash(names)
+        hash(result)
     except TypeError as error:
         raise errors.NamesError(names) from error
-    return names
+    return result
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -163,14 +155,14 @@ class Partitioned(_Box[A]):
     def __post_init__(self) -> None:
         """Keep the names as a hashable tuple."""
         if type(self.names) is not tuple or list in map(type, self.names):
-            object.__setattr__(self, "names", _axis_names(self.names))
+            object.__setattr__(self, "names", axis_names(self.names))
 
-    def _with(self, field: str, value: Any) -> Self:
-        """A copy with one field changed, at a third of the cost of the constructor."""
+    def _renamed(self, names: tuple[Any, ...]) -> Self:
+        """A copy with other names, at a third of the cost of the constructor."""
         box = object.__new__(type(self))
-        fields = box.__dict__
-        fields.update(self.__dict__)
-        fields[field] = value
+        fields = self.__dict__.copy()
+        fields["names"] = names
+        object.__setattr__(box, "__dict__", fields)
         return box
 
     def unbox(self, apply_constraint: bool = True) -> A:
@@ -213,11 +205,15 @@ class Partitioned(_Box[A]):
 
     def replace_boxed(self, val: Any) -> Self:
         """Return a box with the same metadata around `val` (BOX-4)."""
-        return self._with("value", val)
+        box = object.__new__(type(self))
+        fields = self.__dict__.copy()
+        fields["value"] = val
+        object.__setattr__(box, "__dict__", fields)
+        return box
 
     def replace(self, **changes: Any) -> Self:
         """Return a box with some fields changed."""
-        return dataclasses.replace(cast(Any, self), **changes)
+        return cast(Self, dataclasses.replace(cast(Any, self), **changes))
 
     def _place(self, index: int, axes: int) -> int:
         """A negative index from the front, in an array of so many axes (BOX-11)."""
@@ -246,7 +242,7 @@ class Partitioned(_Box[A]):
             index = self._place(index, len(names) + 1)
         if index > len(names):
             names += (None,) * (index - len(names))
-        return self._with("names", (*names[:index], name, *names[index:]))
+        return self._renamed((*names[:index], name, *names[index:]))
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Forget an axis; `add_axis` is the inverse (BOX-6).
@@ -271,11 +267,11 @@ class Partitioned(_Box[A]):
         found = names[index] if index < len(names) else None
         if found != name:
             raise errors.AxisNameError(self, index, found, name)
-        return self._with("names", names[:index] + names[index + 1 :])
+        return self._renamed(names[:index] + names[index + 1 :])
 
     def get_partition_spec(self) -> PartitionSpec:
         """Return `PartitionSpec(*names)` (BOX-16)."""
-        return _partition_spec(self.names)
+        return partition_spec(self.names)
 
     def get_sharding(self, mesh: Mesh) -> NamedSharding:
         """Return the partition spec on `mesh` (BOX-17). Every name must be an axis of `mesh`."""
@@ -336,9 +332,9 @@ def _kind(leaf: Any) -> Any:
 
 def _equal(left: Any, right: Any) -> bool:
     """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
-    leaves, structure = tree_flatten(left)
-    others, other_structure = tree_flatten(right)
-    return structure == other_structure and all(map(_equal_leaves, leaves, others))
+    ours: tuple[list[Any], Any] = tree_flatten(left)
+    theirs: tuple[list[Any], Any] = tree_flatten(right)
+    return bool(ours[1] == theirs[1]) and all(map(_equal_leaves, ours[0], theirs[0]))
 
 
 def _equal_leaves(left: Any, right: Any) -> bool:
@@ -349,18 +345,28 @@ def _equal_leaves(left: Any, right: Any) -> bool:
     if _kind(left) != _kind(right):
         return False
     if isinstance(left, ARRAYS):
-        if jax.dtypes.issubdtype(left.dtype, jax.dtypes.prng_key):
-            left, right = jax.random.key_data(left), jax.random.key_data(right)
-        left, right = np.asarray(left), np.asarray(right)
+        left, right = _numbers(left), _numbers(right)
     return bool(np.all((left == right) | ((left != left) & (right != right))))
+
+
+def _numbers(array: Any) -> np.ndarray[Any, Any]:
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return np.asarray(array)
 
 
 # Trees of boxes -----------------------------------------------------------------------------------
 
 
+def _nodes(tree: Any) -> tuple[list[Any], Any]:
+    """The outermost boxes and the other leaves of a tree, and its structure around them."""
+    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    return leaves, structure
+
+
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Call `fn` on every outermost box; every other leaf stays the same object (BOX-12)."""
-    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    leaves, structure = _nodes(tree)
     return structure.unflatten([fn(x) if type(x) in _box_types else x for x in leaves])
 
 
@@ -376,7 +382,7 @@ def _name_changer(method: str, index: int, params: Mapping[Any, Any]) -> Callabl
         names = changed.get(box.names)
         if names is None:
             names = changed[box.names] = changes_names(box, index, params).names
-        return box._with("names", names)
+        return box._renamed(names)
 
     return change
 
@@ -402,7 +408,7 @@ def unbox(tree: Any) -> Any:
     >>> unbox({"kernel": Partitioned(Partitioned(1.0, ("data",)), (None,)), "bias": 0.0})
     {'bias': 0.0, 'kernel': 1.0}
     """
-    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    leaves, structure = _nodes(tree)
     if context_mesh() is None:
         values = [x._bare() if type(x) in _box_types else x for x in leaves]
     else:
@@ -413,7 +419,7 @@ def unbox(tree: Any) -> Any:
 
 
 def _refilled(tree: Any, updates: Any) -> Any:
-    slots, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    slots, structure = _nodes(tree)
     values = structure.flatten_up_to(updates)
     contents = [x._content() if type(x) in _box_types else x for x in slots]
     if contents and _holds_more(contents):
@@ -488,8 +494,8 @@ def _spec(leaf: Any) -> PartitionSpec | None:
     if is_axis_metadata(leaf):
         if hasattr(leaf, "get_partition_spec"):
             return cast(PartitionSpec, leaf.get_partition_spec())
-        return PartitionSpec(*leaf.names) if hasattr(leaf, "names") else None
-    return PartitionSpec() if hasattr(leaf, "shape") else None
+        return partition_spec(tuple(leaf.names)) if hasattr(leaf, "names") else None
+    return partition_spec(()) if hasattr(leaf, "shape") else None
 
 
 def get_partition_spec(tree: Any) -> Any:
@@ -498,13 +504,13 @@ def get_partition_spec(tree: Any) -> Any:
     A box gives its spec, an unboxed array `PartitionSpec()`, which is replicated; what has no
     shape, and a box of another class that has neither `get_partition_spec` nor `names`, `None`.
     """
-    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    leaves, structure = _nodes(tree)
     return structure.unflatten(map(_spec, leaves))
 
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
     """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17)."""
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
-    leaves, structure = tree_flatten(tree, is_leaf=is_axis_metadata)
+    leaves, structure = _nodes(tree)
     specs = map(_spec, leaves)
     return structure.unflatten([None if spec is None else on_mesh(spec) for spec in specs])

@@ -8,9 +8,10 @@ value at hand is one device's part, and nothing is left to say about them.
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -32,8 +33,10 @@ def _with_mesh_environment() -> Any:
 
 
 _environment = _with_mesh_environment()
-# JAX 0.4 has no mesh in context but that of `with mesh:`.
+# JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
 _get_abstract_mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+_reshard: Any = getattr(jax.sharding, "reshard", None)
+_with_sharding_constraint: Any = jax.lax.with_sharding_constraint
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
@@ -59,6 +62,17 @@ def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
     return [axis for axis, its in zip(mesh.axis_names, types, strict=True) if its.name == kind]
 
 
+def partition_spec(names: Iterable[Any]) -> PartitionSpec:
+    """Return `PartitionSpec(*names)`, the same object for the same names."""
+    return _partition_spec(tuple(names))
+
+
+@functools.lru_cache(maxsize=4096)
+def _partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+    # JAX leaves the constructor untyped.
+    return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))
+
+
 def mesh_axes(entry: Any) -> tuple[Any, ...]:
     """The mesh axes in one entry of a spec."""
     if entry is None or entry is UNCONSTRAINED:
@@ -75,21 +89,28 @@ def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionS
             return old
         return (kept if len(kept) > 1 else kept[0]) if kept else gap
 
-    return PartitionSpec(*map(entry, spec))
+    return partition_spec(map(entry, spec))
 
 
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     """The spec for `reshard`, which knows no `UNCONSTRAINED`: such an axis stays as it is."""
     taken = {axis for entry in spec for axis in mesh_axes(entry)}
     present = jax.typeof(array).sharding.spec
-    return PartitionSpec(
-        *(
-            entry
-            if entry is not UNCONSTRAINED
-            else (None if taken & {*mesh_axes(present[i])} else present[i])
-            for i, entry in enumerate(spec)
-        )
+    kept = [None if taken & {*mesh_axes(entry)} else entry for entry in present]
+    return partition_spec(
+        kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec)
     )
+
+
+def _traced(array: Any) -> bool:
+    """Whether an operation on the array is recorded and not run. A constant may be traced too."""
+    tracer = jax.core.Tracer
+    return isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
+
+
+def _typed(array: Any, around: Mesh | AbstractMesh | None) -> bool:
+    """Whether the program at hand has types that say how an array is sharded."""
+    return isinstance(around, AbstractMesh) or not jax.typeof(array).sharding.mesh.empty
 
 
 def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
@@ -110,20 +131,24 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
         spec, mesh = _without(spec, manual, None), None
         if not _axes(around, "Auto") and not _axes(around, "Explicit"):
             return array
+    traced = _traced(array)
     target = mesh if mesh is not None else around
-    spec_only = isinstance(target, AbstractMesh)
+    if isinstance(target, AbstractMesh) and not traced and not jax.sharding.get_mesh().empty:
+        target = jax.sharding.get_mesh()
 
     def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
-        return spec if spec_only or target is None else NamedSharding(target, spec)
+        return NamedSharding(target, spec) if isinstance(target, Mesh) else spec
 
-    eager = not isinstance(array, jax.core.Tracer) and jax.core.trace_state_clean()
-    if eager and not spec_only and UNCONSTRAINED not in tuple(spec):
-        # The one way that takes every kind of axis, and a box's mesh under another in context.
+    if not traced and UNCONSTRAINED not in tuple(spec):
+        # The one way that takes all kinds of axes, any device, and leaves a mesh in context.
         return jax.device_put(array, sharding(spec))
     explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
+    if explicit and isinstance(target, Mesh) and traced and not _typed(array, around):
+        # Without a mesh of its own, a program knows Auto axes only.
+        target, explicit, auto = Mesh(target.devices, target.axis_names), [], auto + explicit
     if explicit:
-        array = jax.sharding.reshard(array, sharding(_settled(array, _without(spec, auto, None))))
+        array = _reshard(array, sharding(_settled(array, _without(spec, auto, None))))
     if auto or not explicit:
         spec = _without(spec, explicit, UNCONSTRAINED)
-        array = jax.lax.with_sharding_constraint(array, sharding(spec))
+        array = _with_sharding_constraint(array, sharding(spec))
     return array
