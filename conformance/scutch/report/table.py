@@ -75,7 +75,7 @@ def _summary(column: Column) -> Text:
         text.append("\n  ").append(f"{cause.id} {cause.verdict}", style)
         text.append(f"  {line(cause.title)}")
         if cause.reason:
-            text.append(f"\n    {line(cause.reason)}")
+            text.append(f"\n    {line(cause.reason.splitlines()[0])}")
         if cause.replay:
             text.append(f"\n    replay: {line(cause.replay)}")
     return text
