@@ -7,6 +7,7 @@ bad, with one message that says which, where, and what was expected.
 import argparse
 import ast
 import difflib
+import io
 import os
 import sys
 import textwrap
@@ -50,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
       argv: The arguments after the program's name; `None` takes them from `sys.argv`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
+        sys.stdout.reconfigure(errors="backslashreplace")
     if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
         return _run(words[1:])
     try:
@@ -161,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(rest: Sequence[str]) -> int:
     import pytest
 
+    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
     return int(pytest.main(["-p", "scutch.plugin", "--pyargs", "scutch", *rest]))
 
 

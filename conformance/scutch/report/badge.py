@@ -5,6 +5,7 @@ from xml.sax.saxutils import escape
 from scutch.report.document import Report
 from scutch.report.matrix import Column
 from scutch.report.text import line
+from scutch.verdicts import ROOTS
 
 _GREEN, _BLUE, _AMBER, _RED, _GREY = "#1a7f37", "#0a5cb8", "#8a5a00", "#b3261e", "#57606a"
 
@@ -55,7 +56,7 @@ def svg(report: Report) -> str:
 
 def _colour(report: Report) -> str:
     verdicts = {one.verdict for one in report.requirements if one.level == "must"} - {"unclaimed"}
-    if verdicts & {"failed", "crashed", "timeout", "blocked"}:
+    if verdicts & {*ROOTS, "blocked"}:
         return _RED
     if not report.complete or verdicts & {"untested", "fixed"}:
         return _AMBER

@@ -29,8 +29,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scutch.report.document import Outcome, Report, place
-from scutch.report.matrix import AREAS, BROKEN
+from scutch.report.matrix import AREAS
 from scutch.report.text import count, line
+from scutch.verdicts import ROOTS
 
 HOLDS: Final = ("passed", "fixed")
 
@@ -151,7 +152,7 @@ def _group(change: Change, *, same_suite: bool, allow_known: bool) -> str | None
         if new.verdict in HOLDS or (new.verdict == "known" and allow_known):
             return "other"
         return "regressions"
-    if old.verdict == "known" and new.verdict in BROKEN:
+    if old.verdict == "known" and new.verdict in ROOTS:
         return "regressions"
     return "improvements" if new.verdict in HOLDS else "other"
 

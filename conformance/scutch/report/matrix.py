@@ -12,6 +12,7 @@ from typing import Final
 
 from scutch.report.document import Outcome, Report, place
 from scutch.report.text import count
+from scutch.verdicts import CONFORMING
 
 AREAS: Final = {
     "BOX": "boxed axis metadata",
@@ -24,9 +25,6 @@ AREAS: Final = {
     "EXP": "export",
     "DST": "more than one process",
 }
-
-BROKEN: Final = ("failed", "crashed", "timeout")
-"""Verdicts that are a root cause."""
 
 MARKS: Final = {
     "passed": "✓",
@@ -43,14 +41,14 @@ MARKS: Final = {
 
 MEANINGS: Final = {
     "passed": "The laws hold on every input tried.",
-    "failed": "A law is broken: a root cause.",
+    "failed": "A law is broken.",
     "known": "A law is broken, as the known failures say.",
     "fixed": "Expected to fail, and passes: the entry among the known failures must go.",
     "blocked": "Not judged, because a requirement that it needs is broken.",
     "unclaimed": "The implementation does not claim this capability.",
     "untested": "Ran, but the inputs that make it meaningful never came up.",
-    "crashed": "A law ended the process: a root cause.",
-    "timeout": "A law did not end in time: a root cause.",
+    "crashed": "A law ended the process.",
+    "timeout": "A law did not end in time.",
     "absent": "Not in this report.",
 }
 
@@ -73,8 +71,24 @@ class Column:
 
     @property
     def root_causes(self) -> tuple[Outcome, ...]:
-        """The requirements that are broken in their own right."""
-        return tuple(one for one in self.report.requirements if one.verdict in BROKEN)
+        """What keeps the run from conforming in its own right, and does not follow from another."""
+        return tuple(one for one in self._faults if self._counts(one))
+
+    @property
+    def departures(self) -> tuple[Outcome, ...]:
+        """The same for requirements of a should, where the run does not ask for these."""
+        return tuple(one for one in self._faults if not self._counts(one))
+
+    @property
+    def _faults(self) -> Iterator[Outcome]:
+        return (
+            one
+            for one in self.report.requirements
+            if one.verdict not in CONFORMING and one.verdict != "blocked"
+        )
+
+    def _counts(self, outcome: Outcome) -> bool:
+        return outcome.level == "must" or self.report.level == "should"
 
     def tally(self, verdict: str) -> int:
         """How many requirements got this verdict."""
@@ -100,7 +114,9 @@ class Column:
         if self.claimed("should"):
             parts.append(f"{self.passed('should')} of {self.claimed('should')} should")
         parts.append(count(len(self.root_causes), "root cause"))
-        rest = ("known", "fixed", "blocked", "untested", "unclaimed")
+        if self.departures:
+            parts.append(f"departs from {len(self.departures)} should")
+        rest = ("known", "blocked", "unclaimed")
         parts += [f"{self.tally(one)} {one}" for one in rest if self.tally(one)]
         if not self.report.complete:
             parts.append("the run was not complete")

@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup, escape
 
-from scutch.report.document import VERDICTS, Report, ReportError, suite
-from scutch.report.matrix import BROKEN, MARKS, MEANINGS, Matrix, matrix
+from scutch.report.document import Report, ReportError, suite
+from scutch.report.matrix import MARKS, MEANINGS, Matrix, matrix
 from scutch.report.text import count, publish, visible
+from scutch.verdicts import ROOTS, VERDICTS
 
 if TYPE_CHECKING:
     from scutch.catalogue import Requirement
@@ -114,7 +115,7 @@ def _environment(lined_up: Matrix) -> jinja2.Environment:
         "style": Markup(style),  # ours, from the package
         "policy": f"default-src 'none'; style-src 'sha256-{digest}'",
         "verdicts": (*VERDICTS, "absent"),
-        "broken": BROKEN,
+        "broken": ROOTS,
         "marks": MARKS,
         "meanings": MEANINGS,
     }

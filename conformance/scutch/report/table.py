@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from scutch.report.document import Report
-from scutch.report.matrix import BROKEN, Column, matrix
+from scutch.report.matrix import Column, matrix
 from scutch.report.text import count, line
+from scutch.verdicts import ROOTS
 
 _IDS, _TITLE, _VERDICT = 24, 24, 14
 
@@ -23,7 +24,7 @@ _STYLES = {
     "unclaimed": "dim",
     "untested": "bold yellow",
     "absent": "dim",
-} | dict.fromkeys(BROKEN, "bold red")
+} | dict.fromkeys(ROOTS, "bold red")
 
 
 def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
@@ -69,12 +70,12 @@ def _verdict(verdict: str) -> Text:
 
 def _summary(column: Column) -> Text:
     text = Text.assemble((f"{line(column.label)}: ", "bold"), column.headline)
-    for cause in column.root_causes:
+    for cause in (*column.root_causes, *column.departures):
         style = _STYLES[cause.verdict]
         text.append("\n  ").append(f"{cause.id} {cause.verdict}", style)
         text.append(f"  {line(cause.title)}")
         if cause.reason:
-            text.append(f"\n    {line(cause.reason)}")
+            text.append(f"\n    {line(cause.reason.splitlines()[0])}")
         if cause.replay:
             text.append(f"\n    replay: {line(cause.replay)}")
     return text

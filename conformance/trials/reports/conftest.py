@@ -1,36 +1,10 @@
 """Reports and a catalogue to show: small, made up, and with text that means harm."""
 
-import sys
-from dataclasses import dataclass
-from types import ModuleType
-
 import pytest
-import scutch
+import scutch.catalogue
+from scutch.catalogue import Requirement
 from scutch.report import Counterexample, Environment, Outcome, Product, Report
 from scutch.report.document import write
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """What the catalogue holds for one requirement."""
-
-    id: str
-    level: str
-    title: str
-    text: str
-    source: str
-    domain: str
-    capability: str
-    needs: tuple[str, ...]
-    since: str
-
-    @property
-    def area(self):
-        return self.id[:3]
-
-    @property
-    def row(self):
-        return self.id.rstrip("abcdefghijklmnopqrstuvwxyz")
 
 
 def requirement(identifier, title, *needs, level="must", text="`box.unbox()` gives the value."):
@@ -138,28 +112,7 @@ def entries():
 @pytest.fixture
 def catalogue(monkeypatch):
     """The catalogue above in the place of the real one."""
-    from fnmatch import fnmatch
-
-    class SetupError(Exception):
-        pass
-
-    def select(pattern):
-        chosen = tuple(
-            one for one in CATALOGUE if fnmatch(one.id, pattern) or fnmatch(one.row, pattern)
-        )
-        if not chosen:
-            raise SetupError(f"no requirement matches {pattern!r}")
-        return chosen
-
-    fakes = {
-        "catalogue": {"load": lambda: CATALOGUE, "select": select},
-        "implementation": {"SetupError": SetupError},
-    }
-    for name, members in fakes.items():
-        module = ModuleType(f"scutch.{name}")
-        vars(module).update(members)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(scutch, name, module, raising=False)
+    monkeypatch.setattr(scutch.catalogue, "load", lambda: CATALOGUE)
 
 
 @pytest.fixture

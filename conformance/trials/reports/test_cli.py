@@ -1,10 +1,11 @@
 """The command `scutch`: what it prints, and what it exits with."""
 
+import os
 import subprocess
 import sys
 
 import pytest
-from scutch import cli
+from scutch import cli, summary
 from scutch.report import Product, load
 
 
@@ -60,11 +61,9 @@ def test_list_selects(scutch):
 
 
 def test_list_that_selects_nothing_is_refused(scutch):
-    assert scutch("list", "--requirement", "ZZZ*") == (
-        2,
-        "",
-        "scutch: no requirement matches 'ZZZ*'\n",
-    )
+    code, out, err = scutch("list", "--requirement", "ZZZ*")
+    assert (code, out) == (2, "")
+    assert err.startswith("scutch: no requirement matches 'ZZZ*'; expected an identifier")
     code, _, err = scutch("list", "--area", "ZZZ")
     assert code == 2
     assert "the area 'ZZZ'; expected one of BOX, LOG" in err
@@ -216,10 +215,13 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
         return pytest.ExitCode.TESTS_FAILED
 
     monkeypatch.setattr(pytest, "main", run)
+    monkeypatch.delenv(summary.COMMAND, raising=False)
     assert scutch("run", "--implementation", "flax", "-n", "2", "-h")[0] == 1
     assert calls == [
         ["-p", "scutch.plugin", "--pyargs", "scutch", "--implementation", "flax", "-n", "2", "-h"]
     ]
+    assert os.environ[summary.COMMAND] == "scutch run"
+    monkeypatch.delenv(summary.COMMAND)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
@@ -236,6 +238,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
         check=True,
     )
     assert done.stderr == ""
+
+
+def test_an_output_without_unicode_is_no_error(saved, report):
+    path = saved("name", report({"BOX-1": {"verdict": "failed", "title": "名 " * 99}}))
+    room = cli.__file__.rpartition("scutch")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", "from scutch.cli import main; main()", "report", path],
+        env={"PYTHONPATH": room, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert rb"\u540d" in done.stdout
+    assert done.stderr == b""
 
 
 def test_a_newer_suite_may_drop_a_requirement(scutch, saved, report):

@@ -142,6 +142,14 @@ def test_other_addresses_stay_text(address, report):
     assert address not in Links(page).leads
 
 
+def test_a_reason_that_is_the_error_is_said_once(report):
+    broken = {"verdict": "failed", "counterexample": Counterexample("t", "i", "It broke.")}
+    for reason, times in (("It broke.", 1), ("It broke again.", 2)):
+        run = report({"BOX-1": broken | {"reason": reason}})
+        page = site.render([run], ())["requirement/BOX-1.html"]
+        assert page.count("It broke") == times
+
+
 def test_a_requirement_page_has_the_words_of_the_catalogue(pages):
     page = pages["requirement/BOX-2a.html"]
     for words in ["A box is a pytree node", "<p>First.</p>", "<code>second</code>", "000_ boxes"]:
@@ -162,7 +170,7 @@ def test_a_requirement_that_a_run_lacks_is_absent(report):
 
 
 def test_the_first_page_has_the_facts_of_each_run(pages):
-    for words in ["0.12.8", "0.10.2", "3.11.7", "cpu, 8 devices", "1 root cause"]:
+    for words in ["0.12.8", "0.10.2", "3.11.7", "<dd>cpu</dd>", "<dd>8</dd>", "1 root cause"]:
         assert words in pages["index.html"]
 
 

@@ -4,8 +4,9 @@ import io
 from xml.etree import ElementTree
 
 import pytest
-from scutch.report import Product, badge, table
-from scutch.report.matrix import matrix
+from scutch import catalogue
+from scutch.report import VERDICTS, Product, badge, table
+from scutch.report.matrix import AREAS, matrix
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -48,6 +49,26 @@ def test_a_missing_requirement_is_absent(report):
         "BOX-1": ("passed", "absent"),
         "BOX-2": ("absent", "failed"),
     }
+
+
+def test_every_area_of_the_catalogue_has_a_title():
+    assert tuple(AREAS) == catalogue.AREAS
+
+
+def test_what_was_not_tried_or_no_longer_fails_is_a_root_cause_too(report):
+    """As the judge counts: whatever keeps a run from conforming, but for what follows from it."""
+    column = matrix([report({f"BOX-{i}": verdict for i, verdict in enumerate(VERDICTS)})]).columns[
+        0
+    ]
+    causes = [cause.verdict for cause in column.root_causes]
+    assert causes == ["failed", "fixed", "untested", "crashed", "timeout"]
+
+
+def test_a_should_is_a_departure_unless_the_run_asks_for_it(report):
+    lax = matrix([report({"BOX-11": "failed"})]).columns[0]
+    assert "0 root causes, departs from 1 should" in lax.headline
+    strict = matrix([report({"BOX-11": "failed"}, level="should")]).columns[0]
+    assert strict.headline == "0 of 0 must, 0 of 1 should, 1 root cause"
 
 
 def test_areas_come_in_the_order_of_the_contract(report):
