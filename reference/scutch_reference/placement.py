@@ -35,6 +35,7 @@ def _with_mesh_environment() -> Any:
 _environment = _with_mesh_environment()
 # JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
 _get_abstract_mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+_get_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 _reshard: Any = getattr(jax.sharding, "reshard", None)
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
 
@@ -133,8 +134,8 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
             return array
     traced = _traced(array)
     target = mesh if mesh is not None else around
-    if isinstance(target, AbstractMesh) and not traced and not jax.sharding.get_mesh().empty:
-        target = jax.sharding.get_mesh()
+    if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
+        target = _get_mesh() if not _get_mesh().empty else target
 
     def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
         return NamedSharding(target, spec) if isinstance(target, Mesh) else spec
