@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, cast
 
 import jax
@@ -63,13 +63,9 @@ def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
     return [axis for axis, its in zip(mesh.axis_names, types, strict=True) if its.name == kind]
 
 
-def partition_spec(names: Iterable[Any]) -> PartitionSpec:
-    """Return `PartitionSpec(*names)`, the same object for the same names."""
-    return _partition_spec(tuple(names))
-
-
 @functools.lru_cache(maxsize=4096)
-def _partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+def partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+    """Return `PartitionSpec(*names)`, the same object for the same names."""
     # JAX leaves the constructor untyped.
     return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))
 
@@ -90,7 +86,7 @@ def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionS
             return old
         return (kept if len(kept) > 1 else kept[0]) if kept else gap
 
-    return partition_spec(map(entry, spec))
+    return partition_spec(tuple(map(entry, spec)))
 
 
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
@@ -99,7 +95,7 @@ def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     present = jax.typeof(array).sharding.spec
     kept = [None if taken & {*mesh_axes(entry)} else entry for entry in present]
     return partition_spec(
-        kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec)
+        tuple(kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec))
     )
 
 
