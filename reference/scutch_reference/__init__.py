@@ -1,6 +1,6 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read it top to bottom: `errors`, `placement`, `meta` (boxes), `logical` (axis rules).
+Read it top to bottom: `errors`; `placement`, `content`, `boxes`, and on them `meta`; `logical`.
 """
 
 __version__ = "0.1.0"

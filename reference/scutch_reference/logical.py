@@ -23,7 +23,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import errors
-from .meta import A, Partitioned, axis_names
+from .boxes import A, axis_names
+from .meta import Partitioned
 from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
 Rules: TypeAlias = Sequence[tuple[str, Any]]
@@ -113,7 +114,7 @@ def _assigned(names: tuple[Any, ...], rules: tuple[Any, ...]) -> tuple[Partition
         if name in logical and not set(mesh_axes(axes)) & set(taken):
             spec[logical.pop(name)] = axes
             taken += mesh_axes(axes)
-    return partition_spec(spec), list(logical)
+    return partition_spec(tuple(spec)), list(logical)
 
 
 def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:

@@ -11,122 +11,34 @@ that derives from `AxisMetadata`; `Partitioned` is the one whose metadata are me
 
 from __future__ import annotations
 
-import abc
 import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NoReturn, Self, TypeVar, cast, dataclass_transform
+from typing import Any, Self, cast
 
 import jax
-import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.tree_util import all_leaves, keystr, tree_flatten, tree_flatten_with_path
+from jax.tree_util import all_leaves, tree_flatten
 
 from . import errors
-from .placement import ARRAYS, constrain, context_mesh, partition_spec
-
-A = TypeVar("A")
+from .boxes import BOX_TYPES, A, Box, axis_names
+from .boxes import AxisMetadata as AxisMetadata
+from .boxes import is_axis_metadata as is_axis_metadata
+from .content import difference, equal, kind
+from .placement import constrain, context_mesh, partition_spec
 
 PARTITION_NAME = "partition_name"
 """Under this key the parameters of a transformation hold the name of the axis that it adds."""
 
 
-# Every box class. To look a type up here takes a fifth of the time of `isinstance` with an
-# abstract base class, and the tree functions ask it of every node.
-_box_types: set[type] = set()
-
-
-class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
-
-    A subclass defines the four methods (BOX-21), and registers itself as a pytree node whose
-    leaves are those of what `unbox` returns.
-    """
-
-    def __init_subclass__(cls, **kwargs: Any):
-        """Enter the class into the box types."""
-        super().__init_subclass__(**kwargs)
-        _box_types.add(cls)
-
-    @classmethod
-    def register(cls, subclass: type) -> NoReturn:
-        """Refuse virtual subclasses: a box class derives from this one."""
-        raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
-
-    def _content(self) -> A:
-        """The value without its constraint, for boxes that have one."""
-        return self.unbox()
-
-    def _bare(self) -> A:
-        """The value where no mesh is in context: `unbox`, without looking for one."""
-        return self.unbox()
-
-    @abc.abstractmethod
-    def unbox(self) -> A:
-        """Return the wrapped value, one layer only (BOX-3)."""
-
-    @abc.abstractmethod
-    def replace_boxed(self, val: Any) -> AxisMetadata[Any]:
-        """Return a box with the same metadata around `val` (BOX-4)."""
-
-    @abc.abstractmethod
-    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Return the box for a value with a new axis; `remove_axis` is the inverse (BOX-5)."""
-
-    @abc.abstractmethod
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Return the box for a value without the axis; `add_axis` is the inverse (BOX-6)."""
-
-
-def is_axis_metadata(val: Any) -> bool:
-    """Tell boxes from everything else (BOX-1)."""
-    return type(val) in _box_types
+_PLAIN = {str, type(None)}
 
 
 # One box ------------------------------------------------------------------------------------------
 
 
-def axis_names(names: Any) -> tuple[Any, ...]:
-    """Axis names as boxes keep them: a hashable tuple, or an error that shows the right form."""
-    if isinstance(names, str) or not hasattr(names, "__iter__"):
-        raise errors.NamesError(names)
-    result = tuple(tuple(name) if isinstance(name, list) else name for name in names)
-    try:
-        hash(result)
-    except TypeError as error:
-        raise errors.NamesError(names) from error
-    return result
-
-
-@dataclass_transform(frozen_default=True, eq_default=False)
-class _Box(AxisMetadata[A]):
-    """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        dataclasses.dataclass(frozen=True, eq=False)(cls)
-        # A subclass may well say `@dataclass(frozen=True)` too. It gets its way if it finds no
-        # guard, keeps our equality if it finds one, and needs no guard: ours is inherited.
-        del cls.__setattr__, cls.__delattr__
-        for name in ("__eq__", "__hash__"):
-            if name not in vars(cls):
-                setattr(cls, name, getattr(cls, name))
-        if "unbox" in vars(cls) and "_content" not in vars(cls):  # A subclass with its own content.
-            cls._content = cls._bare = AxisMetadata._content  # type: ignore[method-assign]
-        fields = [field.name for field in dataclasses.fields(cast(Any, cls)) if field.init]
-        jax.tree_util.register_dataclass(
-            cls, data_fields=["value"], meta_fields=[name for name in fields if name != "value"]
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-class Partitioned(_Box[A]):
+class Partitioned(Box[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
     Args:
@@ -138,6 +50,7 @@ class Partitioned(_Box[A]):
     Subclasses are frozen dataclasses and pytree nodes by themselves; their further fields are
     static. Requirements BOX-1 to BOX-24.
 
+    >>> import numpy as np
     >>> box = Partitioned(np.ones((4, 2)), names=("data", None))
     >>> stacked = box.add_axis(0, {PARTITION_NAME: "layers"})
     >>> stacked.names
@@ -154,7 +67,7 @@ class Partitioned(_Box[A]):
 
     def __post_init__(self) -> None:
         """Keep the names as a hashable tuple."""
-        if type(self.names) is not tuple or list in map(type, self.names):
+        if type(self.names) is not tuple or not _PLAIN.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
     def _renamed(self, names: tuple[Any, ...]) -> Self:
@@ -288,12 +201,12 @@ class Partitioned(_Box[A]):
         if type(self) is not type(other):
             return NotImplemented
         box = cast(Partitioned[Any], other)
-        return self._static() == box._static() and _equal(self.value, box.value)
+        return self._static() == box._static() and equal(self.value, box.value)
 
     def __hash__(self) -> int:
         """Hash structure, shapes, dtypes and names, never the numbers (BOX-20)."""
         leaves, structure = tree_flatten(self.value)
-        return hash((type(self), self._static(), structure, *map(_kind, leaves)))
+        return hash((type(self), self._static(), structure, *map(kind, leaves)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the value. The rest is immutable, and a mesh could not be copied on JAX 0.4."""
@@ -322,39 +235,6 @@ def with_partitioning(
     return init
 
 
-# Content ------------------------------------------------------------------------------------------
-
-
-def _kind(leaf: Any) -> Any:
-    """What a leaf is, its numbers aside: equal leaves are of equal kind."""
-    return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
-
-
-def _equal(left: Any, right: Any) -> bool:
-    """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
-    ours: tuple[list[Any], Any] = tree_flatten(left)
-    theirs: tuple[list[Any], Any] = tree_flatten(right)
-    return bool(ours[1] == theirs[1]) and all(map(_equal_leaves, ours[0], theirs[0]))
-
-
-def _equal_leaves(left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
-        return False
-    if _kind(left) != _kind(right):
-        return False
-    if isinstance(left, ARRAYS):
-        left, right = _numbers(left), _numbers(right)
-    return bool(np.all((left == right) | ((left != left) & (right != right))))
-
-
-def _numbers(array: Any) -> np.ndarray[Any, Any]:
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    return np.asarray(array)
-
-
 # Trees of boxes -----------------------------------------------------------------------------------
 
 
@@ -367,13 +247,13 @@ def _nodes(tree: Any) -> tuple[list[Any], Any]:
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Call `fn` on every outermost box; every other leaf stays the same object (BOX-12)."""
     leaves, structure = _nodes(tree)
-    return structure.unflatten([fn(x) if type(x) in _box_types else x for x in leaves])
+    return structure.unflatten([fn(x) if type(x) in BOX_TYPES else x for x in leaves])
 
 
 def _name_changer(method: str, index: int, params: Mapping[Any, Any]) -> Callable[[Any], Any]:
     """The method on a box. Where it is that of `Partitioned`, it is called once for equal names."""
     changes_names = getattr(Partitioned, method)
-    alike = {cls for cls in _box_types if getattr(cls, method) is changes_names}
+    alike = {cls for cls in BOX_TYPES if getattr(cls, method) is changes_names}
     changed: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def change(box: Any) -> Any:
@@ -399,7 +279,7 @@ def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
 
 def _holds_more(values: list[Any]) -> bool:
     """Whether there are boxes, or containers that may hold some, among the values."""
-    return not (all_leaves(values) and _box_types.isdisjoint(map(type, values)))
+    return not (all_leaves(values) and BOX_TYPES.isdisjoint(map(type, values)))
 
 
 def unbox(tree: Any) -> Any:
@@ -410,25 +290,32 @@ def unbox(tree: Any) -> Any:
     """
     leaves, structure = _nodes(tree)
     if context_mesh() is None:
-        values = [x._bare() if type(x) in _box_types else x for x in leaves]
+        values = [x._bare() if type(x) in BOX_TYPES else x for x in leaves]
     else:
-        values = [x.unbox() if type(x) in _box_types else x for x in leaves]
+        values = [x.unbox() if type(x) in BOX_TYPES else x for x in leaves]
     if values and _holds_more(values):
         values = unbox(values)
     return structure.unflatten(values)
 
 
+def _opened(node: Any) -> Any:
+    """The content of a box, of the innermost where there are several; another node as it is."""
+    while type(node) in BOX_TYPES:
+        node = node._content()
+    return node
+
+
 def _refilled(tree: Any, updates: Any) -> Any:
     slots, structure = _nodes(tree)
     values = structure.flatten_up_to(updates)
-    contents = [x._content() if type(x) in _box_types else x for x in slots]
+    contents = [x._content() if type(x) in BOX_TYPES else x for x in slots]
     if contents and _holds_more(contents):
         values = _refilled(contents, values)
     elif not all_leaves(values):
         raise ValueError("a subtree where a leaf is expected")
     return structure.unflatten(
         [
-            x.replace_boxed(v) if type(x) in _box_types else v
+            x.replace_boxed(v) if type(x) in BOX_TYPES else v
             for x, v in zip(slots, values, strict=True)
         ]
     )
@@ -450,48 +337,14 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
     try:
         return _refilled(tree, updates)
     except ValueError as error:
-        difference = _difference(tree, updates)
-        if difference is None:
+        found = difference(tree, updates, _opened)
+        if found is None:
             raise
-        raise errors.StructureMismatchError(*difference) from error
-
-
-def _level(node: Any) -> tuple[dict[str, Any], Any]:
-    """The children of a node by key, and what kind of node it is."""
-    children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
-    return {keystr(path): child for path, child in children}, structure
-
-
-def _difference(tree: Any, updates: Any, path: str = "") -> tuple[str, str, str] | None:
-    """The first place where the structures differ, and what is there in either."""
-    if is_axis_metadata(tree):
-        return _difference(tree._content(), updates, path)
-    (children, structure), (others, other_structure) = _level(tree), _level(updates)
-    if type(tree) is type(updates):
-        for key in [*children, *others]:
-            if key not in others:
-                return path + key, _summary(children[key]), "nothing"
-            if key not in children:
-                return path + key, "nothing", _summary(others[key])
-    if structure != other_structure:
-        return path, _summary(tree), _summary(updates)
-    found = (_difference(child, others[key], path + key) for key, child in children.items() if key)
-    return next(filter(None, found), None)
-
-
-def _summary(node: Any) -> str:
-    """A node in a few words."""
-    if isinstance(node, ARRAYS):
-        return f"an array {node.dtype}{list(node.shape)}"
-    children, _ = _level(node)
-    if node is None or "" in children:
-        return f"a leaf {type(node).__qualname__}" if node is not None else "None"
-    box = "box " if is_axis_metadata(node) else ""
-    return f"a {box}{type(node).__qualname__} with {', '.join(children) or 'nothing in it'}"
+        raise errors.StructureMismatchError(*found) from error
 
 
 def _spec(leaf: Any) -> PartitionSpec | None:
-    if is_axis_metadata(leaf):
+    if type(leaf) in BOX_TYPES:
         if hasattr(leaf, "get_partition_spec"):
             return cast(PartitionSpec, leaf.get_partition_spec())
         return partition_spec(tuple(leaf.names)) if hasattr(leaf, "names") else None

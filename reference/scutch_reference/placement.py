@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, cast
 
 import jax
@@ -35,6 +35,7 @@ def _with_mesh_environment() -> Any:
 _environment = _with_mesh_environment()
 # JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
 _get_abstract_mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+_get_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 _reshard: Any = getattr(jax.sharding, "reshard", None)
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
 
@@ -62,13 +63,9 @@ def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
     return [axis for axis, its in zip(mesh.axis_names, types, strict=True) if its.name == kind]
 
 
-def partition_spec(names: Iterable[Any]) -> PartitionSpec:
-    """Return `PartitionSpec(*names)`, the same object for the same names."""
-    return _partition_spec(tuple(names))
-
-
 @functools.lru_cache(maxsize=4096)
-def _partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+def partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
+    """Return `PartitionSpec(*names)`, the same object for the same names."""
     # JAX leaves the constructor untyped.
     return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))
 
@@ -89,7 +86,7 @@ def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionS
             return old
         return (kept if len(kept) > 1 else kept[0]) if kept else gap
 
-    return partition_spec(map(entry, spec))
+    return partition_spec(tuple(map(entry, spec)))
 
 
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
@@ -98,7 +95,7 @@ def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     present = jax.typeof(array).sharding.spec
     kept = [None if taken & {*mesh_axes(entry)} else entry for entry in present]
     return partition_spec(
-        kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec)
+        tuple(kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec))
     )
 
 
@@ -133,8 +130,8 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
             return array
     traced = _traced(array)
     target = mesh if mesh is not None else around
-    if isinstance(target, AbstractMesh) and not traced and not jax.sharding.get_mesh().empty:
-        target = jax.sharding.get_mesh()
+    if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
+        target = _get_mesh() if not _get_mesh().empty else target
 
     def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
         return NamedSharding(target, spec) if isinstance(target, Mesh) else spec

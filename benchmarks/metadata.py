@@ -1,0 +1,96 @@
+"""Functions on trees of boxes, against a plain `jax.tree.map` over the unboxed tree.
+
+`time_*` are for people. `track_*` count Python calls, which do not jitter, for the gate. An
+implementation that is not installed, or not there yet at the commit at hand, is skipped.
+"""
+
+import functools
+import gc
+import importlib
+import sys
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+METADATA = {"reference": "scutch_reference.meta", "flax": "flax.core.meta"}
+FUNCTIONS = (
+    "map_axis_meta",
+    "add_axis",
+    "remove_axis",
+    "unbox",
+    "replace_boxed",
+    "get_partition_spec",
+    "get_sharding",
+)
+
+
+@functools.lru_cache(maxsize=None)
+def calls(implementation, boxes):
+    """Each function as a call without arguments, on a tree with ten boxes in a layer."""
+    value = np.ones((4, 2), np.float32)
+    plain = [{f"p{i}": value for i in range(10)} for _ in range(boxes // 10)]
+    if implementation == "jax":
+        return dict.fromkeys(FUNCTIONS, lambda: jax.tree_util.tree_map(lambda x: x, plain))
+    try:
+        meta = importlib.import_module(METADATA[implementation])
+    except ImportError as error:
+        raise NotImplementedError(f"{implementation} is not installed") from error
+    names, added = ("data", None), {meta.PARTITION_NAME: "layers"}
+    boxed = jax.tree_util.tree_map(lambda x: meta.Partitioned(x, names), plain)
+    stacked = meta.add_axis(boxed, 0, added)
+    mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
+    return {
+        "map_axis_meta": lambda: meta.map_axis_meta(lambda x: x, boxed),
+        "add_axis": lambda: meta.add_axis(boxed, 0, added),
+        "remove_axis": lambda: meta.remove_axis(stacked, 0, added),
+        "unbox": lambda: meta.unbox(boxed),
+        "replace_boxed": lambda: meta.replace_boxed(boxed, plain),
+        "get_partition_spec": lambda: meta.get_partition_spec(boxed),
+        "get_sharding": lambda: meta.get_sharding(boxed, mesh),
+    }
+
+
+def python_calls(function):
+    """Count the calls of Python functions in one call of `function`, after a first one."""
+    count = 0
+
+    def profile(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    function()
+    gc.disable()
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+class Trees:
+    """One function over a whole tree of boxes."""
+
+    params = (["reference", "flax", "jax"], list(FUNCTIONS), [100, 1000, 10000])
+    param_names = ("implementation", "function", "boxes")
+
+    def setup(self, implementation, function, boxes):
+        """Build the tree once in a process; asv calls this before every sample."""
+        self.call = calls(implementation, boxes)[function]
+        gc.disable()
+
+    def teardown(self, implementation, function, boxes):
+        """Give the collector back."""
+        gc.enable()
+
+    def time_function(self, implementation, function, boxes):
+        """Seconds in one call."""
+        self.call()
+
+    def track_calls(self, implementation, function, boxes):
+        """Python calls for each box in one call."""
+        return python_calls(self.call) / boxes
+
+    track_calls.unit = "Python calls per box"

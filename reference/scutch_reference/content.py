@@ -1,0 +1,83 @@
+"""What values hold: equality of content, and where two structures differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import keystr, tree_flatten, tree_flatten_with_path
+
+from .placement import ARRAYS
+
+
+def kind(leaf: Any) -> Any:
+    """What a leaf is, its numbers aside: equal leaves are of equal kind."""
+    return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
+    ours: tuple[list[Any], Any] = tree_flatten(left)
+    theirs: tuple[list[Any], Any] = tree_flatten(right)
+    return bool(ours[1] == theirs[1]) and all(map(_equal_leaves, ours[0], theirs[0]))
+
+
+def _equal_leaves(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
+        return False
+    if kind(left) != kind(right):
+        return False
+    if isinstance(left, ARRAYS):
+        left, right = _numbers(left), _numbers(right)
+    return bool(np.all((left == right) | ((left != left) & (right != right))))
+
+
+def _numbers(array: Any) -> np.ndarray[Any, Any]:
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return np.asarray(array)
+
+
+def _level(node: Any) -> tuple[dict[str, Any], Any]:
+    """The children of a node by key, and what kind of node it is."""
+    children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
+    return {keystr(path): child for path, child in children}, structure
+
+
+def difference(
+    tree: Any, updates: Any, opened: Callable[[Any], Any], path: str = ""
+) -> tuple[str, str, str] | None:
+    """The first place where the structures differ, and what is there in either.
+
+    Args:
+      tree: May have boxes; `opened` gives the content of one, and any other node as it is.
+      updates: A tree without boxes.
+    """
+    tree = opened(tree)
+    (children, structure), (others, other_structure) = _level(tree), _level(updates)
+    if type(tree) is type(updates):
+        for key in [*children, *others]:
+            if key not in others:
+                return path + key, _summary(opened(children[key])), "nothing"
+            if key not in children:
+                return path + key, "nothing", _summary(others[key])
+    if structure != other_structure:
+        return path, _summary(tree), _summary(updates)
+    found = (
+        difference(child, others[key], opened, path + key) for key, child in children.items() if key
+    )
+    return next(filter(None, found), None)
+
+
+def _summary(node: Any) -> str:
+    """A node in a few words."""
+    if isinstance(node, ARRAYS):
+        return f"an array {node.dtype}{list(node.shape)}"
+    children, _ = _level(node)
+    if node is None or "" in children:
+        return f"a leaf {type(node).__qualname__}" if node is not None else "None"
+    return f"a {type(node).__qualname__} with {', '.join(children) or 'nothing in it'}"
