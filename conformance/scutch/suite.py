@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from scutch import laws
-from scutch.attempt import Attempt, describe, original
+from scutch.attempt import Attempt, describe
 from scutch.descriptions import World
 from scutch.implementation import Implementation
 from scutch.subjects import Subject
@@ -43,6 +45,7 @@ class Entry:
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """Every law, in the order of the modules and of the text."""
+    pytest.register_assert_rewrite(laws.__name__)
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
     return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
 
@@ -52,12 +55,8 @@ def _entries(module: ModuleType) -> Iterator[Entry]:
     for name, function in vars(module).items():
         marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
         for mark in marks:
-            drawn = getattr(function, "hypothesis", None)
-            names = inspect.signature(function).parameters if drawn else ()
-            names = names or inspect.signature(original(function)).parameters
-            yield Entry(
-                name, function, mark.args[0], mark.kwargs["cases"], on_subjects, tuple(names)
-            )
+            undrawn = tuple(inspect.signature(function).parameters)
+            yield Entry(name, function, mark.args[0], mark.kwargs["cases"], on_subjects, undrawn)
 
 
 def _used(marks: Any) -> set[str]:
