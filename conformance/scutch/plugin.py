@@ -40,6 +40,7 @@ class Judge:
     items: dict[str, pytest.Function] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
+    complete: bool = False
     runner: isolation.Runner | None = None
     journal: Any = None
 
@@ -67,8 +68,10 @@ class Judge:
         asked = self.items or self.trials or self.case.patterns or self.case.replay
         if hasattr(self.config, "workerinput") or not asked:
             return
-        complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
-                                  pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
+                    pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        cut_short = session.shouldstop or session.shouldfail
+        self.complete = exitstatus in finished and not cut_short
         expectations = [entry.expectation for entry in self.case.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
@@ -78,14 +81,17 @@ class Judge:
         path = self.config.option.scutch_report
         if path:
             prefix = summary.command(self.config)
-            write(summary.document(self.case, self.rulings, prefix, complete=complete), Path(path))
-        if complete:
+            document = summary.document(self.case, self.rulings, prefix, complete=self.complete)
+            write(document, Path(path))
+        if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.case.level)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         if self.rulings:
-            summary.show(terminalreporter, self.case, self.rulings, summary.command(self.config))
+            prefix = summary.command(self.config)
+            rulings = [r for r in self.rulings if self.complete or r.trials]
+            summary.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
 
 
 JUDGE = pytest.StashKey[Judge]()
