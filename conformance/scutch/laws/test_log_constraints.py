@@ -1,5 +1,6 @@
 """Constraints by logical names, and logically partitioned boxes: LOG-8 and LOG-9."""
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import assume, given
