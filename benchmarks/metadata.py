@@ -25,7 +25,7 @@ FUNCTIONS = (
 )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def calls(implementation, boxes):
     """Each function as a call without arguments, on a tree with ten boxes in a layer."""
     value = np.ones((4, 2), np.float32)

@@ -5,6 +5,7 @@ between: it notes the call about to be made, builds its inputs, makes it, and re
 last call that broke the law. Hypothesis ends with the smallest, so that is the counterexample.
 """
 
+import contextlib
 import functools
 import time
 import warnings
@@ -14,7 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
-from hypothesis.errors import HypothesisDeprecationWarning, UnsatisfiedAssumption
+from hypothesis.errors import (
+    HypothesisDeprecationWarning,
+    Unsatisfiable,
+    UnsatisfiedAssumption,
+)
 
 from scutch import law as laws
 from scutch.descriptions import World, build
@@ -50,7 +55,8 @@ class Attempt:
         instrument(law)
         with self._current():
             if is_property(law):
-                law(**self.fixtures)
+                with contextlib.suppress(Unsatisfiable):  # `examples` tells that none was in domain
+                    law(**self.fixtures)
             else:
                 self.call(law, {})
 

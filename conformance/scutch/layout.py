@@ -23,8 +23,6 @@ def in_context(mesh: Mesh | None) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()
     if hasattr(jax, "set_mesh"):
         return jax.set_mesh(mesh)
-    if hasattr(jax.sharding, "use_mesh"):
-        return jax.sharding.use_mesh(mesh)
     return mesh
 
 

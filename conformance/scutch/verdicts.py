@@ -9,7 +9,7 @@ it, and from the *known failures*:
     known       it fails as the known failures expect, and in no other way
     fixed       it is expected to fail, and does not: the entry must go
     blocked     a law fails, and a requirement that it needs has failed
-    unclaimed   the implementation does not claim it
+    unclaimed   the implementation does not claim it, or the JAX at hand has no such thing
     untested    nothing that gives it meaning came up
     crashed     a law ended the process
     timeout     a law did not end
@@ -166,8 +166,8 @@ def _rule_one(
         verdict = "known"
         reason = "; ".join(dict.fromkeys(e.reason for e in known))
         upstream = next((e.upstream for e in known if e.upstream), None)
-    elif skipped:
-        verdict, reason = "untested", "; ".join(r or "skipped" for r in skipped)
+    elif len(skipped) == len(trials):
+        verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
     elif not all(t.examples for t in trials):
         verdict, reason = "untested", "no input was in its domain"
     elif unmet:

@@ -100,7 +100,9 @@ def _repeated(names: Iterable[Any]) -> list[Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _assigned(names: tuple[Any, ...], rules: tuple[Any, ...]) -> tuple[PartitionSpec, list[str]]:
+def _assigned(
+    names: tuple[Any, ...], rules: tuple[Any, ...]
+) -> tuple[PartitionSpec, tuple[str, ...]]:
     """The spec for the names, and the names that no rule took."""
     logical = {name: place for place, name in enumerate(names) if isinstance(name, str)}
     if repeated := _repeated(name for name in names if isinstance(name, str)):
@@ -114,7 +116,7 @@ def _assigned(names: tuple[Any, ...], rules: tuple[Any, ...]) -> tuple[Partition
         if name in logical and not set(mesh_axes(axes)) & set(taken):
             spec[logical.pop(name)] = axes
             taken += mesh_axes(axes)
-    return partition_spec(tuple(spec)), list(logical)
+    return partition_spec(tuple(spec)), tuple(logical)
 
 
 def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:

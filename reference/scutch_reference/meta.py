@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten
 
 from . import errors
-from .boxes import BOX_TYPES, A, Box, axis_names
+from .boxes import BOX_TYPES, A, Box, axis_names, set_fields
 from .boxes import AxisMetadata as AxisMetadata
 from .boxes import is_axis_metadata as is_axis_metadata
 from .content import difference, equal, kind
@@ -75,7 +75,7 @@ class Partitioned(Box[A]):
         box = object.__new__(type(self))
         fields = self.__dict__.copy()
         fields["names"] = names
-        object.__setattr__(box, "__dict__", fields)
+        set_fields(box, fields)
         return box
 
     def unbox(self, apply_constraint: bool = True) -> A:
@@ -121,7 +121,7 @@ class Partitioned(Box[A]):
         box = object.__new__(type(self))
         fields = self.__dict__.copy()
         fields["value"] = val
-        object.__setattr__(box, "__dict__", fields)
+        set_fields(box, fields)
         return box
 
     def replace(self, **changes: Any) -> Self:
@@ -250,10 +250,16 @@ def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     return structure.unflatten([fn(x) if type(x) in BOX_TYPES else x for x in leaves])
 
 
+def _classes_with(method: str) -> set[type]:
+    """The box classes that leave a method to `Partitioned`."""
+    ours = getattr(Partitioned, method)
+    return {cls for cls in BOX_TYPES if getattr(cls, method) is ours}
+
+
 def _name_changer(method: str, index: int, params: Mapping[Any, Any]) -> Callable[[Any], Any]:
     """The method on a box. Where it is that of `Partitioned`, it is called once for equal names."""
     changes_names = getattr(Partitioned, method)
-    alike = {cls for cls in BOX_TYPES if getattr(cls, method) is changes_names}
+    alike = _classes_with(method)
     changed: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def change(box: Any) -> Any:
@@ -308,16 +314,16 @@ def _opened(node: Any) -> Any:
 def _refilled(tree: Any, updates: Any) -> Any:
     slots, structure = _nodes(tree)
     values = structure.flatten_up_to(updates)
-    contents = [x._content() if type(x) in BOX_TYPES else x for x in slots]
+    boxes, alike = BOX_TYPES, _classes_with("_content")
+    contents = [
+        x.value if type(x) in alike else x._content() if type(x) in boxes else x for x in slots
+    ]
     if contents and _holds_more(contents):
         values = _refilled(contents, values)
     elif not all_leaves(values):
         raise ValueError("a subtree where a leaf is expected")
     return structure.unflatten(
-        [
-            x.replace_boxed(v) if type(x) in BOX_TYPES else v
-            for x, v in zip(slots, values, strict=True)
-        ]
+        [x.replace_boxed(v) if type(x) in boxes else v for x, v in zip(slots, values, strict=True)]
     )
 
 

@@ -56,7 +56,7 @@ def python_calls(function):
         ("add_axis", 3),
         ("remove_axis", 3),
         ("unbox", 2),
-        ("replace_boxed", 3),
+        ("replace_boxed", 2),
         ("get_partition_spec", 4),
         ("get_sharding", 4),
     ],

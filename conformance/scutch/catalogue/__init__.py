@@ -116,7 +116,11 @@ def _inherited(rows: list[Requirement], **spec: Any) -> list[Requirement]:
             id=f"{spec['id']}.{row.id}",
             title=f"{row.title} (logical box)",
             capability=spec["capability"],
-            needs=(row.id, *(f"{spec['id']}.{need}" for need in row.needs)),
+            needs=(
+                row.id,
+                *(f"{spec['id']}.{need}" for need in row.needs),
+                *spec["further_needs"].get(row.id, ()),
+            ),
         )
         for row in rows
         if row.area == spec["area"] and row.id not in spec["except"]

@@ -9,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.descriptions import has_explicit_axes
 from scutch.law import case, requirement
 from scutch.layout import assert_lies, constraints, entries, in_context, lies
 from scutch.likeness import alike
@@ -173,7 +172,6 @@ def test_no_constraint_when_told_so(subject, placed):
 @given(placed=placed_boxes(explicit=True, max_rank=2))
 def test_an_array_unboxed_under_explicit_axes_lies_on_them(subject, placed):
     """Explicit axes are no reason to refuse."""
-    _require_explicit_axes()
     box, mesh = placed
     _assume_names(subject, box)
     with in_context(mesh):
@@ -201,11 +199,6 @@ def _check_array(box, mesh, array):
 
 def _wrapped(box):
     return jax.tree_util.tree_leaves(box)[0]
-
-
-def _require_explicit_axes():
-    if not has_explicit_axes():
-        pytest.skip(f"jax {jax.__version__} has no explicit axes")
 
 
 def _assume_names(subject, box):

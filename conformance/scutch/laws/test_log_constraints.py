@@ -2,12 +2,10 @@
 
 import jax
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
-from scutch.descriptions import has_explicit_axes
 from scutch.law import case, refused, requirement
 from scutch.layout import assert_lies, constraints, entries, in_context
 from scutch.likeness import alike
@@ -80,8 +78,6 @@ def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
 @given(placed=logical_placements(max_rank=2, explicit=True))
 def test_explicit_axes_are_constrained_too(logical, placed):
     """Explicit axes are no reason to refuse."""
-    if not has_explicit_axes():
-        pytest.skip(f"jax {jax.__version__} has no explicit axes")
     _check_constrained(logical, placed)
 
 

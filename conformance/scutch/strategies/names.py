@@ -19,15 +19,25 @@ def name_tuples(rank: int) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(*[axis_names()] * rank)
 
 
-def logical_names(*, max_rank: int = 4) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Logical names, none of them twice, with `None` and `UNCONSTRAINED` among them."""
+def logical_names(
+    *, max_rank: int = 4, often: bool = False
+) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Logical names, none of them twice, with `None` and `UNCONSTRAINED` among them.
+
+    Args:
+      max_rank: The largest number of axes.
+      often: Whether `UNCONSTRAINED` may come up more than once.
+    """
 
     @st.composite
     def drawn(draw: st.DrawFn) -> tuple[Any, ...]:
         rank = draw(st.integers(0, max_rank))
         names = list(draw(st.permutations(LOGICAL))[:rank])
         for axis in range(rank):
-            names[axis] = draw(st.sampled_from([names[axis]] * 3 + [None, "UNCONSTRAINED"]))
+            kinds = [*[names[axis]] * 3, None]
+            if often or "UNCONSTRAINED" not in names:
+                kinds.append("UNCONSTRAINED")
+            names[axis] = draw(st.sampled_from(kinds))
         return tuple(names)
 
     return drawn()
