@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,8 +46,8 @@ class Entry:
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """Every law, in the order of the modules and of the text."""
-    pytest.register_assert_rewrite(laws.__name__)
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
+    pytest.register_assert_rewrite(*(name for name in modules if name not in sys.modules))
     return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
 
 
