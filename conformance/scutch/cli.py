@@ -264,8 +264,8 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
     for paragraph in requirement.text.strip().split("\n\n"):
         lines += [textwrap.fill(" ".join(paragraph.split()), 90), ""]
     for name, value in facts.items():
-        for index, part in enumerate(value.splitlines()):
+        for number, part in enumerate(value.splitlines()):
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
-                lines.append(f"  {name if index == again == 0 else '':12}{piece}")
+                lines.append(f"  {name if number == again == 0 else '':12}{piece}")
     return "\n".join(lines)

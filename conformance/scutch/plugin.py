@@ -8,7 +8,7 @@ the mark `requirement`.
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Judge:
     case: Case
     config: pytest.Config
     isolate: bool
-    items: dict[str, pytest.Function] = field(default_factory=dict)
+    items: dict[str, pytest.Item] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
     complete: bool = False
@@ -58,7 +58,7 @@ class Judge:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
-        self.trials += [Trial.from_data(v) for n, v in report.user_properties if n == PROPERTY]
+        self.trials += [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -320,7 +320,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _world(item: pytest.Function) -> World:
     implementation = item._request.getfixturevalue("implementation")
-    chosen = item.funcargs.get("subject")
+    chosen: Any = item.funcargs.get("subject")
     if chosen is None and _subject_name(item) is not None:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
@@ -331,7 +331,7 @@ def _world(item: pytest.Function) -> World:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach the trial to the report that decides the law."""
     report = yield
     judge = item.config.stash[JUDGE]
@@ -340,7 +340,8 @@ def pytest_runtest_makereport(
         return report
     trial = _trial(item, report, call)
     if trial.broke:
-        report.outcome, report.wasxfail = "skipped", "known failure"
+        report.outcome = "skipped"
+        report.wasxfail = "known failure"
     report.user_properties.append((PROPERTY, trial.to_data()))
     return report
 

@@ -83,7 +83,8 @@ def attempt(
     entry: Entry, implementation: Implementation, subject: Subject, **others: Any
 ) -> Attempt:
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
-    name = entry.name if subject.prefix == "" or not entry.on_subjects else f"{entry.name}[{subject.name}]"
+    plain = subject.prefix == "" or not entry.on_subjects
+    name = entry.name if plain else f"{entry.name}[{subject.name}]"
     world = World(implementation.meta, subject.make)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
