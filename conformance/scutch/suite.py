@@ -4,13 +4,16 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from scutch import laws
-from scutch.attempt import Attempt, describe, original
+from scutch.attempt import Attempt, describe
 from scutch.descriptions import World
 from scutch.implementation import Implementation
 from scutch.subjects import Subject
@@ -44,6 +47,7 @@ class Entry:
 def entries() -> tuple[Entry, ...]:
     """Every law, in the order of the modules and of the text."""
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
+    pytest.register_assert_rewrite(*(name for name in modules if name not in sys.modules))
     return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
 
 
@@ -52,12 +56,8 @@ def _entries(module: ModuleType) -> Iterator[Entry]:
     for name, function in vars(module).items():
         marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
         for mark in marks:
-            drawn = getattr(function, "hypothesis", None)
-            names = inspect.signature(function).parameters if drawn else ()
-            names = names or inspect.signature(original(function)).parameters
-            yield Entry(
-                name, function, mark.args[0], mark.kwargs["cases"], on_subjects, tuple(names)
-            )
+            undrawn = tuple(inspect.signature(function).parameters)
+            yield Entry(name, function, mark.args[0], mark.kwargs["cases"], on_subjects, undrawn)
 
 
 def _used(marks: Any) -> set[str]:
@@ -83,7 +83,8 @@ def attempt(
     entry: Entry, implementation: Implementation, subject: Subject, **others: Any
 ) -> Attempt:
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
-    name = entry.name if subject.prefix == "" or not entry.on_subjects else f"{entry.name}[{subject.name}]"
+    plain = subject.prefix == "" or not entry.on_subjects
+    name = entry.name if plain else f"{entry.name}[{subject.name}]"
     world = World(implementation.meta, subject.make)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
