@@ -11,7 +11,8 @@ class NumbersHaveNoAxes:
     """Breaks BOX-5: a number gains no axis."""
 
     def add_axis(self, index, params):
-        return self if np.isscalar(self.value) else super().add_axis(index, params)
+        grown = super().add_axis(index, params)
+        return self if np.isscalar(self.value) else grown
 
 
 @of_boxes
@@ -31,10 +32,8 @@ class PadsInFront:
 
     def add_axis(self, index, params):
         gap = (None,) * max(0, index - len(self.names))
-        return super().replace(names=gap + self.names)._add(index, params)
-
-    def _add(self, index, params):
-        return super().add_axis(index, params)
+        box = super().replace(names=gap + self.names)
+        return super(PadsInFront, box).add_axis(index, params)
 
 
 @of_boxes

@@ -165,7 +165,6 @@ class NamesOfTheLastAxes:
 
     def add_axis(self, index, params):
         missing = getattr(self.value, "ndim", 0) - len(self.names)
-        return super().replace(names=(None,) * missing + self.names)._add(index, params)
-
-    def _add(self, index, params):
-        return super().add_axis(index, params)
+        if missing > 1:  # One is missing of a box that has just lost an axis.
+            self = super().replace(names=(None,) * missing + self.names)
+        return super(NamesOfTheLastAxes, self).add_axis(index, params)
