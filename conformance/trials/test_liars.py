@@ -5,6 +5,7 @@ law is searched as in a run; all others are replayed on the corpus, which is qui
 """
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,20 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scutch import catalogue, suite
 from scutch.adapters.reference import implementation as reference
 from scutch.attempt import Attempt, describe, prepare
-from scutch.descriptions import parse_call
+from scutch.boxes import KINDS
+from scutch.descriptions import Array, Box, Description, Foreign, Mesh, parse_call
 from scutch.implementation import Implementation, check
-from scutch.law import requirement
 from scutch.profiles import PROFILES, Profile
+from scutch.strategies import axis_names, box_trees, meshes
+from scutch.strategies.values import DTYPES
 from scutch.subjects import SUBJECTS, Subject
 from scutch.suite import Entry
 from scutch.unasserted import unasserted
 from scutch.verdicts import Trial, rule, summarize
 from trials.liars import LIARS, Liar
 
-INPUTS = 12
+INPUTS = 10
 CI = PROFILES["ci"]
 ASSERTING = Path(__file__).with_name("liars") / "asserting.py"
 # What only the process without assertions can tell is told by its own liar, and by no other.
@@ -146,7 +151,9 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar, processes):
     trials, targets = [], {*liar.breaks, *(f"LOG-9.{i}" for i in liar.breaks if shared(liar))}
     for law in laws():
         asserts = UNASSERTED in law[0].arguments
-        others = {UNASSERTED: processes.asserting()} if asserts and identifier(law) in targets else {}
+        others = (
+            {UNASSERTED: processes.asserting()} if asserts and identifier(law) in targets else {}
+        )
         if identifier(law) in targets and not (asserts and not others):
             trials.append(convicted(law, liar, others))
         elif not asserts:
@@ -212,3 +219,50 @@ def test_every_input_can_be_read_back():
         read = [parse_call(text) for text in recorder.texts]
         assert {name for name, _ in read} == {test}
         assert all(inputs in [i for _, i in read] for inputs in recorder.inputs)
+
+
+def test_strategies_reach_what_they_must():
+    """Drawn as a run of profile `ci` draws, by one law for each matter."""
+    drawn = _drawn(
+        st.fixed_dictionaries({"tree": box_trees(), "mesh": meshes(), "name": axis_names()})
+    )
+    parts = [part for inputs in drawn for part in _parts(inputs)]
+    kinds = {type(part).__name__ for part in parts}
+    assert kinds >= {"Array", "Abstract", "Key", "Record", "Box", "Foreign", "Mesh", "NoneType"}
+    assert {part.kind for part in parts if isinstance(part, Foreign)} == set(KINDS)
+    boxes = [part for part in parts if isinstance(part, Box | Foreign)]
+    assert any(isinstance(box.value, Box | Foreign) for box in boxes)
+    assert any(isinstance(box.value, dict) for box in boxes)
+    assert all(empty in parts for empty in ({}, [], ()))
+    arrays = [part for part in parts if isinstance(part, Array)]
+    assert {array.dtype for array in arrays} == set(DTYPES)
+    assert {0, 1} <= {size for array in arrays for size in array.shape}
+    assert {len(array.shape) for array in arrays} == {0, 1, 2, 3, 4}
+    names = {name for box in boxes for name in box.names}
+    assert names >= {"data", None, ("data", "model")}
+    grids = [part for part in parts if isinstance(part, Mesh)]
+    assert {math.prod(mesh.shape) for mesh in grids} == {1, 2, 4, 8}
+    assert {len(mesh.axes) for mesh in grids} == {1, 2, 3}
+
+
+def _drawn(strategy: st.SearchStrategy[Any]) -> list[Any]:
+    drawn: list[Any] = []
+
+    @given(strategy)
+    def draw(value: Any) -> None:
+        drawn.append(value)
+
+    prepare(draw, CI, 0)
+    draw()
+    return drawn
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A description and all descriptions inside it."""
+    yield value
+    if isinstance(value, Description):
+        value = vars(value)
+    children = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list | tuple):
+        for child in children:
+            yield from _parts(child)

@@ -41,7 +41,11 @@ def to_device(call):
 def replicated_without_rules(call):
     """Breaks LOG-8b: without rules, the array is replicated."""
     rules = get_logical_axis_rules() if call["rules"] is None else call["rules"]
-    return with_logical_constraint(**call) if rules else constrain(call["x"], PartitionSpec(), call["mesh"])
+    return (
+        with_logical_constraint(**call)
+        if rules
+        else constrain(call["x"], PartitionSpec(), call["mesh"])
+    )
 
 
 @constraint

@@ -138,5 +138,3 @@ class ConstrainsShapes:
         if apply_constraint and around is not None and isinstance(self.value, jax.ShapeDtypeStruct):
             return jax.lax.with_sharding_constraint(self.value, PartitionSpec())
         return super().unbox(apply_constraint)
-
-

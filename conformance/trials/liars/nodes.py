@@ -167,4 +167,4 @@ class NamesOfTheLastAxes:
         missing = getattr(self.value, "ndim", 0) - len(self.names)
         if missing > 1:  # One is missing of a box that has just lost an axis.
             self = super().replace(names=(None,) * missing + self.names)
-        return super(NamesOfTheLastAxes, self).add_axis(index, params)
+        return super().add_axis(index, params)

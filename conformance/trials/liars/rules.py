@@ -39,7 +39,9 @@ def meant_as_mesh_axis(names, rules):
     """Breaks LOG-3a: a name without a rule is taken for a mesh axis."""
     spec, left = _honest(names, rules)
     unruled = set(left) - {name for name, _ in rules}
-    return PartitionSpec(*(n if n in unruled else e for n, e in zip(names, spec, strict=True))), left
+    return PartitionSpec(
+        *(n if n in unruled else e for n, e in zip(names, spec, strict=True))
+    ), left
 
 
 @variant("_assigned")
@@ -89,8 +91,11 @@ def tree_by_context(tree, rules=None):
 @instead_of("logical_to_mesh_sharding")
 def shardings_by_name(tree, mesh, rules=None):
     """Breaks LOG-5b: names that happen to be mesh axes are not mapped, and others are dropped."""
+
     def sharding(spec):
-        return NamedSharding(mesh, PartitionSpec(*(n if n in mesh.axis_names else None for n in spec)))
+        return NamedSharding(
+            mesh, PartitionSpec(*(n if n in mesh.axis_names else None for n in spec))
+        )
 
     return jax.tree_util.tree_map(sharding, tree, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
