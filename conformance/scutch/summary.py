@@ -55,6 +55,8 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
     chosen = [prefix, "--implementation", shlex.quote(case.where)]
+    if ruling.requirement.level == "should":
+        chosen += ["--level", "should"]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", case.profile]

@@ -191,7 +191,7 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
     assert alike(meta.unbox(tree), {"box": box.unbox(), "other": [value]})
     updates = {"box": 7, "other": [8]}
     if raised(lambda: jax.tree_util.tree_leaves(value)) is None:
-        assert alike(meta.replace_boxed(tree, updates), {"box": box.replace_boxed(7), "other": [8]})
+        assert alike(meta.replace_boxed(tree, updates)["box"], box.replace_boxed(7))
     assert meta.map_axis_meta(type, tree)["box"] is type(box)
 
 
