@@ -115,6 +115,7 @@ def show(
     complete: bool,
 ) -> None:
     """Print what is not as it should be, the counts, and the headline."""
+    terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {case.name} {case.version}")
     verbose = terminal.config.get_verbosity() > 0
     for ruling in rulings:
