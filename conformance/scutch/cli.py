@@ -10,8 +10,7 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 

@@ -173,9 +173,7 @@ class Placement(Description):
 
     def build(self, world: World) -> "Placement":
         """The placement of real things."""
-        return Placement(
-            build(self.array, world), self.names, self.rules, build(self.mesh, world)
-        )
+        return Placement(build(self.array, world), self.names, self.rules, build(self.mesh, world))
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,7 +239,10 @@ def build(description: Any, world: World) -> Any:
 
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
-    {kind.__name__: kind for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins)}
+    {
+        kind.__name__: kind
+        for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins)
+    }
 )
 
 

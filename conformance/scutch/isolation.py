@@ -125,7 +125,7 @@ class Runner:
 
     def _fork(self) -> None:
         to_runner, to_parent = os.pipe(), os.pipe()
-        self._trace = tempfile.TemporaryFile("w+b")
+        self._trace = tempfile.TemporaryFile("w+b")  # noqa: SIM115 (the runner's, for its life)
         with warnings.catch_warnings():
             # Python 3.12 warns of any second thread. NumPy's worker threads are fork-safe, and
             # JAX has started none of its own yet.

@@ -69,9 +69,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain else shlex.quote(text)
 
 
-def document(
-    case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool
-) -> Report:
+def document(case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
     """The run as a report."""
     return Report(
         suite=suite(),
@@ -153,9 +151,7 @@ def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(
-    terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str
-) -> None:
+def _show_one(terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")

@@ -1,4 +1,4 @@
-"""The distribution: what a wheel holds, what it is called, and what its environment is pinned to."""
+"""The distribution: what a wheel holds, its version, and what its environment is pinned to."""
 
 import re
 import subprocess

@@ -169,9 +169,7 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing):
     )
     error = refused(incomplete, naming=(missing,))
     assert isinstance(error, TypeError)
-    complete = type(
-        "Complete", (incomplete,), {missing: lambda self, *args: self}
-    )
+    complete = type("Complete", (incomplete,), {missing: lambda self, *args: self})
     assert meta.is_axis_metadata(complete())
 
 

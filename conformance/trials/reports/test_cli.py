@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from scutch.catalogue import index
 from scutch import cli, summary
+from scutch.catalogue import index
 from scutch.report import Product, load
 
 
