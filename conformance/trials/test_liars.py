@@ -222,7 +222,7 @@ def test_every_input_can_be_read_back():
 
 
 def test_strategies_reach_what_they_must():
-    """Drawn as a run of profile `ci` draws, by one law for each matter."""
+    """Drawn as a run of profile `ci` draws, for one law."""
     drawn = _drawn(
         st.fixed_dictionaries({"tree": box_trees(), "mesh": meshes(), "name": axis_names()})
     )
