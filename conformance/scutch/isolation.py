@@ -12,8 +12,10 @@ import pickle
 import select
 import signal
 import struct
+import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -149,6 +151,8 @@ class Runner:
                 channel.send(self.answer(channel.receive()))
         except (Closed, KeyboardInterrupt):
             code = 0
+        except BaseException:  # a fault of the judge's own: laws cannot get here
+            traceback.print_exc(file=sys.__stderr__)
         finally:
             os._exit(code)
 

@@ -241,7 +241,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
             judge.items[item.nodeid] = item
             prepare(item.function, profiles.PROFILES[case.profile], case.seed)  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
         else:
             dropped.append(item)
     if dropped:
@@ -280,6 +280,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
     def run(request: tuple[str, str | None]) -> list[Any]:
+        _fall_silent(config)
         nodeid, following = request
         nextitem = None if following is None else judge.items.get(following)
         reports = runtestprotocol(judge.items[nodeid], nextitem=nextitem, log=False)
@@ -287,6 +288,13 @@ def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
         return [to_data(config=config, report=report) for report in reports]
 
     return run
+
+
+def _fall_silent(config: pytest.Config) -> None:
+    """Keep a runner from speaking to pytest-xdist for the worker that it was forked from."""
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            config.pluginmanager.unregister(plugin)
 
 
 def _lost(judge: Judge, item: pytest.Item, lost: isolation.Lost) -> pytest.TestReport:
