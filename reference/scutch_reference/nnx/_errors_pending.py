@@ -157,3 +157,15 @@ class StreamError(ScutchReferenceError, KeyError, AttributeError, ValueError):
 
 class LiftingError(ScutchReferenceError, ValueError):
     """A lifted transformation was set up, or used, in a way that it cannot follow."""
+
+
+class ReplicationError(ScutchReferenceError, ValueError):
+    """A value differs between devices, and its spec says that it does not (SHM-4)."""
+
+    def __init__(self, where: str, spec: Any, axes: Sequence[Any]):
+        """Args: `where` the value comes out, its `spec`, the `axes` along which it differs."""
+        super().__init__(
+            f"{where}: the value may differ along the mesh axes {tuple(axes)!r}, but its spec "
+            f"{spec!r} says that it is replicated there. Reduce it (jax.lax.psum, pmean), name "
+            "the axes in the spec, or turn the check off with check_rep=False."
+        )
