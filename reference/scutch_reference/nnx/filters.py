@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any as Anything
 
-from ._errors_pending import FilterError
+from ..errors import FilterError
 
 Filter = Anything
 Predicate = Callable[[tuple[Anything, ...], Anything], bool]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 
 from . import filters as filterlib
-from ._errors_pending import NoFilterMatchError, UnknownPathError
+from ..errors import NoFilterMatchError, UnknownPathError
 from .definitions import Definition, Ref, built, contents, filled, is_variable, leaf_count
 from .epochs import note_change
 from .objects import Module, Pytree, sorted_attributes

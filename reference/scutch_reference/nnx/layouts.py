@@ -34,6 +34,14 @@ class Layout:
     objects_only: bool = True
     labels: tuple[str, ...] = ()
     variants: dict[tuple[bool, ...], Layout] = field(default_factory=dict)
+    count: int = field(init=False)
+    is_sliced: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Whether the roots are the first `count` arguments, and the plain ones the others."""
+        total = self.positional + len(self.names)
+        object.__setattr__(self, "count", len(self.roots))
+        object.__setattr__(self, "is_sliced", (*self.roots, *self.plain) == tuple(range(total)))
 
     def assembled(
         self, roots: Sequence[Any], plain: Sequence[Any], statics: Sequence[Any]

@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 
-from ._errors_pending import LiftingError
+from ..errors import LiftingError
 from .definitions import Definition, built
 from .layouts import (
     NOTHING,
@@ -101,6 +101,8 @@ class Frame:
         self.placements: list[Any] | None = None
         self.settled: tuple[list[Any], list[int]] = ([], [])
         self.moves_committed = False
+        # Nothing is to be done between the list of leaves and the call: the usual case.
+        self.is_direct = False
         self.plain_placements: tuple[Any, ...] = ()
         self.mesh: Any = None
 
@@ -121,10 +123,10 @@ class Frame:
 
         return Groups(tuple(values), tuple(wanted), place, self.donated)
 
-    def parted(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    def parted(self, leaves: list[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Donated leaves, and the others."""
         if not self.split:
-            return [], leaves
+            return (), leaves
         ordered = [leaves[i] for i in self.order]
         return ordered[: self.split], ordered[self.split :]
 
@@ -245,6 +247,7 @@ class Lifted:
         self._donated = Choice.of(donate_argnums, donate_argnames, visible, shift)
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self._structural = structural
+        self._has_bound = bool(self._bound or self._bound_names)
         self._layouts: dict[Any, Layout] = {}
         self._frames: dict[Any, Frame] = {}
 
@@ -268,37 +271,40 @@ class Lifted:
         return tuple(Static(everything[i], layout.labels[i]) for i in layout.statics)
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Everything that a call needs: looked up if it is known, made if it is not."""
-        if self._bound:
-            args = (*self._bound, *args)
-        if self._bound_names:
-            kwargs = {**self._bound_names, **kwargs}
+        """Everything that a call needs."""
+        return Call(*self._found(args, kwargs))
+
+    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The parts of a call: looked up if they are known, made if they are not."""
+        if self._has_bound:
+            args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
-        everything = args
         if kwargs:
             names = sorted_names(kwargs)
-            everything = (*args, *map(kwargs.__getitem__, names))
-        layout = self._layouts.get((tuple(map(type, everything)), names)) or self._layout(
-            everything, names
-        )
+            args = (*args, *map(kwargs.__getitem__, names))
+        layout = self._layouts.get((tuple(map(type, args)), names)) or self._layout(args, names)
         if layout.uncertain:
-            inside = tuple(has_objects(everything[i]) for i in layout.uncertain)
-            layout = settled(layout, inside)
-        roots = tuple([everything[i] for i in layout.roots])
-        plain = [everything[i] for i in layout.plain]
+            layout = settled(layout, tuple([has_objects(args[i]) for i in layout.uncertain]))
+        # Objects mostly come first, and plain arguments after them.
+        if layout.is_sliced:
+            roots, plain = args[: layout.count], args[layout.count :]
+        else:
+            roots = tuple([args[i] for i in layout.roots])
+            plain = tuple([args[i] for i in layout.plain])
         if not roots:
             plan, definition, values = None, _EMPTY, []
         else:
             plan = planned(roots[0], roots[1:]) if layout.objects_only else Plan(roots)
-            definition, values = plan.definition, plan.values()
+            definition, cells = plan.definition, plan.written
+            values = plan.values() if cells is None else [cell[0] for cell in cells]
         key: tuple[Any, ...] = (definition, layout)
         if layout.statics:
-            key = (*key, *self._static_key(layout, everything))
+            key = (definition, layout, *self._static_key(layout, args))
         frame = self._frames.get(key)
         if frame is None:
-            frame = self._frame(layout, definition, everything, values)
+            frame = self._frame(layout, definition, args, values)
             bounded(self._frames)[key] = frame
-        return Call(frame, plan, roots, values, plain)
+        return frame, plan, roots, values, plain
 
     def _prefixes(self, layout: Layout) -> list[Any]:
         """The prefix of each argument."""
@@ -330,14 +336,22 @@ class Lifted:
             donated=self._donated,
         )
         frame.transformed = self.transform(frame)
+        frame.is_direct = not frame.split and frame.placements is None
         return frame
 
     # ---- the call -----------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, transformed; its arguments change as it changes them."""
-        call = self.prepared(args, kwargs)
-        return self.execute(call, call.frame.transformed)
+        parts = frame, _, _, values, plain = self._found(args, kwargs)
+        if not frame.is_direct:
+            return self.execute(Call(*parts), frame.transformed)
+        try:
+            outcome, groups, out = frame.transformed((), values, *plain)
+        except Exception as error:
+            explain(Call(*parts), error)
+            raise
+        return out if outcome.is_nothing else self.commit(Call(*parts), outcome, groups, out)
 
     def execute(self, call: Call, function: Callable[..., Any]) -> Any:
         """Call the transformed function, and change the objects."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import jax
 
 from . import filters as filterlib
-from ._errors_pending import DataError
+from ..errors import DataError
 from .epochs import note_change
 from .statics import Static
 from .tracing import Tracer, check_level, current_level

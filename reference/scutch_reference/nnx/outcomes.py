@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ._errors_pending import TraceLevelError
+from ..errors import TraceLevelError
 from .definitions import (
     LEAF,
     Definition,

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from ._errors_pending import IndivisibleSizeError, LeakedTracerError, MeshAxisError
+from ..errors import IndivisibleSizeError, LeakedTracerError, MeshAxisError
 from .tracing import Tracer, current_level
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from . import filters as filterlib
-from ._errors_pending import AliasingError, NoFilterMatchError
+from ..errors import AliasingError, NoFilterMatchError
 from .definitions import Definition, Ref, is_variable
 from .states import State, to_flat_state
 from .statics import frozen

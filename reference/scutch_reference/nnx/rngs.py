@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import random
 
 from . import filters as filterlib
-from ._errors_pending import StreamError
+from ..errors import StreamError
 from .graphs import iter_graph, recursive_map
 from .objects import Pytree, attributes_of
 from .variables import Variable

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ._errors_pending import ReplicationError
+from ..errors import ReplicationError
 from .jit import named
 from .lifting import Frame, Lifted
 from .placing import check_spec

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._errors_pending import LiftingError
+from ..errors import LiftingError
 
 if TYPE_CHECKING:
     from .jit import JitWrapped

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 import jax
 
 from . import filters as filterlib
-from ._errors_pending import NoFilterMatchError, UnknownPathError
+from ..errors import NoFilterMatchError, UnknownPathError
 from .variables import Variable
 
 K = TypeVar("K")

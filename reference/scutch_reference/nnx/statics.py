@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._errors_pending import UnhashableStaticError
+from ..errors import UnhashableStaticError
 from .tracing import Tracer
 
 

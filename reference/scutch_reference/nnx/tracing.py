@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from ._errors_pending import TraceLevelError
+from ..errors import TraceLevelError
 
 try:
     from jax.extend.core import get_opaque_trace_state as _opaque_level

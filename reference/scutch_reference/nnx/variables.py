@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import jax
 import numpy as np
 
-from ._errors_pending import MetadataError
+from ..errors import MetadataError
 from .annotations import constrained
 from .arithmetic import Arithmetic
 from .epochs import note_change

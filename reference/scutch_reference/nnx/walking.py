@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._errors_pending import LiftingError
+from ..errors import LiftingError
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .epochs import EPOCH, watch
 from .objects import Pytree, attributes_of, is_tagged_data, sorted_attributes
@@ -290,12 +290,12 @@ def planned(first: Any, others: tuple[Any, ...]) -> Plan:
     It is dropped when one of the `others` dies. One that might keep them alive is not kept.
     """
     plans = first._plans
-    key = tuple(map(id, others))
+    key = tuple(map(id, others)) if others else ()
     if plans is None:
         plans = {}
         object.__setattr__(first, "_plans", plans)
     plan: Plan | None = plans.get(key)
-    if plan is None or not plan.holds():
+    if plan is None or ((plan.epoch != EPOCH[0] or plan.checks) and not plan.holds()):
         plan = Plan((first, *others))
         if plan.withheld:
             return plan
