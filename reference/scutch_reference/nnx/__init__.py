@@ -32,6 +32,11 @@ from .graphs import variables as variables
 from .jit import JitWrapped as JitWrapped
 from .jit import jit as jit
 from .jit import jit_partial as jit_partial
+from .layers import BatchNorm as BatchNorm
+from .layers import Dropout as Dropout
+from .layers import Embed as Embed
+from .layers import LayerNorm as LayerNorm
+from .layers import Linear as Linear
 from .objects import Data as Data
 from .objects import Module as Module
 from .objects import Object as Object
@@ -56,6 +61,10 @@ from .rngs import reseed as reseed
 from .rngs import restore_rngs as restore_rngs
 from .rngs import split_rngs as split_rngs
 from .shard_map import shard_map as shard_map
+from .spmd import PARTITION_NAME as PARTITION_NAME
+from .spmd import get_named_sharding as get_named_sharding
+from .spmd import get_partition_spec as get_partition_spec
+from .spmd import with_partitioning as with_partitioning
 from .stages import Compiled as Compiled
 from .stages import Lowered as Lowered
 from .stages import Traced as Traced
