@@ -146,42 +146,39 @@ class Report:
         """Compare every node of the input, reachable or not."""
         for index in range(self.known):
             self.walk.describe(index)
-        told = set()
         for index in range(self.known):
-            told |= self._compare(index)
-        for number, always in enumerate(self.groups.always):
-            if always and number not in told:
-                self._change(number, self.before[number])
+            self._compare(index)
         for group, numbers in enumerate(self.changed):
             pairs = sorted(zip(numbers, self.replacements[group], strict=True), key=itemgetter(0))
             self.changed[group] = [number for number, _ in pairs]
             self.replacements[group] = [value for _, value in pairs]
         self.new_nodes(None)
 
-    def _compare(self, index: int) -> set[int]:
-        """Tell what changed in a node; return the numbers of the leaves that have been sent."""
+    def _compare(self, index: int) -> None:
+        """Tell what changed in a node."""
         new, old = self.walk.described[index], self.definition.nodes[index]
         assert_described(new)
         values = [container[key] for container, key in self.walk.slots[index]]
         start = self.definition.starts[index]
-        if new == old:
+        same = new == old
+        if same or is_variable(new):
             direct = [item is LEAF for _, item in old.items for _ in range(leaf_count(item))]
-            moved = [i for i, x in enumerate(values) if x is not self.before[start + i]]
-            if all(direct[i] for i in moved):
-                for i in moved:
-                    self._change(start + i, values[i])
-                return {start + i for i in moved}
-        if is_variable(new):
-            self.rewrites.append(Rewrite(index, new, ()))
-            if values[0] is self.before[start]:
-                return set()
-            self._change(start, values[0])
-            return {start}
+            moved = [
+                i
+                for i, value in enumerate(values)
+                if value is not self.before[start + i] or self.groups.always[start + i]
+            ]
+            for i in moved:
+                self._change(start + i, values[i])
+            if same and all(direct[i] for i in moved):
+                return
+            if is_variable(new):
+                self.rewrites.append(Rewrite(index, new, ()))
+                return
         sources = tuple(
             self._source(value, lambda value=value: self._place(index, value)) for value in values
         )
         self.rewrites.append(Rewrite(index, new, sources))
-        return set()
 
     def _source(self, value: Any, group: Callable[[], int]) -> Kept | Sent:
         number = self._input(value)

@@ -73,7 +73,13 @@ class Scanned(Mapped):
                 outcome, groups, out = frame.run((), leaves, *arguments)
                 after = self._carried(frame, outcome, groups, carried)
                 plain_carry, out = self._split(outcome, out, bool(numbers))
-                return (after, plain_carry), (outcome, groups, out)
+                rest = tuple(
+                    arrays[len(gone) :] if value is Carry else arrays
+                    for value, gone, arrays in zip(
+                        frame.groups.values, outcome.changed, groups, strict=True
+                    )
+                )
+                return (after, plain_carry), (outcome, rest, out)
 
             xs = (
                 [_moved(values[i], frame.asked[i], True) for i in stacked],
@@ -116,8 +122,7 @@ class Scanned(Mapped):
             frame.groups.values, outcome.changed, groups, strict=True
         ):
             if value is Carry:
-                added = [array[-1] for array in arrays[len(numbers) :]]
-                found.append([*(last[i] for i in numbers), *added])
+                found.append([*(last[i] for i in numbers), *(array[-1] for array in arrays)])
             else:
                 found.append([_moved(array, value, False) for array in arrays])
         return tuple(found)
