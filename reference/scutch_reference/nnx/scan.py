@@ -110,6 +110,8 @@ class Scanned(Mapped):
                 )
             if value is Carry:
                 found = dict(zip(numbers, arrays, strict=False))
+        if lost := [frame.label(i) for i in carried if i not in found]:
+            raise LiftingError(f"scan carries arrays that a step removed: {', '.join(lost)}.")
         return [found[i] for i in carried]
 
     def _collected(

@@ -300,6 +300,8 @@ class Variable(Arithmetic, Generic[A]):
                 f"variable.set_metadata({name}=...), for the value variable[...] = ..."
             )
         object.__setattr__(self, name, value)
+        if name == "__class__":
+            note_change(self._cell)
 
     def __repr__(self) -> str:
         """Type, value and metadata."""
