@@ -92,7 +92,9 @@ class Linear(Module):
             precision=self.precision,
             **{name: value for name, value in options.items() if value is not None},
         )
-        return outputs if bias is None else outputs + bias.reshape((1,) * (outputs.ndim - 1) + (-1,))
+        return (
+            outputs if bias is None else outputs + bias.reshape((1,) * (outputs.ndim - 1) + (-1,))
+        )
 
 
 class Embed(Module):
@@ -152,8 +154,16 @@ class _Normalization(Module):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
     def _begin(
-        self, features: int, use_bias: bool, use_scale: bool, bias_init: Any, scale_init: Any,
-        param_dtype: Any, rngs: Rngs, bias_metadata: Any, scale_metadata: Any,
+        self,
+        features: int,
+        use_bias: bool,
+        use_scale: bool,
+        bias_init: Any,
+        scale_init: Any,
+        param_dtype: Any,
+        rngs: Rngs,
+        bias_metadata: Any,
+        scale_metadata: Any,
     ) -> None:
         self.scale = data(None)
         self.bias = data(None)
@@ -237,8 +247,15 @@ class BatchNorm(_Normalization):
         self.mean = BatchStat(jnp.zeros((num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((num_features,), jnp.float32))
         self._begin(
-            num_features, use_bias, use_scale, bias_init, scale_init, param_dtype, rngs,
-            bias_metadata, scale_metadata,
+            num_features,
+            use_bias,
+            use_scale,
+            bias_init,
+            scale_init,
+            param_dtype,
+            rngs,
+            bias_metadata,
+            scale_metadata,
         )
         self.use_running_average, self.axis = use_running_average, axis
         self.momentum, self.epsilon, self.dtype = momentum, epsilon, dtype
@@ -303,8 +320,15 @@ class LayerNorm(_Normalization):
     ):
         """Make the parameters."""
         self._begin(
-            num_features, use_bias, use_scale, bias_init, scale_init, param_dtype, rngs,
-            bias_metadata, scale_metadata,
+            num_features,
+            use_bias,
+            use_scale,
+            bias_init,
+            scale_init,
+            param_dtype,
+            rngs,
+            bias_metadata,
+            scale_metadata,
         )
         self.reduction_axes, self.feature_axes = reduction_axes, feature_axes
         self.epsilon, self.dtype = epsilon, dtype

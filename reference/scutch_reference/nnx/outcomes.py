@@ -31,7 +31,7 @@ from .definitions import (
     refill,
 )
 from .epochs import note_change
-from .objects import Pytree, _put
+from .objects import Pytree, set_tags
 from .prefixes import FilterPrefix
 from .statics import copied
 from .tracing import current_level
@@ -241,8 +241,12 @@ class Report:
             output = len(items)
 
             def send(
-                index: int, leaf: Any, mapping: Any = mapping, lists: Any = lists,
-                output: int = output, value: Any = value,
+                index: int,
+                leaf: Any,
+                mapping: Any = mapping,
+                lists: Any = lists,
+                output: int = output,
+                value: Any = value,
             ) -> Sent:
                 group = 0
                 if mapping is not None:
@@ -402,7 +406,7 @@ class Commit:
                 value = self._present(node, key)
             items.append((key, value))
         if isinstance(node, Pytree):
-            _put(node, "_tags", new.static.value)  # type: ignore[attr-defined]
+            set_tags(node, new.static.value)  # type: ignore[attr-defined]
             note_change(node._cell)
         refill(node, items)
 

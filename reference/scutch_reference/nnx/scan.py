@@ -86,11 +86,11 @@ class Scanned(Mapped):
                 [_moved(plain[k], frame.plain_prefixes[k], True) for k in along],
             )
             start = ([values[i] for i in carried], [plain[k] for k in numbers])
-            (after, last), (outcome, groups, out) = jax.lax.scan(
-                body, start, xs, **self._options
-            )
-            return outcome, self._collected(frame, outcome, groups, carried, after), (
-                self._joined(out, last)
+            (after, last), (outcome, groups, out) = jax.lax.scan(body, start, xs, **self._options)
+            return (
+                outcome,
+                self._collected(frame, outcome, groups, carried, after),
+                (self._joined(out, last)),
             )
 
         return transformed

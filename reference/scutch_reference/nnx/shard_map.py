@@ -49,7 +49,11 @@ class ShardMapped(Lifted):
     _default = PartitionSpec()
 
     def __init__(
-        self, function: Callable[..., Any], mesh: Any, check: bool, auto: frozenset[Any],
+        self,
+        function: Callable[..., Any],
+        mesh: Any,
+        check: bool,
+        auto: frozenset[Any],
         **lifted: Any,
     ):
         """Args: the `function`, the `mesh`, whether to `check` replication, the `auto` axes."""
@@ -77,7 +81,9 @@ class ShardMapped(Lifted):
             mesh=mesh,
             in_specs=(*frame.parted(specs), *plain),
             out_specs=(
-                PartitionSpec(), frame.groups.values, without_filters(_spread(self.out_prefix))
+                PartitionSpec(),
+                frame.groups.values,
+                without_filters(_spread(self.out_prefix)),
             ),
             **options,
         )

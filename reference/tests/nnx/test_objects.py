@@ -34,8 +34,12 @@ def test_merge_after_split_is_an_equal_world(seed):
     world = worlds.world(seed)
     definition, state = nnx.split(world)
     before = worlds.snapshot(world, None, [])
-    for other in (nnx.merge(definition, state), nnx.clone(world), copy.deepcopy(world),
-                  pickle.loads(pickle.dumps(world))):
+    for other in (
+        nnx.merge(definition, state),
+        nnx.clone(world),
+        copy.deepcopy(world),
+        pickle.loads(pickle.dumps(world)),
+    ):
         assert worlds.snapshot(other, None, []) == before
         mine = {id(node) for node in walked([world])[1]}
         assert not mine & {id(node) for node in walked([other])[1]}
@@ -69,7 +73,8 @@ def test_filters_are_an_algebra(first, second, path):
         assert nnx.Any(first, second)(path, leaf) == (a or b)
         assert nnx.All(first, second)(path, leaf) == (a and b)
         assert nnx.Not(nnx.Any(first, second))(path, leaf) == nnx.All(
-            nnx.Not(first), nnx.Not(second))(path, leaf)
+            nnx.Not(first), nnx.Not(second)
+        )(path, leaf)
     assert nnx.Any(first, second) == nnx.Any(first, second)
     assert hash(nnx.All(first)) == hash(nnx.All(first))
 

@@ -20,8 +20,10 @@ def _eager_and_lifted(transform, seed, programs):
     functions = {}
     for program, steps in programs:
         if (program, steps) not in functions:
+
             def function(root, x, program=program, steps=steps):
                 return worlds.run(program, steps, root, x)
+
             functions[program, steps] = (function, transform(function))
         function, other = functions[program, steps]
         x = jnp.arange(2.0)

@@ -72,22 +72,46 @@ def test_tensor_parallel_equals_the_plain_function(exact):
 
 BAD = {
     "an axis that the mesh does not have": (
-        errors.MeshAxisError, (P("dat"), P("data")), P("data"), 8, r"'m'\), path \('linear', 'b",
+        errors.MeshAxisError,
+        (P("dat"), P("data")),
+        P("data"),
+        8,
+        r"'m'\), path \('linear', 'b",
     ),
     "an unknown axis of a plain argument": (
-        errors.MeshAxisError, (P(), P("dat")), P("data"), 8, r"argument 1 \('x'\)",
+        errors.MeshAxisError,
+        (P(), P("dat")),
+        P("data"),
+        8,
+        r"argument 1 \('x'\)",
     ),
     "an indivisible batch": (
-        errors.IndivisibleSizeError, (P(), P("data")), P("data"), 7, r"argument 1 \('x'\)",
+        errors.IndivisibleSizeError,
+        (P(), P("data")),
+        P("data"),
+        7,
+        r"argument 1 \('x'\)",
     ),
     "an indivisible variable": (
-        errors.IndivisibleSizeError, (P("data"), P("data")), P("data"), 8, r"'linear', 'kernel'",
+        errors.IndivisibleSizeError,
+        (P("data"), P("data")),
+        P("data"),
+        8,
+        r"'linear', 'kernel'",
     ),
     "statistics that differ": (
-        errors.ReplicationError, (P(), P("data")), P("data"), 8, r"path \('norm', 'mean'\)",
+        errors.ReplicationError,
+        (P(), P("data")),
+        P("data"),
+        8,
+        r"path \('norm', 'mean'\)",
     ),
     "no filter": (
-        errors.NoFilterMatchError, (nnx.StateSharding({nnx.BatchStat: P()}), P()), P(), 8, "'bias'",
+        errors.NoFilterMatchError,
+        (nnx.StateSharding({nnx.BatchStat: P()}), P()),
+        P(),
+        8,
+        "'bias'",
     ),
 }
 
@@ -106,7 +130,10 @@ def test_bad_specs_are_errors_that_name_the_place(bad):
 def test_without_the_check_values_may_differ():
     """It is on to begin with, and can be turned off (SHM-5)."""
     f = nnx.shard_map(
-        lambda m, x: m(x), mesh=mesh(2), in_specs=(P(), P("data")), out_specs=P("data"),
+        lambda m, x: m(x),
+        mesh=mesh(2),
+        in_specs=(P(), P("data")),
+        out_specs=P("data"),
         check_rep=False,
     )
     assert f(Block(), X).shape == (8, 8)
@@ -118,7 +145,10 @@ def test_automatic_axes_are_left_to_the_compiler():
     linear = nnx.Linear(4, 8, rngs=nnx.Rngs(0))
     expected = linear(X)
     f = nnx.shard_map(
-        lambda m, x: m(x), mesh=both, in_specs=(P(), P("data")), out_specs=P("data"),
+        lambda m, x: m(x),
+        mesh=both,
+        in_specs=(P(), P("data")),
+        out_specs=P("data"),
         auto=frozenset({"model"}),
     )
     np.testing.assert_allclose(nnx.jit(lambda m, x: f(m, x))(linear, X), expected, atol=1e-5)

@@ -63,7 +63,8 @@ def test_gradients_are_those_of_the_functional_form():
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
     (only, scale), aux = nnx.grad(
-        lambda m, s: (loss(m) * s, m), argnums=(nnx.DiffState(0, nnx.PathContains("kernel")), 1),
+        lambda m, s: (loss(m) * s, m),
+        argnums=(nnx.DiffState(0, nnx.PathContains("kernel")), 1),
         has_aux=True,
     )(m, 2.0)
     assert nnx.to_flat_state(only).paths == (("linear", "kernel"),)
@@ -89,7 +90,8 @@ def test_scan_over_layers_is_the_unrolled_loop():
     assert layers.kernel.shape == (3, 4, 4)
 
     @nnx.scan(
-        in_axes=(0, nnx.Carry), out_axes=nnx.Carry,
+        in_axes=(0, nnx.Carry),
+        out_axes=nnx.Carry,
         transform_metadata={nnx.PARTITION_NAME: "layers"},
     )
     def forward(layer, x):

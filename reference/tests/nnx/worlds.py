@@ -7,7 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-
 from scutch_reference import nnx
 from scutch_reference.nnx.walking import read, walked
 
@@ -58,8 +57,11 @@ def value(rng: random.Random, depth: int, known: list[Any]) -> Any:
 
 def plain(marked: Any) -> Any:
     """The value without its marker: markers are for attributes only."""
-    return marked.metadata["value"] if hasattr(marked, "metadata") and hasattr(
-        marked, "default_factory") else marked
+    return (
+        marked.metadata["value"]
+        if hasattr(marked, "metadata") and hasattr(marked, "default_factory")
+        else marked
+    )
 
 
 def world(seed: int) -> Node:
