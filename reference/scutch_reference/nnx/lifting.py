@@ -187,9 +187,9 @@ def _reached(definition: Definition, roots: set[int]) -> set[int]:
         item = todo.pop()
         if isinstance(item, Tree):
             todo.extend(item.items)
-        elif isinstance(item, Ref) and item.index not in seen:
-            seen.add(item.index)
-            todo.extend(each for _, each in definition.nodes[item.index].items)
+        elif isinstance(item, Ref) and item.number not in seen:
+            seen.add(item.number)
+            todo.extend(each for _, each in definition.nodes[item.number].items)
     return seen
 
 
@@ -378,16 +378,16 @@ class Lifted:
     def commit(self, call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
         """Change the objects, and return the output."""
         plan = call.plan
-        if outcome.is_plain and plan is not None and plan.written is not None:
-            if plan.level is not None and plan.level == current_level():
-                for numbers, arrays in zip(outcome.changed, groups, strict=True):
-                    if len(numbers) == len(plan.written) and len(groups) == 1:
-                        for cell, array in zip(plan.written, arrays, strict=True):
-                            cell[0] = array
-                    else:
-                        for number, array in zip(numbers, arrays, strict=False):
-                            plan.written[number][0] = array
-                return out
+        cells = plan.written if plan is not None else None
+        if outcome.is_plain and plan and cells and plan.level == current_level():
+            for numbers, arrays in zip(outcome.changed, groups, strict=True):
+                if len(numbers) == len(cells):
+                    for cell, array in zip(cells, arrays, strict=True):
+                        cell[0] = array
+                else:
+                    for number, array in zip(numbers, arrays, strict=True):
+                        cells[number][0] = array
+            return out
         _, nodes, slots, _ = walked(call.roots)
         commit = Commit(call.frame.definition, nodes, slots, call.values, outcome, groups)
         commit.check_levels(call.frame.node_label)

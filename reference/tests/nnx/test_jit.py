@@ -20,6 +20,7 @@ class Box(nnx.Module):
     """One parameter and some static data."""
 
     def __init__(self, n=3):
+        """Args: the size of the parameter."""
         self.w = nnx.Param(jnp.ones(n))
         self.names = ["a", {"deep": [1, 2]}]
         self.mode = "train"
@@ -29,6 +30,7 @@ class Pair(nnx.Module):
     """Two boxes in a list, and the first one again."""
 
     def __init__(self):
+        """Three boxes, of which one is there twice."""
         self.boxes = [Box(), Box()]
         self.tracked = nnx.List([Box()])
         self.again = self.boxes[0]
