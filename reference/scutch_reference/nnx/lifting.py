@@ -99,7 +99,7 @@ class Frame:
         self.transformed: Callable[..., Any] = self.run
         # Shardings that leaves are to have before the call, and those that were seen to be right.
         self.placements: list[Any] | None = None
-        self.settled: tuple[list[Any], list[int]] = ([], [])
+        self.settled: list[Any] | None = None
         self.moves_committed = False
         # Nothing is to be done between the list of leaves and the call: the usual case.
         self.is_direct = False

@@ -125,7 +125,6 @@ def test_scan_carries_stacks_and_shares_by_filter():
             self.shared = nnx.Cache(jnp.array(2.0))
 
         def __call__(self, x):
-        """All of it."""
             self.total[...] += self.rows[...] * self.shared[...] * x
             self.rows[...] = self.rows[...] + 1
             return self.total[...]
