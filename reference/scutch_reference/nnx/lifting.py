@@ -109,7 +109,7 @@ class Frame:
     def _groups(self) -> Groups:
         """One group for each thing that is asked of leaves; the first is for those in no prefix."""
         values: list[Any] = [self.default]
-        for each in (*self.asked, *_values_of(self.root_prefixes)):
+        for each in (*self.asked, *_values_of(self.root_prefixes), *self._extra_values()):
             if each is not None and each not in values:
                 values.append(each)
         wanted = [0 if each is None else values.index(each) for each in self.asked]
@@ -122,6 +122,10 @@ class Frame:
             return 0 if asked is None else values.index(asked)
 
         return Groups(tuple(values), tuple(wanted), place, self.donated)
+
+    def _extra_values(self) -> list[Any]:
+        """What else leaves may be given."""
+        return []
 
     def parted(self, leaves: list[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Donated leaves, and the others."""

@@ -246,6 +246,23 @@ def test_in_shardings_hold_for_variables_before_and_after():
     np.testing.assert_array_equal(box[0].w[...], 8)
 
 
+def test_out_shardings_hold_for_objects_that_are_returned():
+    """New ones and arguments alike; where `in_shardings` says otherwise, it is an error (JIT-5)."""
+    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+    cut, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+    box = Box(4)
+
+    def f(m):
+        return m, nnx.List([nnx.Param(m.w[...] * 2)])
+
+    same, new = nnx.jit(f, out_shardings=(cut, nnx.StateSharding({...: cut})))(box)
+    assert same is box
+    assert box.w.value.sharding.is_equivalent_to(cut, 1)
+    assert new[0].value.sharding.is_equivalent_to(cut, 1)
+    with pytest.raises(errors.AliasingError, match=r"'m'\), path \('w',\).*output, path \(0, 'w'"):
+        nnx.jit(f, in_shardings=(whole,), out_shardings=(cut, None))(Box(4))
+
+
 def test_state_shardings_compare_by_content():
     """They are equal and hash alike where filters and shardings do (JIT-6)."""
     one = nnx.StateSharding({nnx.Param: P("a"), "tag": P()})
