@@ -125,7 +125,7 @@ def _register(cls: type, static: list[str]) -> None:
     key = jax.tree_util.GetAttrKey("value")
 
     def build(fields: Any, children: Any) -> Any:
-        box = object.__new__(cls)
+        box: Any = object.__new__(cls)
         set_fields(box, dict(zip(static, fields, strict=True), value=children[0]))
         return box
 
