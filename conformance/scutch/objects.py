@@ -45,7 +45,7 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
     own = {kind.__name__: kind for kind in (Node, Branch, Scale, Count)}
     return MappingProxyType(
-        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], *TRACKED)}, **own}
+        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
     )
 
 
@@ -128,6 +128,13 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
         elif hasattr(value, "dtype"):
             found[path] = value
     return found
+
+
+def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
+    """What is at a path."""
+    for key in path:
+        root = dict(children(nnx, root) or ())[key]
+    return root
 
 
 def differences(nnx: Any, one: Any, other: Any) -> str:

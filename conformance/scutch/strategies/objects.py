@@ -140,3 +140,57 @@ def graphs(
             attributes[next(spare)] = Ref(late)
         nodes.append(Object(kind, attributes))
     return Graph((*nodes, *(draw(variable) for _ in range(loose))))
+
+
+def object_trees(**options: Any) -> st.SearchStrategy[Graph]:
+    """Graphs in which nothing is shared, of modules, variables, arrays and static data alone."""
+    settled = {"shared": False, "cycles": False, "containers": False, "marks": False}
+    return graphs(**(settled | options))
+
+
+_ATOMS = st.one_of(
+    st.tuples(st.sampled_from(["type", "of type"]), st.sampled_from((*VARIABLES, "Variable"))),
+    st.tuples(st.sampled_from(["path", "predicate"]), st.sampled_from(ATTRIBUTES)),
+    st.tuples(st.sampled_from(["tag", "name"]), st.sampled_from(["hot", "frozen"])),
+    st.tuples(st.just("literal"), st.sampled_from(["...", True, False, None])),
+)
+
+
+def filters(*, spelled: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Filters of every kind, as `scutch.filters` describes them.
+
+    Args:
+      spelled: Whether they are only of the kinds that are classes, which can be compared.
+    """
+    kinds = ("of type", "path", "tag")
+    atoms = _ATOMS.filter(lambda f: f[0] in kinds) if spelled else _ATOMS
+    joined = ["any", "all"] if spelled else ["any", "all", "list", "tuple"]
+
+    def grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        several = st.lists(inner, max_size=3)
+        return st.one_of(
+            st.builds(lambda kind, parts: (kind, *parts), st.sampled_from(joined), several),
+            st.tuples(st.just("not"), inner),
+        )
+
+    return st.recursive(atoms, grown, max_leaves=4)
+
+
+def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
+    """Filters by type or by path, for laws that are not about filters."""
+    return st.one_of(
+        st.tuples(st.just("type"), st.sampled_from(VARIABLES)),
+        st.tuples(st.just("path"), st.sampled_from(ATTRIBUTES)),
+    )
+
+
+@st.composite
+def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
+    """Nested dictionaries over variables and arrays, with strings or integers as keys."""
+    keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10)]))
+    chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True))
+    leaf = st.one_of(variables(arrays(max_rank=2)), arrays(max_rank=2))
+    return {
+        key: draw(state_dicts(depth=depth - 1)) if depth and draw(st.booleans()) else draw(leaf)
+        for key in chosen
+    }
