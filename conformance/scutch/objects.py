@@ -17,6 +17,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import jax
+import numpy as np
+
 from scutch.likeness import alike
 
 ATTRIBUTES = ("a", "b", "c", "d", "e")
@@ -70,7 +73,12 @@ def holds_data(nnx: Any, value: Any) -> bool:
         return any(holds_data(nnx, each) for each in value)
     if isinstance(value, dict):
         return any(holds_data(nnx, each) for each in value.values())
-    return isinstance(value, nnx.Variable | nnx.Pytree) or hasattr(value, "dtype")
+    return isinstance(value, nnx.Variable | nnx.Pytree) or is_array(value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, of NumPy or of JAX."""
+    return isinstance(value, np.ndarray | np.generic | jax.Array)
 
 
 def children(nnx: Any, value: Any) -> list[tuple[Any, Any]] | None:
@@ -125,7 +133,7 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
             if id(value) not in met:
                 found[path] = value
             met.add(id(value))
-        elif hasattr(value, "dtype"):
+        elif is_array(value):
             found[path] = value
     return found
 
@@ -147,7 +155,7 @@ def differences(nnx: Any, one: Any, other: Any) -> str:
     back: dict[int, Any] = {}
 
     def differ(path: str, a: Any, b: Any) -> str:
-        if type(a) is not type(b) and not (hasattr(a, "dtype") and hasattr(b, "dtype")):
+        if type(a) is not type(b) and not (is_array(a) and is_array(b)):
             return f"{path} is a {type(a).__name__} here and a {type(b).__name__} there"
         if isinstance(a, nnx.Variable | nnx.Pytree):
             if id(a) in there or id(b) in back:
