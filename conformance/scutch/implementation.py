@@ -43,7 +43,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
-            "Not OfType WithTag PathContains Rngs with_partitioning get_partition_spec "
+            "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
             "get_named_sharding".split()
         ),
         "transforms": frozenset(),
