@@ -77,8 +77,8 @@ def holds_data(nnx: Any, value: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array, of NumPy or of JAX."""
-    return isinstance(value, np.ndarray | np.generic | jax.Array)
+    """Whether a value is an array: of NumPy, of JAX, or an abstract one."""
+    return isinstance(value, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct)
 
 
 def children(nnx: Any, value: Any) -> list[tuple[Any, Any]] | None:

@@ -141,8 +141,8 @@ def test_taking_objects_apart_is_no_event(nnx, root):
     assert not events
 
 
-ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-BINARY = (*ARITHMETIC, "lt", "le", "gt", "ge")
+COMPARISONS = ("lt", "le", "gt", "ge")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *COMPARISONS)
 UNARY = ("neg", "pos", "abs")
 
 
@@ -161,11 +161,12 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary, how):
     variable, function = nnx.Param(value), getattr(operator, name)
     match how:
         case "variable":
-            assume(name in ARITHMETIC)
+            assume(name not in COMPARISONS)
             found, expected = function(variable, nnx.Param(value)), function(value, value)
         case "array":
             found, expected = function(variable, value), function(value, value)
         case "reflected":
+            assume(name not in COMPARISONS)
             found, expected = function(2, variable), function(2, value)
         case "unary":
             found, expected = getattr(operator, unary)(variable), getattr(operator, unary)(value)
