@@ -20,9 +20,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .objects import Pytree, _put, attributes_of
+from .objects import Pytree, attributes_of, set_tags
 from .states import State
-from .statics import Static, copied
+from .statics import copied
 from .variables import Variable
 
 
@@ -185,7 +185,7 @@ def blank(node: Node, value: Any = None) -> Any:
         return node.type.from_metadata(value, copied(node.static.value))  # type: ignore[attr-defined]
     if issubclass(node.type, Pytree):
         made = Pytree.__new__(node.type)
-        _put(made, "_tags", node.static.value)  # type: ignore[attr-defined]
+        set_tags(made, node.static.value)  # type: ignore[attr-defined]
         return made
     if node.static is not None:
         return node.type(node.static.value)  # type: ignore[attr-defined]
@@ -218,10 +218,14 @@ def refill(value: Any, items: list[tuple[Any, Any]]) -> None:
     inside = contents(value)
     if isinstance(inside, list):
         inside[:] = [each for _, each in items]
+    elif isinstance(value, Pytree):
+        new = {str(key): each for key, each in items}
+        for name in set(inside) - set(new):
+            del inside[name]
+        inside.update(new)
     else:
         inside.clear()
-        as_name = str if isinstance(value, Pytree) else lambda key: key
-        inside.update((as_name(key), each) for key, each in items)
+        inside.update(items)
 
 
 def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from . import filters as filterlib
 from ..errors import NoFilterMatchError, UnknownPathError
+from . import filters as filterlib
 from .definitions import Definition, Ref, built, contents, filled, is_variable, leaf_count
 from .epochs import note_change
 from .objects import Module, Pytree, sorted_attributes

@@ -152,7 +152,9 @@ def settled(layout: Layout, inside: tuple[bool, ...]) -> Layout:
     return found
 
 
-def unbound(function: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def unbound(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A function without the objects that are bound to it, and those as arguments (JIT-7).
 
     A bound method, a partial or a callable object changes the objects in it, so they must be

@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import jax
 
-from . import filters as filterlib
 from ..errors import DataError
+from . import filters as filterlib
 from .epochs import note_change
 from .statics import Static
 from .tracing import Tracer, check_level, current_level
@@ -152,6 +152,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         check_level(self._level, f"delete the attribute {name!r} of", self)
         note_change(self._cell)
         object.__delattr__(self, name)
+        if name in self._tags:
+            set_tags(self, {k: v for k, v in self._tags.items() if k != name})
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes and their marks."""
@@ -198,6 +200,11 @@ def _marked(cls: type[Any]) -> dict[str, bool]:
         if isinstance(value, dataclasses.Field) and _MARK in value.metadata:
             tags[name] = not value.metadata[_MARK]
     return tags
+
+
+def set_tags(node: Pytree, tags: Mapping[str, bool]) -> None:
+    """Mark the attributes of a node; those that its class marks stay marked."""
+    _put(node, "_tags", {**node._class_tags, **tags})
 
 
 def is_tagged_data(node: Pytree, name: str) -> bool:

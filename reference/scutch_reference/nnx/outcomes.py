@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -25,11 +26,12 @@ from .definitions import (
     blank,
     contents,
     filled,
+    is_variable,
     leaf_count,
     refill,
 )
 from .epochs import note_change
-from .objects import Pytree, _put
+from .objects import Pytree, set_tags
 from .prefixes import FilterPrefix
 from .statics import copied
 from .tracing import current_level
@@ -65,7 +67,7 @@ class Outcome:
 
     Args:
       changed: For each group of arrays, the numbers of the input leaves that they replace.
-      rewrites: Surviving nodes with another structure.
+      rewrites: Surviving nodes with another structure; values of variables are among the changed.
       fresh: New nodes, numbered on from the old ones.
       outputs: The structure of the output, and an item or None (an array) for each part of it;
         None if there are arrays only.
@@ -144,32 +146,39 @@ class Report:
         """Compare every node of the input, reachable or not."""
         for index in range(self.known):
             self.walk.describe(index)
-        told = set()
         for index in range(self.known):
-            told |= self._compare(index)
-        for number, always in enumerate(self.groups.always):
-            if always and number not in told:
-                self._change(number, self.before[number])
+            self._compare(index)
+        for group, numbers in enumerate(self.changed):
+            pairs = sorted(zip(numbers, self.replacements[group], strict=True), key=itemgetter(0))
+            self.changed[group] = [number for number, _ in pairs]
+            self.replacements[group] = [value for _, value in pairs]
         self.new_nodes(None)
 
-    def _compare(self, index: int) -> set[int]:
-        """Tell what changed in a node; return the numbers of the leaves that have been sent."""
+    def _compare(self, index: int) -> None:
+        """Tell what changed in a node."""
         new, old = self.walk.described[index], self.definition.nodes[index]
         assert_described(new)
         values = [container[key] for container, key in self.walk.slots[index]]
         start = self.definition.starts[index]
-        if new == old:
+        same = new == old
+        if same or is_variable(new):
             direct = [item is LEAF for _, item in old.items for _ in range(leaf_count(item))]
-            moved = [i for i, x in enumerate(values) if x is not self.before[start + i]]
-            if all(direct[i] for i in moved):
-                for i in moved:
-                    self._change(start + i, values[i])
-                return {start + i for i in moved}
+            moved = [
+                i
+                for i, value in enumerate(values)
+                if value is not self.before[start + i] or self.groups.always[start + i]
+            ]
+            for i in moved:
+                self._change(start + i, values[i])
+            if same and all(direct[i] for i in moved):
+                return
+            if is_variable(new):
+                self.rewrites.append(Rewrite(index, new, ()))
+                return
         sources = tuple(
             self._source(value, lambda value=value: self._place(index, value)) for value in values
         )
         self.rewrites.append(Rewrite(index, new, sources))
-        return set()
 
     def _source(self, value: Any, group: Callable[[], int]) -> Kept | Sent:
         number = self._input(value)
@@ -232,8 +241,12 @@ class Report:
             output = len(items)
 
             def send(
-                index: int, leaf: Any, mapping: Any = mapping, lists: Any = lists,
-                output: int = output, value: Any = value,
+                index: int,
+                leaf: Any,
+                mapping: Any = mapping,
+                lists: Any = lists,
+                output: int = output,
+                value: Any = value,
             ) -> Sent:
                 group = 0
                 if mapping is not None:
@@ -382,7 +395,6 @@ class Commit:
         is_old = rewrite.index < len(self.definition.nodes)
         old = self.definition.nodes[rewrite.index] if is_old else None
         if isinstance(node, Variable):
-            node._cell[0] = leaves[0]
             if old is not None and old.static != new.static:
                 node._replace_metadata(copied(new.static.value))  # type: ignore[attr-defined]
             return
@@ -394,7 +406,7 @@ class Commit:
                 value = self._present(node, key)
             items.append((key, value))
         if isinstance(node, Pytree):
-            _put(node, "_tags", new.static.value)  # type: ignore[attr-defined]
+            set_tags(node, new.static.value)  # type: ignore[attr-defined]
             note_change(node._cell)
         refill(node, items)
 

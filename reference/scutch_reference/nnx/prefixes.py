@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from . import filters as filterlib
 from ..errors import AliasingError, NoFilterMatchError
+from . import filters as filterlib
 from .definitions import Definition, Ref, is_variable
 from .states import State, to_flat_state
 from .statics import frozen
@@ -70,9 +70,7 @@ class FilterPrefix:
 
     def __repr__(self) -> str:
         """Filters and values."""
-        pairs = ", ".join(
-            f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True)
-        )
+        pairs = ", ".join(f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True))
         return f"{type(self).__name__}({{{pairs}}})"
 
 
@@ -119,10 +117,7 @@ class StateAxes(FilterPrefix, Mapping[Any, Any]):
 
 def is_branch(prefix: Any) -> bool:
     """Whether a prefix goes on below, so that its parts differ."""
-    return (
-        isinstance(prefix, list | tuple | dict)
-        and not isinstance(prefix, PartitionSpec)
-    )
+    return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
 def at(prefix: Any, path: tuple[Any, ...], leaf: Any, where: str = "") -> Any:

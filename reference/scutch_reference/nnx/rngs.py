@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from . import filters as filterlib
 from ..errors import StreamError
+from . import filters as filterlib
 from .graphs import iter_graph, recursive_map
 from .objects import Pytree, attributes_of
 from .variables import Variable
@@ -240,9 +240,7 @@ def _rewind(stream: RngStream, key: jax.Array) -> None:
     stream.count.set_value(jnp.zeros(key.shape, jnp.uint32))
 
 
-def _renew(
-    node: Any, rules: Any, draw: Callable[[RngStream, Any], Any], in_place: bool
-) -> Any:
+def _renew(node: Any, rules: Any, draw: Callable[[RngStream, Any], Any], in_place: bool) -> Any:
     """`draw(stream, k)` is the new key of each stream that a filter takes."""
     predicates = [(filterlib.to_predicate(each), k) for each, k in rules.items()]
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 import jax
 
-from . import filters as filterlib
 from ..errors import NoFilterMatchError, UnknownPathError
+from . import filters as filterlib
 from .variables import Variable
 
 K = TypeVar("K")
@@ -323,9 +323,7 @@ def to_pure_dict(state: Mapping[Any, Any], extract_fn: Any = None) -> dict[Any, 
     }
 
 
-def replace_by_pure_dict(
-    state: Any, pure_dict: Mapping[Any, Any], replace_fn: Any = None
-) -> None:
+def replace_by_pure_dict(state: Any, pure_dict: Mapping[Any, Any], replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 
     Args:

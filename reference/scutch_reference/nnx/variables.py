@@ -81,9 +81,7 @@ class Variable(Arithmetic, Generic[A]):
         value = self.create_value(value)
         names = metadata.get("out_sharding")
         if eager and names:
-            value = constrained(
-                value, names, metadata.get("sharding_rules"), metadata.get("mesh")
-            )
+            value = constrained(value, names, metadata.get("sharding_rules"), metadata.get("mesh"))
         self._cell[0] = value
 
     def _begin(self, value: Any, metadata: dict[str, Any]) -> None:
@@ -300,6 +298,8 @@ class Variable(Arithmetic, Generic[A]):
                 f"variable.set_metadata({name}=...), for the value variable[...] = ..."
             )
         object.__setattr__(self, name, value)
+        if name == "__class__":
+            note_change(self._cell)
 
     def __repr__(self) -> str:
         """Type, value and metadata."""

@@ -23,8 +23,18 @@ from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
-_ATOMS = (*_SCALARS, str, bytes, type(None), type, np.dtype, Enum, jax.sharding.Sharding,
-          jax.sharding.Mesh, jax.sharding.PartitionSpec)
+_ATOMS = (
+    *_SCALARS,
+    str,
+    bytes,
+    type(None),
+    type,
+    np.dtype,
+    Enum,
+    jax.sharding.Sharding,
+    jax.sharding.Mesh,
+    jax.sharding.PartitionSpec,
+)
 _SIMPLE = object()
 _NODE, _VALUE, _ATOM, _OTHER = range(4)
 
@@ -227,8 +237,18 @@ class Plan:
     It holds cells and plain containers, not objects, so that it keeps none of them alive.
     """
 
-    __slots__ = ("cells", "checks", "definition", "epoch", "level", "others", "slots", "versions",
-                 "withheld", "written")
+    __slots__ = (
+        "cells",
+        "checks",
+        "definition",
+        "epoch",
+        "level",
+        "others",
+        "slots",
+        "versions",
+        "withheld",
+        "written",
+    )
 
     def __init__(self, roots: Sequence[Any]):
         """Flatten the graph that starts from `roots`."""
@@ -278,8 +298,10 @@ def _is_unchanged(check: tuple[Any, Any, Any]) -> bool:
     if keys is _SIMPLE:
         level = _one_level(container)
         treedef, children = snapshot
-        return level is not None and level[2] == treedef and list(map(id, level[1])) == list(
-            map(id, children)
+        return (
+            level is not None
+            and level[2] == treedef
+            and list(map(id, level[1])) == list(map(id, children))
         )
     return frozen(container) == snapshot
 
