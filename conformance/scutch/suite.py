@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from scutch import laws
-from scutch.attempt import Attempt, describe, original
+from scutch.attempt import Attempt, describe
 from scutch.descriptions import World
 from scutch.implementation import Implementation
 from scutch.subjects import Subject
@@ -52,12 +52,8 @@ def _entries(module: ModuleType) -> Iterator[Entry]:
     for name, function in vars(module).items():
         marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
         for mark in marks:
-            drawn = getattr(function, "hypothesis", None)
-            names = inspect.signature(function).parameters if drawn else ()
-            names = names or inspect.signature(original(function)).parameters
-            yield Entry(
-                name, function, mark.args[0], mark.kwargs["cases"], on_subjects, tuple(names)
-            )
+            undrawn = tuple(inspect.signature(function).parameters)
+            yield Entry(name, function, mark.args[0], mark.kwargs["cases"], on_subjects, undrawn)
 
 
 def _used(marks: Any) -> set[str]:

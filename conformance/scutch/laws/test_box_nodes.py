@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from scutch.law import case, requirement
 from scutch.likeness import alike
-from scutch.strategies import any_boxes, arrays, box_trees, boxes, nested_boxes, trees, values
+from scutch.strategies import (
+    any_boxes,
+    arrays,
+    box_trees,
+    boxes,
+    held_boxes,
+    nested_boxes,
+    trees,
+    values,
+)
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -45,7 +54,7 @@ def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
 
 
 @requirement("BOX-2b")
-@given(box=st.one_of(any_boxes(), nested_boxes()))
+@given(box=st.one_of(any_boxes(), nested_boxes(), held_boxes()))
 def test_unflattening_restores_a_box(box):
     """A box comes back from its leaves and its structure."""
     leaves, structure = jax.tree_util.tree_flatten(box)
@@ -85,7 +94,7 @@ def _mesh(size):
 
 
 @requirement("BOX-2d", cases=("box",))
-@given(tree=box_trees())
+@given(tree=st.one_of(box_trees(), held_boxes()))
 def test_tree_map_keeps_boxes(meta, tree):
     """Mapping reaches the leaves inside boxes and leaves the boxes as they are."""
     seen = []
