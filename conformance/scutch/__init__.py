@@ -1,8 +1,23 @@
 """Laws for Flax-style sharding metadata, and the judge that tries implementations by them."""
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING, Any
 
 from scutch.implementation import Implementation as Implementation
 from scutch.implementation import Namespace as Namespace
 from scutch.implementation import SetupError as SetupError
 from scutch.implementation import flax_shaped as flax_shaped
+
+if TYPE_CHECKING:
+    from scutch.owners import Nonconforming as Nonconforming
+    from scutch.owners import judge_box as judge_box
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs JAX when it is asked for; the command line does not."""
+    if name in ("Nonconforming", "judge_box"):
+        from scutch import owners
+
+        return getattr(owners, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ KINDS = ("Wrapped", "Annotated", "Padded")
 def foreign(base: type) -> Mapping[str, type]:
     """The foreign box classes over one implementation's `AxisMetadata`, by name."""
 
-    class Named(base):  # type: ignore[misc,valid-type]
+    class Named(base):  # type: ignore[misc]
         """What the three have in common: names, one for each axis."""
 
         padding: Any = None
@@ -65,7 +65,7 @@ def foreign(base: type) -> Mapping[str, type]:
         unit: str = "metre"
 
         def get_partition_spec(self) -> PartitionSpec:
-            return PartitionSpec(*self.names)
+            return PartitionSpec(*self.names)  # type: ignore[no-untyped-call]
 
         def get_sharding(self, mesh: Any) -> NamedSharding:
             return NamedSharding(mesh, self.get_partition_spec())

@@ -5,7 +5,6 @@ bad, with one message that says which, where, and what was expected.
 """
 
 import argparse
-import ast
 import difflib
 import io
 import os
@@ -249,6 +248,8 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]") -> str:
+    from scutch.catalogue import index
+
     facts = {
         "level": requirement.level,
         "domain": requirement.domain,
@@ -257,39 +258,14 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
         "since": requirement.since,
         "needs": ", ".join(requirement.needs),
         "needed by": ", ".join(one.id for one in everything if requirement.id in one.needs),
-        "laws": "\n".join(_laws(requirement.id)) or "none yet",
+        "laws": "\n".join(index.laws_of(requirement.id)) or "none yet",
     }
     lines = [f"{requirement.id}  {requirement.title}", ""]
     for paragraph in requirement.text.strip().split("\n\n"):
         lines += [textwrap.fill(" ".join(paragraph.split()), 90), ""]
     for name, value in facts.items():
-        for index, part in enumerate(value.splitlines()):
+        for number, part in enumerate(value.splitlines()):
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
-                lines.append(f"  {name if index == again == 0 else '':12}{piece}")
+                lines.append(f"  {name if number == again == 0 else '':12}{piece}")
     return "\n".join(lines)
-
-
-def _laws(identifier: str) -> Iterator[str]:
-    """The laws marked with an id; a box law applied elsewhere, `LOG-9.BOX-2a`, is BOX-2a's own."""
-    wanted = {identifier, identifier.rpartition(".")[2]}
-    folder = resources.files("scutch").joinpath("laws")
-    if not folder.is_dir():
-        return
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if not file.name.endswith(".py"):
-            continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and wanted & _marked(node):
-                yield f"{file.name}::{node.name}"
-
-
-def _marked(function: ast.FunctionDef) -> set[str]:
-    """The ids that a law's marks name, read without importing it."""
-    return {
-        argument.value
-        for mark in function.decorator_list
-        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("requirement")
-        for argument in mark.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    }

@@ -84,7 +84,7 @@ class Abstract(Description):
 
     def build(self, world: World) -> jax.ShapeDtypeStruct:
         """The `ShapeDtypeStruct`."""
-        return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))
+        return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +190,7 @@ class Spec(Description):
 
     def build(self, world: World) -> PartitionSpec:
         """The spec."""
-        return PartitionSpec(*unconstrained(self.names))
+        return PartitionSpec(*unconstrained(self.names))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, repr=False)
@@ -391,8 +391,8 @@ def _value(node: ast.expr, text: str) -> Any:
             return tuple(_value(e, text) for e in elements)
         case ast.Constant(value=value):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
-            return -value  # type: ignore[operator]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
     raise NotACall(
         f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
         f"{', '.join(VOCABULARY)}"

@@ -8,7 +8,7 @@ the mark `requirement`.
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,10 @@ class Judge:
     case: Case
     config: pytest.Config
     isolate: bool
-    items: dict[str, pytest.Function] = field(default_factory=dict)
+    items: dict[str, pytest.Item] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
+    complete: bool = False
     runner: isolation.Runner | None = None
     journal: Any = None
 
@@ -57,7 +58,7 @@ class Judge:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
-        self.trials += [Trial.from_data(v) for n, v in report.user_properties if n == PROPERTY]
+        self.trials += [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -67,8 +68,10 @@ class Judge:
         asked = self.items or self.trials or self.case.patterns or self.case.replay
         if hasattr(self.config, "workerinput") or not asked:
             return
-        complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
-                                  pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
+                    pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        cut_short = session.shouldstop or session.shouldfail
+        self.complete = exitstatus in finished and not cut_short
         expectations = [entry.expectation for entry in self.case.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
@@ -78,14 +81,17 @@ class Judge:
         path = self.config.option.scutch_report
         if path:
             prefix = summary.command(self.config)
-            write(summary.document(self.case, self.rulings, prefix, complete=complete), Path(path))
-        if complete:
+            document = summary.document(self.case, self.rulings, prefix, complete=self.complete)
+            write(document, Path(path))
+        if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.case.level)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         if self.rulings:
-            summary.show(terminalreporter, self.case, self.rulings, summary.command(self.config))
+            prefix = summary.command(self.config)
+            rulings = [r for r in self.rulings if self.complete or r.trials]
+            summary.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
 
 
 JUDGE = pytest.StashKey[Judge]()
@@ -320,7 +326,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _world(item: pytest.Function) -> World:
     implementation = item._request.getfixturevalue("implementation")
-    chosen = item.funcargs.get("subject")
+    chosen: Any = item.funcargs.get("subject")
     if chosen is None and _subject_name(item) is not None:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
@@ -331,7 +337,7 @@ def _world(item: pytest.Function) -> World:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach the trial to the report that decides the law."""
     report = yield
     judge = item.config.stash[JUDGE]
@@ -340,7 +346,8 @@ def pytest_runtest_makereport(
         return report
     trial = _trial(item, report, call)
     if trial.broke:
-        report.outcome, report.wasxfail = "skipped", "known failure"
+        report.outcome = "skipped"
+        report.wasxfail = "known failure"
     report.user_properties.append((PROPERTY, trial.to_data()))
     return report
 

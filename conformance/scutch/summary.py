@@ -55,6 +55,8 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
     chosen = [prefix, "--implementation", shlex.quote(case.where)]
+    if ruling.requirement.level == "should":
+        chosen += ["--level", "should"]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
@@ -105,7 +107,12 @@ def _outcome(case: Case, ruling: Ruling, prefix: str) -> Outcome:
 
 
 def show(
-    terminal: pytest.TerminalReporter, case: Case, rulings: Sequence[Ruling], prefix: str
+    terminal: pytest.TerminalReporter,
+    case: Case,
+    rulings: Sequence[Ruling],
+    prefix: str,
+    *,
+    complete: bool,
 ) -> None:
     """Print what is not as it should be, the counts, and the headline."""
     terminal.section(f"conformance of {case.name} {case.version}")
@@ -119,6 +126,8 @@ def show(
         terminal.write_line(f"{level}: {listed}")
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
+    if not complete:
+        terminal.write_line("the run was cut short: what follows is about the laws that ran")
     text, colour = headline(case, rulings)
     terminal.write_line(text, bold=True, **{colour: True})
 

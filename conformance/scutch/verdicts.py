@@ -9,7 +9,8 @@ it, and from the *known failures*:
     known       it fails as the known failures expect, and in no other way
     fixed       it is expected to fail, and does not: the entry must go
     blocked     a law fails, and a requirement that it needs has failed
-    unclaimed   the implementation does not claim it, or the JAX at hand has no such thing
+    unclaimed   the implementation does not claim it, or there is nothing to try it with: the JAX
+                at hand has no such thing, or the suite has no law for it yet
     untested    nothing that gives it meaning came up
     crashed     a law ended the process
     timeout     a law did not end
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from scutch.catalogue import Requirement
+from scutch.catalogue.index import laws_of
 
 VERDICTS = (
     "passed", "failed", "known", "fixed", "blocked", "unclaimed", "untested", "crashed", "timeout",
@@ -155,6 +157,8 @@ def _rule_one(
     unmet = [case for t in trials for case in t.unmet]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
+    elif not trials and not laws_of(requirement.id):
+        verdict, reason = "unclaimed", "the suite has no law for it yet"
     elif not trials:
         verdict, reason = "untested", "no law tried it"
     elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):

@@ -78,7 +78,7 @@ def test_structure_is_class_names_and_value_structure(one, other):
         assert structure(other.replace_boxed({"a": one.unbox()})) != structure(other)
 
 
-@requirement("BOX-2c", cases=("equal", "unequal"))
+@requirement("BOX-2h", cases=("equal", "unequal"))
 @given(box=boxes(arrays(max_rank=2)), grids=st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_structure_holds_the_mesh(subject, box, grids):
     """Boxes on different meshes have different structures; equal meshes are one."""

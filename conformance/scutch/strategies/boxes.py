@@ -108,7 +108,7 @@ def logical_placements(
     """
     mesh = draw(meshes(explicit=explicit))
     shape, targets = draw(layouts(mesh, max_rank=max_rank))
-    names = draw(st.permutations(LOGICAL))[: len(shape)]
+    names: list[Any] = draw(st.permutations(LOGICAL))[: len(shape)]
     rules = [(n, t) for n, t in zip(names, targets, strict=True)]
     names = [draw(st.sampled_from([n, n, None])) if t is None else n for n, t in rules]
     rules = [("spare", None), *draw(st.permutations(rules))]

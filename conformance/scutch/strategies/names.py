@@ -32,7 +32,7 @@ def logical_names(
     @st.composite
     def drawn(draw: st.DrawFn) -> tuple[Any, ...]:
         rank = draw(st.integers(0, max_rank))
-        names = list(draw(st.permutations(LOGICAL))[:rank])
+        names: list[Any] = draw(st.permutations(LOGICAL))[:rank]
         for axis in range(rank):
             kinds = [*[names[axis]] * 3, None]
             if often or "UNCONSTRAINED" not in names:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from scutch.catalogue import index
 from scutch import cli, summary
 from scutch.report import Product, load
 
@@ -84,7 +85,7 @@ def test_explain_takes_a_row(scutch):
     assert scutch("explain", "BOX-9")[1].startswith("BOX-9a  A wrong name is refused")
 
 
-def test_explain_names_the_laws(scutch, monkeypatch, tmp_path):
+def test_explain_names_the_laws(scutch, monkeypatch, tmp_path, request):
     laws = tmp_path / "laws"
     laws.mkdir()
     (laws / "test_boxes.py").write_text(
@@ -92,7 +93,9 @@ def test_explain_names_the_laws(scutch, monkeypatch, tmp_path):
         '@pytest.mark.requirement("BOX-1", "LOG-1")\ndef test_two(): ...\n'
         "def test_unmarked(): ...\n"
     )
-    monkeypatch.setattr(cli.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(index.resources, "files", lambda package: tmp_path)
+    index._index.cache_clear()
+    request.addfinalizer(index._index.cache_clear)
     law = "laws        test_boxes.py::test_a_box_is_a_node"
     assert law in scutch("explain", "BOX-2a")[1]
     assert law in scutch("explain", "LOG-9.BOX-2a")[1]

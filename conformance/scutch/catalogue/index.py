@@ -1,0 +1,36 @@
+"""Which laws try a requirement, read from their marks without importing them."""
+
+import ast
+import functools
+from importlib import resources
+
+
+def laws_of(identifier: str) -> tuple[str, ...]:
+    """The laws of a requirement, as `file::function`; those of LOG-9.BOX-2a are BOX-2a's own."""
+    return _index().get(identifier.rpartition(".")[2], ())
+
+
+@functools.cache
+def _index() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    folder = resources.files("scutch").joinpath("laws")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                for identifier in _marked(node):
+                    laws = found.get(identifier, ())
+                    found[identifier] = (*laws, f"{file.name}::{node.name}")
+    return found
+
+
+def _marked(law: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    """The identifiers in the marks of a law."""
+    return [
+        argument.value
+        for mark in law.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("requirement")
+        for argument in mark.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
