@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.law import case, raised, requirement
 from scutch.likeness import alike
-from scutch.objects import classes, differences, metadata
+from scutch.objects import classes, differences
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {

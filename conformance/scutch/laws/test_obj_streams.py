@@ -68,9 +68,7 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
 
 
 @requirement("OBJ-6e", cases=("merge", "clone"))
-@given(
-    seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"])
-)
+@given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"]))
 def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     """A copy gives the keys that the original would have given next."""
     case(how)
@@ -112,7 +110,12 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
 
 
 @requirement("OBJ-6h", cases=("stream", "streams"))
-@given(seed=st.integers(0, 5), name=st.sampled_from(METHODS), used=st.integers(0, 2), whole=st.booleans())
+@given(
+    seed=st.integers(0, 5),
+    name=st.sampled_from(METHODS),
+    used=st.integers(0, 2),
+    whole=st.booleans(),
+)
 def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
     """They are the functions of `jax.random`, and use the key up."""
     rngs, twin = nnx.Rngs(seed, params=seed + 1), nnx.Rngs(seed, params=seed + 1)

@@ -12,13 +12,25 @@ STATICS = ("text", 3, None, 2.5, True, ("gelu", 2))
 _NAMES = (("data",), (None,), ("data", None), (None, ("data", "model")))
 _PARTS = ("variable", "array", "static", "variable")
 _CONTAINERS = ("list", "tuple", "dict")
+_ARRAYS = arrays(max_rank=2)
+_CELLS = st.one_of(
+    _ARRAYS,
+    keys(),
+    st.sampled_from([1.5, 2]),
+    st.builds(lambda a, b: {"b": a, "a": (b,)}, _ARRAYS, _ARRAYS),
+)
+_ENTRIES = {
+    "note": st.sampled_from(["some", 1, None, ("x", 2)]),
+    "tag": st.sampled_from(["frozen", "hot"]),
+    "out_sharding": st.nothing(),
+}
+_CHOSEN = st.lists(st.sampled_from(tuple(_ENTRIES)), max_size=3, unique=True)
+_ATTRIBUTES = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True)
 
 
 def cells() -> st.SearchStrategy[Any]:
     """What a variable holds: arrays of every dtype, keys, numbers, trees of arrays."""
-    small = arrays(max_rank=2)
-    tree = st.builds(lambda a, b: {"b": a, "a": (b,)}, small, small)
-    return st.one_of(small, keys(), st.sampled_from([1.5, 2]), tree)
+    return _CELLS
 
 
 @st.composite
@@ -31,12 +43,9 @@ def metadata(draw: st.DrawFn, rank: int = 0) -> dict[str, Any]:
       draw: Hypothesis's.
       rank: How many axes the value has; names are drawn only for that many.
     """
-    entries = {
-        "note": st.sampled_from(["some", 1, None, ("x", 2)]),
-        "tag": st.sampled_from(["frozen", "hot"]),
-        "out_sharding": st.sampled_from([n for n in _NAMES if len(n) == rank] or [()]),
-    }
-    chosen = draw(st.lists(st.sampled_from(list(entries)), max_size=3, unique=True))
+    names = st.sampled_from([n for n in _NAMES if len(n) == rank] or [()])
+    entries = _ENTRIES | {"out_sharding": names}
+    chosen = draw(_CHOSEN)
     notes = {name: draw(entries[name]) for name in chosen if name != "out_sharding" or rank}
     return notes | ({"eager_sharding": False} if "out_sharding" in notes else {})
 
@@ -57,7 +66,7 @@ def variables(
       kinds: Their types.
       annotated: Whether they have metadata.
     """
-    value = draw(cells() if holds is None else holds)
+    value = draw(_CELLS if holds is None else holds)
     rank = len(value.shape) if isinstance(value, Array) else 0
     notes = draw(metadata(rank)) if annotated and draw(st.booleans()) else None
     return Variable(draw(st.sampled_from(kinds)), value, notes or None)
@@ -72,7 +81,7 @@ def graphs(
     containers: bool = True,
     marks: bool = True,
     bare: bool = True,
-    max_objects: int = 4,
+    max_objects: int = 3,
     variable: st.SearchStrategy[Variable] | None = None,
 ) -> Graph:
     """Graphs of a few objects, each of which can be reached unless something else is shared.
@@ -112,7 +121,7 @@ def graphs(
                 found = target(owner)
                 return draw(variable) if found is None else found
             case "array":
-                return draw(arrays(max_rank=2))
+                return draw(_ARRAYS)
             case "static":
                 return draw(st.sampled_from(STATICS))
             case "mark":
@@ -130,7 +139,7 @@ def graphs(
 
     nodes: list[Any] = []
     for number in range(size):
-        names = draw(st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
+        names = draw(_ATTRIBUTES)
         kind = draw(st.sampled_from((*MODULES, *TRACKED) if containers and number else MODULES))
         plain = kind in TRACKED
         attributes = {name: part(number, plain) for name in names}
@@ -189,7 +198,7 @@ def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
     """Nested dictionaries over variables and arrays, with strings or integers as keys."""
     keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10)]))
     chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True))
-    leaf = st.one_of(variables(arrays(max_rank=2)), arrays(max_rank=2))
+    leaf = st.one_of(variables(_ARRAYS), _ARRAYS)
     return {
         key: draw(state_dicts(depth=depth - 1)) if depth and draw(st.booleans()) else draw(leaf)
         for key in chosen
