@@ -1,11 +1,12 @@
 """What a liar is, and how one is made: the reference, with one thing wrong.
 
 A lie is told in two to eight lines. Its docstring begins with what it breaks, `Breaks BOX-5: ...`,
-and the trials hold it to that. There are four kinds:
+and the trials hold it to that. There are five kinds:
 
 - `@of_boxes`: methods of a box class, told once of each of our two, and never of both at a time;
 - `@of_logical_boxes`: methods of the logically partitioned box alone;
 - `@function`: one function or class of a namespace, in the place of the reference's;
+- `@of_objects`: functions and classes of the namespace `nnx`;
 - `variant`: a copy of the reference's module `logical` in which some part is another.
 """
 
@@ -20,7 +21,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from scutch.implementation import NAMES, Implementation, Namespace
-from scutch_reference import logical, meta
+from scutch_reference import logical, meta, nnx
 
 LIARS: list["Liar"] = []
 """Every liar, in the order in which they are told. `tell` is the owner."""
@@ -60,6 +61,20 @@ def tell(lie: Any, *, prefix: str = "", **names: dict[str, Any]) -> None:
     broken = tuple(prefix + identifier for identifier in breaks(lie))
     title = lie.__name__ + ("[logical]" if prefix else "")
     LIARS.append(Liar(title, broken, Implementation(title, "0", **spaces)))
+
+
+def of_objects(lie: type) -> type:
+    """Tell a lie of objects: the functions and classes in it, in the place of the standard's."""
+    names = {name: each for name, each in vars(lie).items() if name in NAMES["nnx"]}
+    for name, each in names.items():
+        if isinstance(each, type):
+            each.__name__ = each.__qualname__ = name
+    honest = {"meta": meta, "logical": logical}
+    lying = Namespace("lying nnx", SimpleNamespace(**names), nnx)
+    LIARS.append(
+        Liar(lie.__name__, breaks(lie), Implementation(lie.__name__, "0", **honest, nnx=lying))
+    )
+    return lie
 
 
 def initializer(box: type, wraps: Callable[..., Any] = functools.wraps) -> Callable[..., Any]:

@@ -1,0 +1,211 @@
+"""Lies of graphs of objects, taken apart, put together and updated: OBJ-1 and OBJ-2."""
+
+import copy
+
+import jax
+import jax.numpy as jnp
+from scutch.objects import children, nodes
+from scutch_reference import nnx
+from scutch_reference.errors import NoFilterMatchError
+from trials.liars.tale import of_objects
+
+
+def variables_in(root):
+    """The variables of a graph."""
+    return [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+
+
+def _places(root):
+    """Every attribute of every module: (module, name, value)."""
+    modules = [node for node in nodes(nnx, root) if isinstance(node, nnx.Module)]
+    return [(m, n, v) for m in modules if not isinstance(m, nnx.List) for n, v in children(nnx, m)]
+
+
+# ---------------------------------------------------------------- graphs
+
+
+@of_objects
+class ForgetsNone:
+    """Breaks OBJ-1a: an attribute that is `None` does not come back."""
+
+    def merge(*args, **options):
+        merged = nnx.merge(*args, **options)
+        for module, name, value in _places(merged):
+            if value is None:
+                delattr(module, name)
+        return merged
+
+
+@of_objects
+class Unshares:
+    """Breaks OBJ-1b: a variable in two places comes back as two."""
+
+    def merge(*args, **options):
+        merged, met = nnx.merge(*args, **options), set()
+        for module, name, value in _places(merged):
+            if id(value) in met:
+                setattr(module, name, copy.copy(value))
+            if isinstance(value, nnx.Variable):
+                met.add(id(value))
+        return merged
+
+
+@of_objects
+class OpensCycles:
+    """Breaks OBJ-1c: what leads back to the root leads to a copy of it."""
+
+    def merge(*args, **options):
+        merged = nnx.merge(*args, **options)
+        for module, name, value in _places(merged):
+            if value is merged:
+                setattr(module, name, copy.copy(merged))
+        return merged
+
+
+@of_objects
+class ShallowClone:
+    """Breaks OBJ-1d: a clone has the variables of the original."""
+
+    def clone(node):
+        return copy.copy(node)
+
+
+@of_objects
+class EveryFilterThatTakesIt:
+    """Breaks OBJ-1e: a leaf is in the states of all filters that take it."""
+
+    def split(node, *filters):
+        definition, *states = nnx.split(node, *filters)
+        return definition, *([nnx.state(node, f) for f in filters] if filters else states)
+
+
+@of_objects
+class LeavesTheRest:
+    """Breaks OBJ-1f: what no filter takes is left out without a word."""
+
+    def split(node, *filters):
+        try:
+            return nnx.split(node, *filters)
+        except NoFilterMatchError:
+            return nnx.graphdef(node), *(nnx.state(node, f) for f in filters)
+
+
+@of_objects
+class DefinitionWithoutMetadata:
+    """Breaks OBJ-1h: objects that differ in metadata alone have equal definitions."""
+
+    def graphdef(node):
+        bare = nnx.clone(node)
+        for variable in variables_in(bare):
+            variable.set_metadata({})
+        return nnx.graphdef(bare)
+
+
+@of_objects
+class RemembersTheOrder:
+    """Breaks OBJ-1i: the definition has the attributes in the order in which they were set."""
+
+    def split(node, *filters):
+        definition, *states = nnx.split(node, *filters)
+        return (tuple(vars(node)), definition), *states
+
+    def merge(definition, *states, **options):
+        return nnx.merge(definition[1], *states, **options)
+
+
+@of_objects
+class OneStateOfSeveral:
+    """Breaks OBJ-1k: of several states all but the first are empty."""
+
+    def state(node, *filters):
+        found = nnx.state(node, *filters)
+        return (found[0], *(nnx.State() for _ in found[1:])) if len(filters) > 1 else found
+
+
+@of_objects
+class LiveState:
+    """Breaks OBJ-1l: a state has the variables of the object."""
+
+    def state(node, *filters):
+        found = nnx.state(node, *filters)
+        return found if len(filters) > 1 else nnx.merge_state(found, nnx.variables(node, *filters))
+
+
+@of_objects
+class PopsNothing:
+    """Breaks OBJ-1m: what is popped stays in the object."""
+
+    def pop(node, *filters):
+        return nnx.state(node, *filters)
+
+
+@of_objects
+class TuplesToLists:
+    """Breaks OBJ-1n: tuples of objects come back as lists."""
+
+    def merge(*args, **options):
+        merged = nnx.merge(*args, **options)
+        for module, name, value in _places(merged):
+            if isinstance(value, tuple) and nnx.has_data(value):
+                setattr(module, name, list(value))
+        return merged
+
+
+@of_objects
+class WholeBeforeParts:
+    """Breaks OBJ-1p: the object comes before what is in it."""
+
+    def iter_graph(node):
+        return reversed(list(nnx.iter_graph(node)))
+
+
+@of_objects
+class FillsAbstract:
+    """Breaks OBJ-1q: abstract values become zeros."""
+
+    def merge(definition, *states, **options):
+        def fill(leaf):
+            abstract = isinstance(leaf, jax.ShapeDtypeStruct)
+            return jnp.zeros(leaf.shape, leaf.dtype) if abstract else leaf
+
+        return nnx.merge(definition, *jax.tree_util.tree_map(fill, states), **options)
+
+
+@of_objects
+class NumbersAreStatic:
+    """Breaks OBJ-1r: a number that is marked as data stays static."""
+
+    def data(value):
+        return value if isinstance(value, int | float) else nnx.data(value)
+
+
+# ---------------------------------------------------------------- updates
+
+
+@of_objects
+class FirstStateOnly:
+    """Breaks OBJ-2a: of several states the first is used."""
+
+    def update(node, state, *states):
+        nnx.update(node, state)
+
+
+@of_objects
+class NewVariables:
+    """Breaks OBJ-2b: variables are replaced by updated ones."""
+
+    def update(node, *states):
+        nnx.update(node, *states)
+        for module, name, value in _places(node):
+            if isinstance(value, nnx.Variable):
+                setattr(module, name, copy.copy(value))
+
+
+@of_objects
+class IgnoresUnknown:
+    """Breaks OBJ-2c: a path that the object does not have is passed over."""
+
+    def update(node, *states):
+        known = dict(nnx.to_flat_state(nnx.state(node)))
+        flat = nnx.to_flat_state(nnx.merge_state(*states))
+        nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p in known))
