@@ -10,8 +10,7 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -163,8 +162,14 @@ def _parser() -> argparse.ArgumentParser:
 def _run(rest: Sequence[str]) -> int:
     import pytest
 
-    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
-    return int(pytest.main(["-p", "scutch.plugin", "--pyargs", "scutch", *rest]))
+    words = ["-p", "scutch.plugin", "--pyargs", "scutch", *rest]
+    if "SCUTCH_COMMAND" in os.environ:
+        return int(pytest.main(words))
+    os.environ["SCUTCH_COMMAND"] = "scutch run"  # what replay commands begin with
+    try:
+        return int(pytest.main(words))
+    finally:
+        del os.environ["SCUTCH_COMMAND"]
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -221,7 +221,9 @@ def check(found: Any, where: str) -> Implementation:
             f"expected at least one of {', '.join(CAPABILITIES)}"
         )
     if "logical" in found.claims and "meta" not in found.claims:
-        raise SetupError(f"implementation {where!r} claims 'logical' without 'meta', which it needs")
+        raise SetupError(
+            f"implementation {where!r} claims 'logical' without 'meta', which it needs"
+        )
     for capability, names in found.missing().items():
         raise SetupError(
             f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from scutch import catalogue, isolation, profiles, summary
+from scutch import isolation, profiles, summary
 from scutch.attempt import Attempt, describe, prepare
 from scutch.case import Case, settle
 from scutch.descriptions import World, parse_call
@@ -101,18 +101,22 @@ ATTEMPT = pytest.StashKey[Attempt]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
     add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
-    tries = "; ".join(f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items())
+    tries = "; ".join(
+        f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
+    )
     add("--implementation", default="reference", metavar="NAME|MODULE:ATTR|FILE",
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
     add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable")  # fmt: skip
+        help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable"
+    )  # fmt: skip
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
     add("--known", action="append", default=[], metavar="FILE|shipped|none",
-        help="expected failures; repeatable (default: shipped, those that come with scutch)")  # fmt: skip
+        help="expected failures; repeatable (default: shipped, those that come with scutch)"
+    )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")
     add("--replay", default="", metavar="CALL",
@@ -135,7 +139,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
-            raise SetupError(f"--report {option.scutch_report!r}: expected a path that ends in .json")
+            raise SetupError(
+                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+            )
         case = pickle.loads(worker["scutch"]) if worker else _settle(option, isolate)
     except SetupError as error:
         pytest.exit(f"scutch: {error}", returncode=2)
@@ -241,7 +247,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
             judge.items[item.nodeid] = item
             prepare(item.function, profiles.PROFILES[case.profile], case.seed)  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
         else:
             dropped.append(item)
     if dropped:
@@ -262,7 +268,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     if judge.runner is None:
         judge.runner = isolation.Runner(_answer(judge, item.config))
-        judge.journal = tempfile.TemporaryFile()
+        judge.journal = tempfile.TemporaryFile()  # noqa: SIM115 (open for the whole run)
     judge.note("")
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     following = nextitem.nodeid if nextitem is not None else None
@@ -280,6 +286,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
     def run(request: tuple[str, str | None]) -> list[Any]:
+        _fall_silent(config)
         nodeid, following = request
         nextitem = None if following is None else judge.items.get(following)
         reports = runtestprotocol(judge.items[nodeid], nextitem=nextitem, log=False)
@@ -287,6 +294,13 @@ def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
         return [to_data(config=config, report=report) for report in reports]
 
     return run
+
+
+def _fall_silent(config: pytest.Config) -> None:
+    """Keep a runner from speaking to pytest-xdist for the worker that it was forked from."""
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            config.pluginmanager.unregister(plugin)
 
 
 def _lost(judge: Judge, item: pytest.Item, lost: isolation.Lost) -> pytest.TestReport:

@@ -69,9 +69,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain else shlex.quote(text)
 
 
-def document(
-    case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool
-) -> Report:
+def document(case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
     """The run as a report."""
     return Report(
         suite=suite(),
@@ -115,6 +113,7 @@ def show(
     complete: bool,
 ) -> None:
     """Print what is not as it should be, the counts, and the headline."""
+    terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {case.name} {case.version}")
     verbose = terminal.config.get_verbosity() > 0
     for ruling in rulings:
@@ -152,9 +151,7 @@ def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(
-    terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str
-) -> None:
+def _show_one(terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")

@@ -88,7 +88,11 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
 
 
 @requirement("BOX-9b", cases=("right name", "wrong name"))
-@given(names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple), index=positions, name=axis_names())
+@given(
+    names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple),
+    index=positions,
+    name=axis_names(),
+)
 def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, name):
     """Without assertions, a wrong name is still refused and a right one still removed."""
     index %= len(names)

@@ -105,7 +105,9 @@ def test_tree_map_keeps_boxes(meta, tree):
 
     mapped = jax.tree_util.tree_map(wrap, tree)
     back = jax.tree_util.tree_map(lambda w: w.leaf, mapped)
-    if any(map(meta.is_axis_metadata, jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata))):
+    if any(
+        map(meta.is_axis_metadata, jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata))
+    ):
         case("box")
     assert alike(back, tree)
     assert not any(meta.is_axis_metadata(leaf) for leaf in seen)

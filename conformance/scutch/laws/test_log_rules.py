@@ -182,7 +182,9 @@ def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
 
 
 @requirement("LOG-6a", cases=("set", "context"))
-@given(names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"]))
+@given(
+    names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"])
+)
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="set")
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="context")
 def test_rules_in_context_are_used(logical, names, mapping, passed, how):

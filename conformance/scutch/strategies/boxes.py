@@ -94,12 +94,11 @@ def layouts(
 
 
 @st.composite
-def logical_placements(
-    draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3
-) -> Placement:
+def logical_placements(draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3) -> Placement:
     """An array, logical names for its axes, and rules that can lay it on a mesh.
 
-    Each name has one rule or none, and there is always a rule; contending rules are the matter of `names.rules`.
+    Each name has one rule or none, and there is always a rule; contending rules are
+    the matter of `names.rules`.
 
     Args:
       draw: Hypothesis's.

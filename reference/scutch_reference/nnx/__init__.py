@@ -53,7 +53,7 @@ from .objects import Data as Data
 from .objects import Module as Module
 from .objects import Object as Object
 from .objects import Pytree as Pytree
-from .objects import Static_ as Static
+from .objects import Static as Static
 from .objects import check_pytree as check_pytree
 from .objects import data as data
 from .objects import dataclass as dataclass

@@ -29,7 +29,7 @@ from .variables import Variable
 class Ref(NamedTuple):
     """An item that is a node."""
 
-    index: int
+    number: int
 
 
 class _Leaf:
@@ -115,10 +115,10 @@ class Definition:
                 for key, each in zip(item.keys, item.items, strict=True):
                     yield from visit(root, (*path, key), each)
             elif isinstance(item, Ref):
-                yield root, path, item, item.index not in seen
-                if item.index not in seen:
-                    seen.add(item.index)
-                    node = self.nodes[item.index]
+                yield root, path, item, item.number not in seen
+                if item.number not in seen:
+                    seen.add(item.number)
+                    node = self.nodes[item.number]
                     for key, each in node.items if not is_variable(node) else ():
                         yield from visit(root, (*path, key), each)
 
@@ -131,7 +131,7 @@ class Definition:
         found: dict[int, tuple[int, tuple[Any, ...]]] = {}
         for root, path, item, first in self.visits:
             if first and isinstance(item, Ref):
-                found[item.index] = (root, path)
+                found[item.number] = (root, path)
         return tuple(found[i] for i in range(len(self.nodes)))
 
     @cached_property
@@ -204,7 +204,7 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     if item is LEAF:
         return next(leaves)
     if isinstance(item, Ref):
-        return nodes[item.index]
+        return nodes[item.number]
     if isinstance(item, Tree):
         children = [filled(each, nodes, leaves) for each in item.items]
         return item.treedef.unflatten(children)  # type: ignore[attr-defined]

@@ -146,7 +146,7 @@ def _like(root: Any, flat: dict[Any, Any]) -> Any:
         prefix = tuple(next(getattr(k, n) for n in names if hasattr(k, n)) for k in keys)
         below = {p[len(prefix) :]: v for p, v in flat.items() if p[: len(prefix)] == prefix}
         parts.append(_like(value, below) if is_object(value) else below.get(()))
-    return treedef.unflatten(parts)
+    return jax.tree.unflatten(treedef, parts)
 
 
 def _differentiate(
@@ -223,7 +223,7 @@ class Checkpointed(Lifted):
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.checkpoint`."""
-        return jax.checkpoint(frame.run, **self._options)  # type: ignore[no-any-return]
+        return jax.checkpoint(frame.run, **self._options)
 
 
 def remat(

@@ -17,6 +17,8 @@ from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 
 Array = Any
+DEFAULT_KERNEL_INIT = initializers.lecun_normal()
+DEFAULT_EMBEDDING_INIT = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -55,7 +57,7 @@ class Linear(Module):
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
         precision: Any = None,
-        kernel_init: Callable[..., Any] = initializers.lecun_normal(),
+        kernel_init: Callable[..., Any] = DEFAULT_KERNEL_INIT,
         bias_init: Callable[..., Any] = initializers.zeros,
         dot_general: Callable[..., Any] = lax.dot_general,
         promote_dtype: Callable[..., Any] = promote_dtype,
@@ -113,9 +115,7 @@ class Embed(Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
-        embedding_init: Callable[..., Any] = initializers.variance_scaling(
-            1.0, "fan_in", "normal", out_axis=0
-        ),
+        embedding_init: Callable[..., Any] = DEFAULT_EMBEDDING_INIT,
         promote_dtype: Callable[..., Any] = promote_dtype,
         rngs: Rngs,
         embedding_metadata: Mapping[str, Any] = NO_METADATA,
@@ -153,6 +153,12 @@ def _canonical(axes: Any, ndim: int) -> tuple[int, ...]:
 class _Normalization(Module):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
+    axis_name: str | None
+    axis_index_groups: Any
+    use_fast_variance: bool
+    epsilon: float
+    dtype: Any
+
     def _begin(
         self,
         features: int,
@@ -185,7 +191,9 @@ class _Normalization(Module):
             if self.axis_name is None:
                 return average
             groups = self.axis_index_groups
-            return lax.pmean(average, self.axis_name, axis_index_groups=groups)
+            return lax.pmean(  # type: ignore[no-untyped-call]
+                average, self.axis_name, axis_index_groups=groups
+            )
 
         center = mean(x)
         if self.use_fast_variance:

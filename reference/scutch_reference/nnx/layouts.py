@@ -169,7 +169,7 @@ def unbound(
         elif inspect.ismethod(function) and isinstance(function.__self__, Pytree):
             args, function = (function.__self__, *args), function.__func__
         elif isinstance(function, Pytree):
-            args, function = (function, *args), type(function).__call__  # type: ignore[attr-defined]
+            args, function = (function, *args), type(function).__call__
         else:
             return function, args, kwargs
 

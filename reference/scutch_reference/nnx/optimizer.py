@@ -14,7 +14,7 @@ from .states import State
 from .variables import Param, Variable
 
 if TYPE_CHECKING:
-    import optax
+    import optax  # type: ignore[import-untyped,unused-ignore]
 
 M = TypeVar("M")
 

@@ -60,8 +60,8 @@ class FilterPrefix:
         """The same filters and values, in the same order."""
         return (
             type(self) is type(other)
-            and self.filters == other.filters  # type: ignore[attr-defined]
-            and self.values_ == other.values_  # type: ignore[attr-defined]
+            and self.filters == other.filters
+            and self.values_ == other.values_
         )
 
     def __hash__(self) -> int:
@@ -169,7 +169,7 @@ def for_leaves(
                 variable = definition.nodes[index].type
                 raise AliasingError(
                     what,
-                    variable.from_metadata(leaves[numbers[index]], {}),  # type: ignore[attr-defined]
+                    variable.from_metadata(leaves[numbers[index]], {}),
                     (f"{names[first_root]}, path {first_path!r}", first),
                     (f"{names[root]}, path {path!r}", mine),
                 )
@@ -184,11 +184,11 @@ def _aliases(definition: Definition) -> Iterable[tuple[int, tuple[Any, ...], int
             todo: list[tuple[tuple[Any, ...], Any]] = [(path, item)]
             while todo:
                 here, each = todo.pop()
-                if isinstance(each, Ref) and each.index not in seen:
-                    seen.add(each.index)
-                    node = definition.nodes[each.index]
+                if isinstance(each, Ref) and each.number not in seen:
+                    seen.add(each.number)
+                    node = definition.nodes[each.number]
                     if is_variable(node):
-                        yield root, here, each.index
+                        yield root, here, each.number
                     else:
                         todo.extend(((*here, key), inner) for key, inner in node.items)
                 elif hasattr(each, "items") and not isinstance(each, Ref):

@@ -55,8 +55,8 @@ def _as_key(seed: Any) -> jax.Array:
         return random.key(seed)
     dtype = getattr(seed, "dtype", None)
     if dtype == jnp.uint32:
-        return random.wrap_key_data(seed)
-    if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return random.wrap_key_data(seed)  # type: ignore[no-any-return]
+    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         raise StreamError(f"A seed stream starts from an integer or a jax.random.key, got {seed!r}")
     return seed  # type: ignore[no-any-return]
 
@@ -157,7 +157,8 @@ class Rngs(_Random, Pytree):
             raise StreamError(
                 f"There is no stream {name!r} and no default stream; there is {tuple(streams)!r}."
             )
-        return streams.get(name) or streams["default"]
+        found: RngStream = streams.get(name) or streams["default"]
+        return found
 
     def __getitem__(self, name: str) -> RngStream:
         """The stream `name`, or the default stream."""

@@ -74,7 +74,9 @@ class State(MutableMapping[K, V]):
         """Set a leaf, or a mapping."""
         self._mapping[key] = _bare(value)
 
-    __setattr__ = __setitem__  # type: ignore[assignment]
+    def __setattr__(self, key: str, value: Any) -> None:
+        """`state[key] = value`."""
+        self[key] = value  # type: ignore[index]
 
     def __delitem__(self, key: K) -> None:
         """Delete what is under `key`."""

@@ -78,7 +78,7 @@ class Variable(Arithmetic, Generic[A]):
                 metadata[hook] = getattr(type(self), hook)
         self._begin(value, metadata)
         value = self._hooked("on_create_value", value)
-        value = self.create_value(value)
+        value = self.create_value(value)  # type: ignore[arg-type]
         names = metadata.get("out_sharding")
         if eager and names:
             value = constrained(value, names, metadata.get("sharding_rules"), metadata.get("mesh"))
@@ -329,7 +329,7 @@ def _register(cls: type[Variable[Any]]) -> None:
     jax.tree_util.register_pytree_with_keys(
         cls,
         lambda x: (((value_key, x._cell[0]),), Static(x._metadata)),
-        lambda metadata, children: cls.from_metadata(children[0], metadata.value),
+        lambda metadata, children: cls.from_metadata(next(iter(children)), metadata.value),
         lambda x: ((x._cell[0],), Static(x._metadata)),
     )
 

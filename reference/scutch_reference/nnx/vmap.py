@@ -42,7 +42,8 @@ class MappedFrame(Frame):
     def _name_new(self, nodes: list[Any], out: Any) -> None:
         seen = set(map(id, nodes))
         roots = [
-            nodes[item.index] if hasattr(item, "index") else None for item in self.definition.roots
+            nodes[item.number] if hasattr(item, "number") else None
+            for item in self.definition.roots
         ]
         axes = (*self.root_prefixes, self.out_prefix)
         for root, prefix in zip((*roots, out), axes, strict=True):

@@ -20,6 +20,7 @@ class Box(nnx.Module):
     """One parameter and some static data."""
 
     def __init__(self, n=3):
+        """Args: the size of the parameter."""
         self.w = nnx.Param(jnp.ones(n))
         self.names = ["a", {"deep": [1, 2]}]
         self.mode = "train"
@@ -29,6 +30,7 @@ class Pair(nnx.Module):
     """Two boxes in a list, and the first one again."""
 
     def __init__(self):
+        """Three boxes, of which one is there twice."""
         self.boxes = [Box(), Box()]
         self.tracked = nnx.List([Box()])
         self.again = self.boxes[0]
@@ -242,6 +244,23 @@ def test_in_shardings_hold_for_variables_before_and_after():
         assert box[0].w.value.sharding.is_equivalent_to(sharding, 1)
         assert box[1].w.value.sharding.is_equivalent_to(NamedSharding(mesh, P()), 1)
     np.testing.assert_array_equal(box[0].w[...], 8)
+
+
+def test_out_shardings_hold_for_objects_that_are_returned():
+    """New ones and arguments alike; where `in_shardings` says otherwise, it is an error (JIT-5)."""
+    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+    cut, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+    box = Box(4)
+
+    def f(m):
+        return m, nnx.List([nnx.Param(m.w[...] * 2)])
+
+    same, new = nnx.jit(f, out_shardings=(cut, nnx.StateSharding({...: cut})))(box)
+    assert same is box
+    assert box.w.value.sharding.is_equivalent_to(cut, 1)
+    assert new[0].value.sharding.is_equivalent_to(cut, 1)
+    with pytest.raises(errors.AliasingError, match=r"'m'\), path \('w',\).*output, path \(0, 'w'"):
+        nnx.jit(f, in_shardings=(whole,), out_shardings=(cut, None))(Box(4))
 
 
 def test_state_shardings_compare_by_content():

@@ -190,7 +190,7 @@ def test_pop_takes_variables_out_everywhere():
 
 
 def test_streams_are_reproducible_and_independent():
-    """The same seed and draws give the same keys; forks and other streams do not disturb (OBJ-6)."""
+    """The same seed and draws give the same keys; forks do not disturb (OBJ-6)."""
     one, two = nnx.Rngs(0, dropout=1), nnx.Rngs({"default": 0, "dropout": 1})
     one.dropout(), one.fork()
     assert one.default.count.value == 1

@@ -15,15 +15,18 @@ class Block(nnx.Module):
     """A linear map and a batch norm over the devices of an axis."""
 
     def __init__(self, axis_name=None):
+        """Args: the axis of the batch norm."""
         rngs = nnx.Rngs(0)
         self.linear = nnx.Linear(4, 8, rngs=rngs)
         self.norm = nnx.BatchNorm(8, axis_name=axis_name, rngs=rngs)
 
     def __call__(self, x):
+        """Both, one after the other."""
         return self.norm(self.linear(x))
 
 
 def mesh(n, name="data"):
+    """A mesh of the first devices."""
     return Mesh(np.array(jax.devices()[:n]), (name,))
 
 

@@ -15,11 +15,13 @@ class Net(nnx.Module):
     """A little of everything."""
 
     def __init__(self, rngs):
+        """Make the layers."""
         self.linear = nnx.Linear(4, 4, rngs=rngs)
         self.norm = nnx.BatchNorm(4, rngs=rngs)
         self.dropout = nnx.Dropout(0.5, rngs=rngs)
 
     def __call__(self, x):
+        """All of it."""
         return self.dropout(self.norm(self.linear(x)))
 
 
@@ -27,6 +29,7 @@ X = jax.random.normal(jax.random.key(1), (8, 4))
 
 
 def loss(m):
+    """A scalar."""
     return ((m(X) - 1) ** 2).mean()
 
 
@@ -75,6 +78,8 @@ def test_gradients_are_those_of_the_functional_form():
 
 
 def stack(n=3):
+    """Layers in one object, each with the axis name `layers`."""
+
     @nnx.vmap(transform_metadata={nnx.PARTITION_NAME: "layers"})
     def create(key):
         init = nnx.with_partitioning(nnx.initializers.lecun_normal(), ("in", "out"))
