@@ -6,7 +6,7 @@ Each class takes the parts of its message, so that a message is written once. Al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -123,4 +123,168 @@ class UnmatchedAxisError(ScutchReferenceError, ValueError):
         super().__init__(
             f"Axis names {tuple(unmatched)!r} of {tuple(names)!r} did not match a rule that is "
             f"still free, and the fallback is RAISE_ERROR. The rules are {rules!r}."
+        )
+
+
+# Objects and lifted transformations ---------------------------------------------------------------
+
+
+def _at(argument: str, path: Sequence[Any]) -> str:
+    """One place of a call: the argument, and the path inside it."""
+    return f"{argument}, path {tuple(path)!r}" if argument else f"path {tuple(path)!r}"
+
+
+def _kind(value: Any) -> str:
+    """A value in one line, without its numbers."""
+    shape = getattr(value, "shape", None)
+    return type(value).__qualname__ + (f" of shape {tuple(shape)}" if shape is not None else "")
+
+
+class TraceLevelError(ScutchReferenceError, ValueError):
+    """An object is changed at another trace level than the one that made it (JIT-1)."""
+
+    def __init__(self, tried: str, value: Any, where: str = ""):
+        """Args: what was `tried`, on which `value`, and `where` it sits, if that is known."""
+        super().__init__(
+            f"Tried to {tried} a {_kind(value)}{f' ({where})' if where else ''} from a different "
+            "trace level than the one it was created at. A transformed function may change the "
+            "objects it is given, or creates, but not those it finds around it.\n"
+            "  wrong:  jit(lambda x: counter.set_value(x))(x)\n"
+            "  right:  jit(lambda counter, x: counter.set_value(x))(counter, x)"
+        )
+
+
+class LeakedTracerError(ScutchReferenceError, ValueError):
+    """A variable holds a tracer whose trace has ended."""
+
+    def __init__(self, argument: str, path: Sequence[Any], value: Any):
+        """Args: the `argument` and `path` of the variable, the dead `value` in it."""
+        super().__init__(
+            f"The variable at {_at(argument, path)} holds a tracer ({value.aval.str_short()}) of a "
+            "transformation that is over. It was assigned inside a transformed function that did "
+            "not get the variable as an argument; pass it in, or return the value."
+        )
+
+
+class UnhashableStaticError(ScutchReferenceError, TypeError, ValueError):
+    """Static data that cannot be part of a compilation key (JIT-4)."""
+
+    def __init__(self, where: str, value: Any):
+        """Args: `where` the value sits (an argument or a path), the `value`."""
+        super().__init__(
+            f"Static data must be hashable, but {where} is {value!r} of the unhashable type "
+            f"{type(value).__qualname__}. Use a hashable type (a tuple for a list, a frozen "
+            "dataclass), or pass arrays as data: nnx.data(...)."
+        )
+
+
+class AliasingError(ScutchReferenceError, ValueError):
+    """One object is reached at two places that ask for different things (JIT-2)."""
+
+    def __init__(self, what: str, value: Any, first: tuple[str, Any], second: tuple[str, Any]):
+        """Args: `what` differs, the shared `value`, and (place, what was asked) twice."""
+        super().__init__(
+            f"Inconsistent {what} for an aliased {_kind(value)}: it is reached as {first[0]} with "
+            f"{first[1]!r}, and as {second[0]} with {second[1]!r}. "
+            "One object can have one only; make the two agree, or pass a copy."
+        )
+
+
+class NoFilterMatchError(ScutchReferenceError, ValueError):
+    """No filter takes a leaf, and every leaf must go somewhere (OBJ-1, JIT-6)."""
+
+    def __init__(self, where: str, value: Any, filters: Sequence[Any]):
+        """Args: `where` the leaf sits, the leaf's `value`, the `filters` that were tried."""
+        super().__init__(
+            f"Non-exhaustive filters: none of {tuple(filters)!r} takes the {_kind(value)} at "
+            f"{where}. Add a filter for it, or `...` as the last filter for all the rest."
+        )
+
+
+class FilterError(ScutchReferenceError, TypeError, ValueError):
+    """A filter that is none, or that hides the filters after it (OBJ-3)."""
+
+    def __init__(self, problem: str):
+        """Args: the `problem`, with the offending filter."""
+        super().__init__(
+            f"{problem} A filter is a type, a tag, a predicate of (path, value), a boolean, "
+            "`...`, None, or a sequence of filters; `...` and True come last."
+        )
+
+
+class UnknownPathError(ScutchReferenceError, KeyError, ValueError):
+    """A state names a path that the object does not have, or lacks one that it has (OBJ-2)."""
+
+    def __init__(self, problem: str, paths: Sequence[Any]):
+        """Args: the `problem`, the `paths` that have it."""
+        self.problem = f"{problem}: {', '.join(map(repr, paths))}."
+        super().__init__(self.problem)
+
+    def __str__(self) -> str:
+        """The message, without the quotes of a `KeyError`."""
+        return self.problem
+
+
+class MeshAxisError(ScutchReferenceError, ValueError):
+    """A spec names an axis that the mesh does not have (SHM-4)."""
+
+    def __init__(self, where: str, spec: Any, axis: Any, axes: Sequence[Any]):
+        """Args: `where`, the `spec`, the unknown `axis` in it, the `axes` of the mesh."""
+        super().__init__(
+            f"{where}: the spec {spec!r} names the mesh axis {axis!r}, "
+            f"but the axes of the mesh are {tuple(axes)!r}."
+        )
+
+
+class IndivisibleSizeError(ScutchReferenceError, ValueError):
+    """An axis of an array cannot be cut into as many parts as its spec asks for (SHM-4)."""
+
+    def __init__(self, where: str, shape: Sequence[int], spec: Any, axis: int, parts: int):
+        """Args: `where`, the array's `shape`, its `spec`, the `axis` and the `parts` it asks."""
+        found = f"has size {shape[axis]}" if axis < len(shape) else "does not exist"
+        super().__init__(
+            f"{where}: the spec {spec!r} cuts axis {axis} of an array of shape {tuple(shape)} "
+            f"into {parts} parts, but that axis {found}. "
+            "Its size must be a multiple of the number of parts."
+        )
+
+
+class DataError(ScutchReferenceError, ValueError):
+    """Arrays or variables where static data is expected, or a marker in the wrong place."""
+
+    def __init__(self, problem: str):
+        """Args: the `problem`, with the attribute and the value."""
+        super().__init__(f"{problem} Mark attributes with nnx.data(...) or nnx.static(...).")
+
+
+class MetadataError(ScutchReferenceError, ValueError):
+    """Metadata that is asked for, or given, in no way that there is (OBJ-5)."""
+
+
+class StreamError(ScutchReferenceError, KeyError, AttributeError, ValueError):
+    """A seed stream that is not there, or that has no key (OBJ-6)."""
+
+    def __init__(self, problem: str):
+        """Args: the `problem`, with the name or the value."""
+        self.problem = problem
+        super().__init__(problem)
+
+    def __str__(self) -> str:
+        """The message, without the quotes of a `KeyError`."""
+        return self.problem
+
+
+class LiftingError(ScutchReferenceError, ValueError):
+    """A lifted transformation was set up, or used, in a way that it cannot follow."""
+
+
+class ReplicationError(ScutchReferenceError, ValueError):
+    """A value differs between devices, and its spec says that it does not (SHM-4)."""
+
+    def __init__(self, where: str, spec: Any, axes: Sequence[Any]):
+        """Args: `where` the value comes out, its `spec`, the `axes` along which it differs."""
+        super().__init__(
+            f"{where}: the value may differ along the mesh axes {tuple(axes)!r}, but its spec "
+            f"{spec!r} says that it is replicated there. Reduce it (jax.lax.psum, pmean), name "
+            "the axes in the spec, or turn the check off with check_rep=False."
         )

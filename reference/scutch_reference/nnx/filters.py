@@ -1,0 +1,159 @@
+"""Filters: which leaves of a state are meant, as predicates of (path, value).
+
+A filter may be written as a type, a tag, a predicate, a boolean, `...`, None, or a sequence of
+filters that means any of them; `to_predicate` gives it its one form.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any as Anything
+
+from ..errors import FilterError
+
+Filter = Anything
+Predicate = Callable[[tuple[Anything, ...], Anything], bool]
+
+
+@dataclass(frozen=True)
+class Everything:
+    """Takes every leaf."""
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """Yes."""
+        return True
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Takes no leaf."""
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """No."""
+        return False
+
+
+@dataclass(frozen=True)
+class OfType:
+    """Takes values of a type, and variables by their own type."""
+
+    type: builtins.type[Anything]
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """Whether `value` is an instance."""
+        return isinstance(value, self.type)
+
+
+@dataclass(frozen=True)
+class WithTag:
+    """Takes values that have this `tag`."""
+
+    tag: str
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """Whether the tags are equal."""
+        return getattr(value, "tag", None) == self.tag
+
+
+@dataclass(frozen=True)
+class PathContains:
+    """Takes paths with `key` in them, or, if not `exact`, with it as part of an entry."""
+
+    key: Anything
+    exact: bool = True
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """Whether `path` contains the key."""
+        return self.key in path if self.exact else any(str(self.key) in str(p) for p in path)
+
+
+@dataclass(frozen=True, init=False)
+class PathIn:
+    """Takes exactly these paths."""
+
+    paths: frozenset[tuple[Anything, ...]]
+
+    def __init__(self, *paths: tuple[Anything, ...]):
+        """The `paths` to take."""
+        object.__setattr__(self, "paths", frozenset(map(tuple, paths)))
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """Whether `path` is one of them."""
+        return tuple(path) in self.paths
+
+
+@dataclass(frozen=True, init=False)
+class _Several:
+    predicates: tuple[Predicate, ...]
+
+    def __init__(self, *filters: Filter):
+        """The `filters` to combine."""
+        object.__setattr__(self, "predicates", tuple(map(to_predicate, filters)))
+
+
+class Any(_Several):
+    """Takes what at least one of its filters takes; without filters, nothing."""
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """The disjunction."""
+        return any(predicate(path, value) for predicate in self.predicates)
+
+
+class All(_Several):
+    """Takes what all of its filters take; without filters, everything."""
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """The conjunction."""
+        return all(predicate(path, value) for predicate in self.predicates)
+
+
+@dataclass(frozen=True, init=False)
+class Not:
+    """Takes what its filter does not take."""
+
+    predicate: Predicate
+
+    def __init__(self, filter: Filter, /):
+        """The `filter` to negate."""
+        object.__setattr__(self, "predicate", to_predicate(filter))
+
+    def __call__(self, path: Anything, value: Anything) -> bool:
+        """The negation."""
+        return not self.predicate(path, value)
+
+
+def to_predicate(filter: Filter) -> Predicate:
+    """The one form of a filter: a predicate of (path, value) (OBJ-3).
+
+    Raises:
+      FilterError: It is none of the things that a filter may be written as.
+    """
+    if isinstance(filter, str):
+        return WithTag(filter)
+    if isinstance(filter, type):
+        return OfType(filter)
+    if filter is ... or filter is True:
+        return Everything()
+    if filter is None or filter is False:
+        return Nothing()
+    if callable(filter):
+        return filter  # type: ignore[no-any-return]
+    if isinstance(filter, list | tuple):
+        return Any(*filter)
+    raise FilterError(f"{filter!r} is not a filter.")
+
+
+def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
+    """The predicates of a partition, where the first that takes a leaf gets it (OBJ-1).
+
+    Raises:
+      FilterError: A filter for everything comes before others, which then can take nothing.
+    """
+    for i, each in enumerate(filters):
+        if (each is ... or each is True) and any(
+            later is not ... and later is not True for later in filters[i + 1 :]
+        ):
+            raise FilterError(f"{each!r} at place {i} of {tuple(filters)!r} hides later filters.")
+    return tuple(map(to_predicate, filters))

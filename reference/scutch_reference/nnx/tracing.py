@@ -1,0 +1,40 @@
+"""Trace levels: which transformation is running, and which one made an object.
+
+A variable that was made outside a trace must not be written inside it: the tracer would outlive
+its trace. So each object remembers the level that it was made at, and checks it when it changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ..errors import TraceLevelError
+
+try:
+    from jax.extend.core import get_opaque_trace_state as _opaque_level
+except ImportError:  # JAX 0.4 has it elsewhere, or only has the trace itself.
+    _opaque_level = None
+
+Tracer: type[Any] = jax.core.Tracer
+
+
+def current_level() -> Any:
+    """The running trace, as something that is equal to itself and to no other trace."""
+    if _opaque_level is not None:
+        return _opaque_level(convention="nnx")
+    from jax._src import core
+
+    stack = core.thread_local_state.trace_state.trace_stack
+    return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
+
+
+def check_level(level: Any, tried: str, value: Any, where: str = "") -> None:
+    """Refuse to change a value that another trace level made.
+
+    Raises:
+      TraceLevelError: `level` is not the current one.
+    """
+    if level != current_level():
+        raise TraceLevelError(tried, value, where)
