@@ -10,8 +10,8 @@ A description is a frozen dataclass, or a dict, list, tuple, string, number or `
 
 import ast
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +22,7 @@ from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch import boxes
+from scutch import boxes, objects
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,14 @@ class World:
     Args:
       meta: The namespace of document `000_`.
       make_box: `(value, names, mesh) -> box`, a box of the class under judgment.
+      nnx: The namespace of objects and variables.
+      nodes: Those of the graph that is being built, by number.
     """
 
     meta: Any
     make_box: Callable[..., Any]
+    nnx: Any = None
+    nodes: Sequence[Any] = ()
 
 
 class Description:
@@ -189,6 +193,97 @@ class Spec(Description):
         return PartitionSpec(*unconstrained(self.names))
 
 
+@dataclass(frozen=True, repr=False)
+class Ref(Description):
+    """Inside a graph: its node of this number."""
+
+    node: int
+
+    def build(self, world: World) -> Any:
+        """The node, which may have no attributes yet."""
+        return world.nodes[self.node]
+
+
+@dataclass(frozen=True, repr=False)
+class Variable(Description):
+    """A variable of a type in `objects.VARIABLES`; its metadata is a dictionary."""
+
+    kind: str
+    value: Any
+    metadata: Any = None
+
+    def build(self, world: World) -> Any:
+        """The variable."""
+        kind = objects.classes(world.nnx)[self.kind]
+        return kind(build(self.value, world), **build(self.metadata or {}, world))
+
+
+@dataclass(frozen=True, repr=False)
+class Object(Description):
+    """An object of a type in `objects.MODULES` or `objects.TRACKED`, with attributes by name.
+
+    A list takes them in order, whatever their names.
+    """
+
+    kind: str
+    attributes: Mapping[str, Any]
+
+    def build(self, world: World) -> Any:
+        """The object."""
+        return self.fill(objects.classes(world.nnx)[self.kind](), world)
+
+    def fill(self, node: Any, world: World) -> Any:
+        """Give an object the attributes."""
+        for name, value in self.attributes.items():
+            objects.put(world.nnx, node, name, build(value, world))
+        return node
+
+
+@dataclass(frozen=True, repr=False)
+class Data(Description):
+    """An attribute that is marked as data."""
+
+    value: Any
+
+    def build(self, world: World) -> Any:
+        """The value with its mark, which it loses where it is set."""
+        return world.nnx.data(build(self.value, world))
+
+
+@dataclass(frozen=True, repr=False)
+class Static(Description):
+    """An attribute that is marked as static."""
+
+    value: Any
+
+    def build(self, world: World) -> Any:
+        """The value with its mark, which it loses where it is set."""
+        return world.nnx.static(build(self.value, world))
+
+
+@dataclass(frozen=True, repr=False)
+class Graph(Description):
+    """Numbered objects and variables, which refer to each other; the first is the root."""
+
+    nodes: tuple[Object | Variable, ...]
+
+    def grow(self, world: World) -> tuple[Any, ...]:
+        """Every numbered node, built."""
+        made: list[Any] = []
+        inside = replace(world, nodes=made)
+        for node in self.nodes:
+            bare = replace(node, attributes={}) if isinstance(node, Object) else node
+            made.append(bare.build(inside))
+        for node, described in zip(made, self.nodes, strict=True):
+            if isinstance(described, Object):
+                described.fill(node, inside)
+        return tuple(made)
+
+    def build(self, world: World) -> Any:
+        """The root."""
+        return self.grow(world)[0]
+
+
 @functools.partial(
     jax.tree_util.register_dataclass, data_fields=["first", "second"], meta_fields=[]
 )
@@ -241,7 +336,13 @@ def build(description: Any, world: World) -> Any:
 
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
-    {kind.__name__: kind for kind in (Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins)}
+    {
+        kind.__name__: kind
+        for kind in (
+            *(Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins),
+            *(Ref, Variable, Object, Data, Static, Graph),
+        )
+    }
 )
 
 

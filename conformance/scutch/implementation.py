@@ -39,7 +39,12 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "set_logical_axis_rules get_logical_axis_rules".split()
         ),
         "linen": frozenset(),
-        "nnx": frozenset(),
+        "nnx": frozenset(
+            "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
+            "merge update state clone pop graphdef iter_graph State split_state merge_state "
+            "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All Not Everything Nothing OfType WithTag PathContains Rngs RngStream "
+            "with_metadata with_partitioning get_partition_spec get_named_sharding".split()
+        ),
         "transforms": frozenset(),
         "bridge": frozenset(),
         "export": frozenset(),
@@ -134,7 +139,7 @@ def flax_shaped(
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
     package = package or name
-    layout = {"meta": ("core.meta",), "logical": ("linen.spmd", "linen")}
+    layout = {"meta": ("core.meta",), "logical": ("linen.spmd", "linen"), "nnx": ("nnx",)}
     wanted = tuple(layout) if claims is None else tuple(claims)
     unknown = sorted(set(wanted) - set(CAPABILITIES))
     if unknown:

@@ -178,6 +178,12 @@ def logical(implementation: Implementation) -> Any:
 
 
 @pytest.fixture(scope="session")
+def nnx(implementation: Implementation) -> Any:
+    """Its namespace of objects and variables."""
+    return implementation.nnx
+
+
+@pytest.fixture(scope="session")
 def unasserted(pytestconfig: pytest.Config) -> Iterator[Callable[..., Any]]:
     """Removes axes in a process without assertions: `(subject, names, index, name) -> names`."""
     with without_assertions(pytestconfig.stash[JUDGE].case.where) as ask:
@@ -319,7 +325,7 @@ def _world(item: pytest.Function) -> World:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
         chosen = SUBJECTS["partitioned"](implementation)
-    return World(implementation.meta, chosen.make)
+    return World(implementation.meta, chosen.make, implementation.nnx)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -72,6 +72,7 @@ def fixtures(
         "implementation": implementation,
         "meta": implementation.meta,
         "logical": implementation.logical,
+        "nnx": implementation.nnx,
         SUBJECT: subject,
         **others,
     }
@@ -83,7 +84,7 @@ def attempt(
 ) -> Attempt:
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
     name = entry.name if subject.prefix == "" or not entry.on_subjects else f"{entry.name}[{subject.name}]"
-    world = World(implementation.meta, subject.make)
+    world = World(implementation.meta, subject.make, implementation.nnx)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
 

@@ -1,7 +1,12 @@
 """Flax, as installed."""
 
 import flax
+from packaging.version import Version
 
 from scutch.implementation import flax_shaped
 
-implementation = flax_shaped("flax", version=flax.__version__)
+_OBJECTS = Version("0.12")
+"""The release since which objects answer to today's names."""
+
+_claims = ("meta", "logical", *(("nnx",) if Version(flax.__version__) >= _OBJECTS else ()))
+implementation = flax_shaped("flax", version=flax.__version__, claims=_claims)

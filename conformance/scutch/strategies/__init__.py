@@ -10,6 +10,8 @@ from scutch.strategies.meshes import meshes as meshes
 from scutch.strategies.names import axis_names as axis_names
 from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules
+from scutch.strategies.objects import graphs as graphs
+from scutch.strategies.objects import variables as variables
 from scutch.strategies.trees import box_trees as box_trees
 from scutch.strategies.trees import trees as trees
 from scutch.strategies.trees import twins as twins
