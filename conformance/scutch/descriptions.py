@@ -22,7 +22,7 @@ from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch import boxes, objects
+from scutch import boxes, objects, programs
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,41 @@ class Graph(Description):
         return self.grow(world)[0]
 
 
+@dataclass(frozen=True, repr=False)
+class Step(Description):
+    """What is done to objects: a verb of `programs.STEPS` or `RESULTS`, and numbers that choose."""
+
+    kind: str
+    at: int = 0
+    other: int = 0
+    n: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Program(Description):
+    """A graph of objects, and what a function of several calls does to it; see `programs`.
+
+    Args:
+      graph: The objects.
+      arguments: What the function takes: a `Ref` to a node, or a container of them.
+      steps: What it does.
+      results: What it returns.
+      between: What is done to the objects after each call but the last.
+    """
+
+    graph: Graph
+    arguments: tuple[Any, ...] = (Ref(0),)
+    steps: tuple[Step, ...] = ()
+    results: tuple[Step, ...] = ()
+    between: tuple[tuple[Step, ...], ...] = ()
+
+    def build(self, world: World) -> programs.Play:
+        """The program with its objects built."""
+        inside = replace(world, nodes=self.graph.grow(world))
+        arguments = build(self.arguments, inside)
+        return programs.Play(world.nnx, arguments, self.steps, self.results, self.between)
+
+
 @functools.partial(
     jax.tree_util.register_dataclass, data_fields=["first", "second"], meta_fields=[]
 )
@@ -340,7 +375,7 @@ VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
         kind.__name__: kind
         for kind in (
             *(Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins),
-            *(Ref, Variable, Object, Data, Static, Graph),
+            *(Ref, Variable, Object, Data, Static, Graph, Step, Program),
         )
     }
 )

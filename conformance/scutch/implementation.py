@@ -45,7 +45,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All Not Everything Nothing OfType WithTag PathContains Rngs RngStream "
             "with_metadata with_partitioning get_partition_spec get_named_sharding".split()
         ),
-        "transforms": frozenset(),
+        "transforms": frozenset("jit shard_map StateSharding".split()),
         "bridge": frozenset(),
         "export": frozenset(),
     }
@@ -139,7 +139,12 @@ def flax_shaped(
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
     package = package or name
-    layout = {"meta": ("core.meta",), "logical": ("linen.spmd", "linen"), "nnx": ("nnx",)}
+    layout = {
+        "meta": ("core.meta",),
+        "logical": ("linen.spmd", "linen"),
+        "nnx": ("nnx",),
+        "transforms": ("nnx",),
+    }
     wanted = tuple(layout) if claims is None else tuple(claims)
     unknown = sorted(set(wanted) - set(CAPABILITIES))
     if unknown:

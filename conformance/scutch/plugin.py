@@ -30,7 +30,7 @@ PROPERTY = "scutch"
 _JOURNAL_BYTES = 1 << 16
 
 
-@dataclass
+@dataclass(eq=False)
 class Judge:
     """The state of one run, in one process."""
 
@@ -181,6 +181,12 @@ def logical(implementation: Implementation) -> Any:
 def nnx(implementation: Implementation) -> Any:
     """Its namespace of objects and variables."""
     return implementation.nnx
+
+
+@pytest.fixture(scope="session")
+def transforms(implementation: Implementation) -> Any:
+    """Its namespace of lifted transformations."""
+    return implementation.transforms
 
 
 @pytest.fixture(scope="session")

@@ -58,11 +58,14 @@ def fresh_seed() -> int:
 
 
 def prepare_devices() -> None:
-    """Ask XLA for fake host devices, unless the user has chosen otherwise.
+    """Ask XLA for fake host devices and for quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_force_host_platform_device_count" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={DEVICES}".strip()
+        flags = f"{flags} --xla_force_host_platform_device_count={DEVICES}"
+    if "xla_backend_optimization_level" not in flags:
+        flags = f"{flags} --xla_backend_optimization_level=0"
+    os.environ["XLA_FLAGS"] = flags.strip()

@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,8 +46,8 @@ class Entry:
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """Every law, in the order of the modules and of the text."""
-    pytest.register_assert_rewrite(laws.__name__)
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
+    pytest.register_assert_rewrite(*(name for name in modules if name not in sys.modules))
     return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
 
 
@@ -73,6 +74,7 @@ def fixtures(
         "meta": implementation.meta,
         "logical": implementation.logical,
         "nnx": implementation.nnx,
+        "transforms": implementation.transforms,
         SUBJECT: subject,
         **others,
     }
@@ -83,7 +85,8 @@ def attempt(
     entry: Entry, implementation: Implementation, subject: Subject, **others: Any
 ) -> Attempt:
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
-    name = entry.name if subject.prefix == "" or not entry.on_subjects else f"{entry.name}[{subject.name}]"
+    plain = subject.prefix == "" or not entry.on_subjects
+    name = entry.name if plain else f"{entry.name}[{subject.name}]"
     world = World(implementation.meta, subject.make, implementation.nnx)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 

@@ -8,5 +8,5 @@ from scutch.implementation import flax_shaped
 _OBJECTS = Version("0.12")
 """The release since which objects answer to today's names."""
 
-_claims = ("meta", "logical", *(("nnx",) if Version(flax.__version__) >= _OBJECTS else ()))
-implementation = flax_shaped("flax", version=flax.__version__, claims=_claims)
+_further = ("nnx", "transforms") if Version(flax.__version__) >= _OBJECTS else ()
+implementation = flax_shaped("flax", version=flax.__version__, claims=("meta", "logical", *_further))

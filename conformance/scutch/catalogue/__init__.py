@@ -59,7 +59,8 @@ class Requirement:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
-        return (self.capability, "meta") if self.capability == "logical" else (self.capability,)
+        further = {"logical": ("meta",), "transforms": ("nnx",)}
+        return (self.capability, *further.get(self.capability, ()))
 
 
 @functools.cache

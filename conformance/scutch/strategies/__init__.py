@@ -12,6 +12,9 @@ from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules
 from scutch.strategies.objects import graphs as graphs
 from scutch.strategies.objects import variables as variables
+from scutch.strategies.programs import programs as programs
+from scutch.strategies.programs import small_graphs as small_graphs
+from scutch.strategies.programs import steps as steps
 from scutch.strategies.trees import box_trees as box_trees
 from scutch.strategies.trees import trees as trees
 from scutch.strategies.trees import twins as twins

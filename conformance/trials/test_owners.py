@@ -1,0 +1,83 @@
+"""One box class, judged from the test file of its owner."""
+
+import dataclasses
+
+import jax
+import pytest
+from scutch_reference import meta
+
+import scutch
+from scutch.adapters.reference import implementation
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True)
+class Quantized(meta.AxisMetadata):
+    """A box as a user would write it, with a scale beside the names."""
+
+    payload: object
+    names: tuple
+    scale: float = 1.0
+
+    def tree_flatten(self):
+        return (self.payload,), (self.names, self.scale)
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls(*children, *static)
+
+    def unbox(self):
+        return self.payload
+
+    def replace_boxed(self, val):
+        return dataclasses.replace(self, payload=val)
+
+    def add_axis(self, index, params):
+        names = [*self.names[:index], params["partition_name"], *self.names[index:]]
+        return dataclasses.replace(self, names=tuple(names))
+
+    def remove_axis(self, index, params):
+        if self.names[index] != params["partition_name"]:
+            raise ValueError(f"axis {index} of {self} is not {params['partition_name']!r}")
+        return dataclasses.replace(self, names=(*self.names[:index], *self.names[index + 1 :]))
+
+
+class Forgetful(Quantized):
+    """Breaks BOX-4a: `replace_boxed` forgets the scale."""
+
+    def replace_boxed(self, val):
+        return type(self)(val, self.names)
+
+
+jax.tree_util.register_pytree_node_class(Forgetful)
+
+
+def test_a_box_class_that_obeys_the_laws_is_told_so():
+    rulings = scutch.judge_box(Quantized, implementation=implementation, profile="quick")
+    assert {r.verdict for r in rulings} == {"passed"}
+    assert {"BOX-5", "BOX-9a", "BOX-24"} <= {r.requirement.id for r in rulings}
+
+
+def test_a_box_class_that_does_not_is_told_where():
+    with pytest.raises(scutch.Nonconforming) as caught:
+        scutch.judge_box(
+            Forgetful,
+            make=lambda value, names: Forgetful(value, names, 2.0),
+            implementation="reference",
+            profile="quick",
+        )
+    text = str(caught.value)
+    assert "Forgetful breaks" in text
+    assert "BOX-4a `replace_boxed` keeps everything but the value (failed)" in text
+    assert "input: test_replacing_keeps_all_but_the_value(box=Box(" in text
+    assert "BOX-4a" in [r.requirement.id for r in caught.value.rulings]
+
+
+def test_an_unknown_implementation_is_refused():
+    with pytest.raises(scutch.SetupError, match="unknown implementation 'flux'"):
+        scutch.judge_box(Quantized, implementation="flux")
+
+
+def test_a_pattern_that_names_nothing_is_refused():
+    with pytest.raises(scutch.SetupError, match="BOX-99"):
+        scutch.judge_box(Quantized, implementation="reference", requirements=["BOX-99"])

@@ -1,0 +1,292 @@
+"""The judge as its users meet it: options, exit codes, verdicts, and laws that end badly."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HONEST = """
+import scutch_reference
+from scutch_reference import logical, meta
+from scutch import Implementation, Namespace
+"""
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """Run `pytest conformance`; gives the exit code, what was printed, and the report."""
+
+    def run(*options, profile="quick", report=True):
+        path = tmp_path / "report.json"
+        path.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "conformance", "-q", "-p", "no:cacheprovider"]
+        command += ["--profile", profile, *(["--report", str(path)] if report else []), *options]
+        done = _execute(command)
+        return done.returncode, done.stdout + done.stderr, _read(path)
+
+    return run
+
+
+def _execute(command, **options):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240,
+        check=False, **options,
+    )  # fmt: skip
+
+
+def _read(path):
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _verdicts(report):
+    return {r["id"]: r["verdict"] for r in report["requirements"]}
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    """Write an adapter file; gives its path."""
+
+    def write(text, name="adapter.py"):
+        path = tmp_path / name
+        path.write_text(HONEST + text)
+        return str(path)
+
+    return write
+
+
+# ---------------------------------------------------------------- bad set-ups
+
+
+def test_an_unknown_implementation_is_refused(judge):
+    code, text, report = judge("--implementation", "flux")
+    assert code == 2
+    assert "unknown implementation 'flux'" in text
+    assert "reference" in text
+    assert report is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("raise ValueError('no wheels for this platform')", "ValueError: no wheels"),
+        ("import os; os._exit(7)", "the process exited with 7"),
+        ("", "has no attribute 'implementation'"),
+        ("implementation = 3", "is a int; expected a scutch.Implementation"),
+        ("implementation = Implementation('mine', '1')", "claims no capability"),
+        (
+            "implementation = Implementation('mine', '1', meta=Namespace('mine'))",
+            "claims 'meta' but lacks AxisMetadata, PARTITION_NAME, Partitioned",
+        ),
+        (
+            "implementation = Implementation('mine', '1', logical=logical)",
+            "claims 'logical' without 'meta'",
+        ),
+    ],
+)
+def test_a_bad_adapter_is_refused(judge, adapter, text, message):
+    code, said, report = judge("--implementation", adapter(text))
+    assert code == 2
+    assert message in said
+    assert report is None
+
+
+def test_a_missing_adapter_file_is_refused(judge, tmp_path):
+    code, text, _ = judge("--implementation", str(tmp_path / "none.py"))
+    assert code == 2
+    assert "there is no file" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--requirement", "BOX-99"), "no requirement matches 'BOX-99'"),
+        (("--profile", "fast"), "--profile 'fast': expected one of quick, ci, nightly, deep"),
+        (("--level", "may"), "--level 'may': expected one of must, should"),
+        (("--report", "report.txt"), "expected a path that ends in .json"),
+        (("--replay", "test_x("), "--replay: cannot read"),
+        (("--replay", "test_nowhere()"), "there is no law 'test_nowhere'"),
+        (("--requirement", "EXP"), "nothing was tested"),
+    ],
+)
+def test_a_bad_option_is_refused(judge, options, message):
+    code, text, _ = judge(*options, report=False)
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('implementation = "reference"\n[[known]', "known.toml: Expected"),
+        ("[[known]]\n", "known.toml:1: expected implementation"),
+        ('implementation = "reference"\n\n[[known]]\nreason = "x"\n', "known.toml:3: 'requirement'"),
+        (
+            'implementation = "reference"\n[[known]]\nrequirement = "BOX-99"\nversions = ""\n'
+            'reason = "x"\nwitness = "test_x()"\n',
+            "known.toml:2: unknown requirement 'BOX-99'",
+        ),
+        (
+            'implementation = "reference"\n[[known]]\nrequirement = "BOX-5"\nversions = "new"\n'
+            'reason = "x"\nwitness = "test_x()"\n',
+            "known.toml:2: versions 'new' is no range",
+        ),
+        (
+            'implementation = "reference"\n[[known]]\nrequirement = "BOX-5"\nversions = ""\n'
+            'reason = "x"\nwitness = "exit()["\n',
+            "known.toml:2: witness: cannot read",
+        ),
+    ],
+)
+def test_a_broken_known_failures_file_is_refused(judge, tmp_path, text, message):
+    path = tmp_path / "known.toml"
+    path.write_text(text)
+    code, said, _ = judge("--known", str(path))
+    assert code == 2
+    assert message in said
+
+
+# ---------------------------------------------------------------- laws that end badly
+
+MISBEHAVED = """
+import os, sys, time
+
+class Misbehaved(meta.Partitioned):
+    def replace_boxed(self, val):
+        print("noise on standard output", flush=True)
+        os.write(1, b"and past Python\\n")
+        return super().replace_boxed(val)
+
+    def remove_axis(self, index, params):
+        if "test_adding_a_removed_axis_restores_the_box" in _law():
+            os._exit(3)
+        if "test_an_axis_of_another_name_is_not_removed" in _law():
+            while True:
+                pass
+        return super().remove_axis(index, params)
+
+def _law():
+    return os.environ.get("PYTEST_CURRENT_TEST", "")
+
+implementation = Implementation(
+    "misbehaved", "1", meta=Namespace("misbehaved", type("Own", (), {"Partitioned": Misbehaved}), meta)
+)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_crash_and_a_hang_cost_one_law_each(judge, adapter, workers):
+    chosen = ("BOX-4a", "BOX-5", "BOX-6", "BOX-9a", "BOX-10")
+    options = [option for r in chosen for option in ("--requirement", r)]
+    where = adapter(MISBEHAVED)
+    code, text, report = judge("--implementation", where, *options, "--law-timeout", "5", *workers)
+    assert code == 1
+    assert _verdicts(report) == {
+        "BOX-4a": "passed", "BOX-5": "passed", "BOX-6": "crashed", "BOX-9a": "timeout",
+        "BOX-10": "passed",
+    }  # fmt: skip
+    assert report["complete"] is True
+    crashed = next(r for r in report["requirements"] if r["verdict"] == "crashed")
+    assert "exited with 3" in crashed["reason"]
+    assert crashed["counterexample"]["input"].startswith("test_adding_a_removed_axis")
+    hung = next(r for r in report["requirements"] if r["verdict"] == "timeout")
+    assert "no end after 5 s, in " in hung["reason"]
+    assert "2 root causes" in text
+
+
+def test_a_run_that_is_cut_short_says_so(judge):
+    code, text, report = judge("--implementation", "flax", "--known", "none", "-x",
+                               "--requirement", "BOX-11", "--requirement", "BOX-9b")  # fmt: skip
+    assert code == 1
+    assert report["complete"] is False
+    assert "cut short" in text
+
+
+# ---------------------------------------------------------------- verdicts and exit codes
+
+
+def test_known_failures_make_the_difference(judge):
+    code, text, report = judge("--implementation", "flax", "--requirement", "BOX-15c")
+    assert code == 0
+    assert _verdicts(report) == {"BOX-15c": "known"}
+    assert "but for 1 known failures" in text
+
+    code, text, report = judge(
+        "--implementation", "flax", "--requirement", "BOX-15c", "--known", "none"
+    )
+    assert code == 1
+    (broken,) = report["requirements"]
+    assert broken["verdict"] == "failed"
+    assert broken["counterexample"]["input"].startswith("test_updates_of_another_structure")
+    assert broken["counterexample"]["input"] in text
+    assert broken["replay"] in text
+
+    again = _execute([sys.executable, "-m", *shlex.split(broken["replay"])[2:]])
+    assert again.returncode == 1
+    assert "failed    BOX-15c" in again.stdout
+
+
+def test_a_should_is_reported_and_not_enforced(judge):
+    options = ("--implementation", "flax", "--requirement", "BOX-11", "--known", "none")
+    code, text, report = judge(*options)
+    assert code == 0
+    assert _verdicts(report) == {"BOX-11": "failed"}
+    assert "it departs from 1 should" in text
+    code, _, _ = judge(*options, "--level", "should")
+    assert code == 1
+
+
+def test_a_known_failure_that_is_gone_must_go(judge, tmp_path):
+    path = tmp_path / "known.toml"
+    path.write_text(
+        'implementation = "reference"\n[[known]]\nrequirement = "BOX-22"\nversions = ""\n'
+        'reason = "was once so"\nwitness = "test_axes_commute_with_replacing('
+        "box=Box(1, ()), index=0, name=None, value=2)\"\n"
+    )
+    code, text, report = judge("--requirement", "BOX-22", "--known", str(path))
+    assert code == 1
+    assert _verdicts(report) == {"BOX-22": "fixed"}
+    assert "expected to fail, and passes" in text
+
+
+def test_an_unmet_case_leaves_a_requirement_untested(judge, tmp_path):
+    law = tmp_path / "test_hollow.py"
+    law.write_text(
+        "from hypothesis import given, strategies as st\n"
+        "from scutch.law import requirement\n\n"
+        "@requirement('BOX-7', cases=('never',))\n"
+        "@given(st.integers())\n"
+        "def test_hollow(number):\n"
+        "    assert number == number\n"
+    )
+    done = _execute(
+        [sys.executable, "-m", "pytest", str(law), "-q", "-c", str(ROOT / "pyproject.toml"),
+         "-p", "scutch.plugin", "--requirement", "BOX-7", "--report", str(tmp_path / "r.json")],
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert _verdicts(_read(tmp_path / "r.json")) == {"BOX-7": "untested"}
+    assert "never came up: never" in done.stdout
+
+
+def test_the_same_seed_gives_the_same_counterexample(judge):
+    options = ("--implementation", "flax", "--requirement", "BOX-15c", "--known", "none")
+    inputs = {judge(*options, "--seed", "5")[2]["requirements"][0]["counterexample"]["input"]
+              for _ in range(2)}  # fmt: skip
+    assert len(inputs) == 1
+
+
+def test_other_tests_are_left_alone(tmp_path):
+    (tmp_path / "test_theirs.py").write_text("def test_theirs():\n    assert True\n")
+    done = _execute(
+        [sys.executable, "-m", "pytest", str(tmp_path), "-q", "-c", str(ROOT / "pyproject.toml"),
+         "-p", "scutch.plugin"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "conformance of" not in done.stdout
+    assert "1 passed" in done.stdout
