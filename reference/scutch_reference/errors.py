@@ -288,3 +288,7 @@ class ReplicationError(ScutchReferenceError, ValueError):
             f"{spec!r} says that it is replicated there. Reduce it (jax.lax.psum, pmean), name "
             "the axes in the spec, or turn the check off with check_rep=False."
         )
+
+
+class LayerError(ScutchReferenceError, ValueError):
+    """A layer is called in a way that says too little, or with inputs that it cannot take."""

@@ -1,5 +1,12 @@
 """Objects, variables and lifted transformations (contract OBJ, JIT, SHM)."""
 
+from jax.nn import gelu as gelu
+from jax.nn import initializers as initializers
+from jax.nn import relu as relu
+from jax.nn import sigmoid as sigmoid
+from jax.nn import silu as silu
+from jax.nn import softmax as softmax
+
 from .containers import Dict as Dict
 from .containers import List as List
 from .containers import Sequential as Sequential
@@ -13,6 +20,10 @@ from .filters import PathContains as PathContains
 from .filters import PathIn as PathIn
 from .filters import WithTag as WithTag
 from .filters import to_predicate as to_predicate
+from .gradients import DiffState as DiffState
+from .gradients import grad as grad
+from .gradients import remat as remat
+from .gradients import value_and_grad as value_and_grad
 from .graphs import GraphDef as GraphDef
 from .graphs import clone as clone
 from .graphs import find_duplicates as find_duplicates
@@ -30,8 +41,14 @@ from .graphs import state as state
 from .graphs import update as update
 from .graphs import variables as variables
 from .jit import JitWrapped as JitWrapped
+from .jit import eval_shape as eval_shape
 from .jit import jit as jit
 from .jit import jit_partial as jit_partial
+from .layers import BatchNorm as BatchNorm
+from .layers import Dropout as Dropout
+from .layers import Embed as Embed
+from .layers import LayerNorm as LayerNorm
+from .layers import Linear as Linear
 from .objects import Data as Data
 from .objects import Module as Module
 from .objects import Object as Object
@@ -44,6 +61,11 @@ from .objects import has_data as has_data
 from .objects import is_data as is_data
 from .objects import register_data_type as register_data_type
 from .objects import static as static
+from .optimizer import ModelAndOptimizer as ModelAndOptimizer
+from .optimizer import OptArray as OptArray
+from .optimizer import OptState as OptState
+from .optimizer import OptVariable as OptVariable
+from .optimizer import Optimizer as Optimizer
 from .prefixes import StateAxes as StateAxes
 from .prefixes import StateSharding as StateSharding
 from .rngs import RngCount as RngCount
@@ -55,7 +77,13 @@ from .rngs import fork_rngs as fork_rngs
 from .rngs import reseed as reseed
 from .rngs import restore_rngs as restore_rngs
 from .rngs import split_rngs as split_rngs
+from .scan import Carry as Carry
+from .scan import scan as scan
 from .shard_map import shard_map as shard_map
+from .spmd import PARTITION_NAME as PARTITION_NAME
+from .spmd import get_named_sharding as get_named_sharding
+from .spmd import get_partition_spec as get_partition_spec
+from .spmd import with_partitioning as with_partitioning
 from .stages import Compiled as Compiled
 from .stages import Lowered as Lowered
 from .stages import Traced as Traced
@@ -79,5 +107,6 @@ from .variables import Variable as Variable
 from .variables import VariableMetadata as VariableMetadata
 from .variables import VariableState as VariableState
 from .variables import with_metadata as with_metadata
+from .vmap import vmap as vmap
 
 A = Any

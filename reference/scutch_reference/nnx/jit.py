@@ -145,3 +145,8 @@ def jit(
 def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:
     """`jit` of a function with its first arguments bound."""
     return jit(functools.partial(fun, *args), **options)  # type: ignore[no-any-return]
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, graph: Any = None, **kwargs: Any) -> Any:
+    """The output of a function with `jax.ShapeDtypeStruct` for arrays; no argument changes."""
+    return jit(fun).eval_shape(*args, **kwargs)

@@ -225,6 +225,8 @@ class Lifted:
 
     _what = "prefixes"
     _default: Any = None
+    _frame_type: type[Frame] = Frame
+    _is_direct = True
 
     def __init__(
         self,
@@ -254,6 +256,9 @@ class Lifted:
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """The transformation of JAX, applied to `frame.run`."""
         raise NotImplementedError
+
+    def _prepare_frame(self, frame: Frame) -> None:
+        """Last changes to a frame before it is transformed."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method: the instance is the first argument."""
@@ -323,7 +328,7 @@ class Lifted:
     def _frame(
         self, layout: Layout, definition: Definition, everything: Any, leaves: list[Any]
     ) -> Frame:
-        frame = Frame(
+        frame = self._frame_type(
             self._function,
             layout,
             definition,
@@ -335,8 +340,9 @@ class Lifted:
             default=self._default,
             donated=self._donated,
         )
+        self._prepare_frame(frame)
         frame.transformed = self.transform(frame)
-        frame.is_direct = not frame.split and frame.placements is None
+        frame.is_direct = self._is_direct and not frame.split and frame.placements is None
         return frame
 
     # ---- the call -----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +26,7 @@ from .definitions import (
     blank,
     contents,
     filled,
+    is_variable,
     leaf_count,
     refill,
 )
@@ -65,7 +67,7 @@ class Outcome:
 
     Args:
       changed: For each group of arrays, the numbers of the input leaves that they replace.
-      rewrites: Surviving nodes with another structure.
+      rewrites: Surviving nodes with another structure; values of variables are among the changed.
       fresh: New nodes, numbered on from the old ones.
       outputs: The structure of the output, and an item or None (an array) for each part of it;
         None if there are arrays only.
@@ -150,6 +152,10 @@ class Report:
         for number, always in enumerate(self.groups.always):
             if always and number not in told:
                 self._change(number, self.before[number])
+        for group, numbers in enumerate(self.changed):
+            pairs = sorted(zip(numbers, self.replacements[group], strict=True), key=itemgetter(0))
+            self.changed[group] = [number for number, _ in pairs]
+            self.replacements[group] = [value for _, value in pairs]
         self.new_nodes(None)
 
     def _compare(self, index: int) -> set[int]:
@@ -165,6 +171,12 @@ class Report:
                 for i in moved:
                     self._change(start + i, values[i])
                 return {start + i for i in moved}
+        if is_variable(new):
+            self.rewrites.append(Rewrite(index, new, ()))
+            if values[0] is self.before[start]:
+                return set()
+            self._change(start, values[0])
+            return {start}
         sources = tuple(
             self._source(value, lambda value=value: self._place(index, value)) for value in values
         )
@@ -382,7 +394,6 @@ class Commit:
         is_old = rewrite.index < len(self.definition.nodes)
         old = self.definition.nodes[rewrite.index] if is_old else None
         if isinstance(node, Variable):
-            node._cell[0] = leaves[0]
             if old is not None and old.static != new.static:
                 node._replace_metadata(copied(new.static.value))  # type: ignore[attr-defined]
             return

@@ -86,14 +86,14 @@ def _sent(leaf: Any, sharding: Any, where: str, also_committed: bool) -> Any:
     """A leaf on the devices of a sharding; one that the user put elsewhere is for JAX to judge."""
     if isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
+    if isinstance(sharding, NamedSharding):
+        check_spec(where, np.shape(leaf), sharding.spec, sharding.mesh)
     present = getattr(leaf, "sharding", None)
     if present is not None:
         if present == sharding or present.is_equivalent_to(sharding, np.ndim(leaf)):
             return leaf
         if not also_committed and getattr(leaf, "committed", True):
             return leaf
-    if isinstance(sharding, NamedSharding):
-        check_spec(where, np.shape(leaf), sharding.spec, sharding.mesh)
     return jax.device_put(leaf, sharding)
 
 
