@@ -29,7 +29,7 @@ class Attempt:
     """What has happened so far in the attempt to break one law.
 
     Args:
-      test: The name of the law, as in `descriptions.parse_call`.
+      test: The name of the law, as in `calls.parse_call`.
       world: What inputs are built in.
       fixtures: Arguments of the law that are not drawn.
       journal: Told of each call before it is made, so that a crash leaves a trace.

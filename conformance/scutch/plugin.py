@@ -18,8 +18,9 @@ from _pytest.runner import runtestprotocol
 
 from scutch import catalogue, isolation, profiles, summary
 from scutch.attempt import Attempt, describe, prepare
+from scutch.calls import parse_call
 from scutch.case import Case, settle
-from scutch.descriptions import World, parse_call
+from scutch.descriptions import World
 from scutch.implementation import Implementation, SetupError, load
 from scutch.report import write
 from scutch.subjects import SUBJECTS, Subject

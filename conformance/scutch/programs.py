@@ -21,7 +21,8 @@ ATTRIBUTES = ("add", "adopt", "delete", "mark", "retype")
 PLACES = ("share", "swap", "unshare")
 LISTS = ("append", "insert", "pop", "reverse", "replace item", "new list")
 DICTS = ("set item", "pop item", "rename item", "new dict")
-STEPS = (*VALUES, *ATTRIBUTES, *PLACES, *LISTS, *DICTS)
+STRUCTURE = (*ATTRIBUTES, *PLACES, *LISTS, *DICTS)
+STEPS = (*VALUES, *STRUCTURE)
 """What a step may do, but for metadata; the steps of one group change one kind of thing."""
 
 RESULTS = ("node", "value", "fresh")

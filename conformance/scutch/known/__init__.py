@@ -26,7 +26,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scutch.catalogue import by_id
-from scutch.descriptions import NotACall, parse_call
+from scutch.calls import NotACall, parse_call
 from scutch.implementation import SetupError
 from scutch.verdicts import Expectation
 

@@ -12,6 +12,7 @@ from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules
 from scutch.strategies.objects import graphs as graphs
 from scutch.strategies.objects import variables as variables
+from scutch.strategies.programs import cells as cells
 from scutch.strategies.programs import programs as programs
 from scutch.strategies.programs import small_graphs as small_graphs
 from scutch.strategies.programs import steps as steps

@@ -28,36 +28,51 @@ def cells() -> st.SearchStrategy[Variable]:
 
 
 @st.composite
-def small_graphs(draw: st.DrawFn, size: int = 4) -> Graph:
+def small_graphs(
+    draw: st.DrawFn,
+    *,
+    kinds: tuple[str, ...] = _NODES,
+    plain: tuple[str, ...] = ("", "list", "dict"),
+    size: int = 4,
+) -> Graph:
     """Graphs of a few nodes, with sharing, cycles, containers and static data.
 
     Args:
       draw: Hypothesis's.
+      kinds: The types of nodes beside the root.
+      plain: Which plain containers a module may hold.
       size: How many numbered nodes there are at most, two at least.
     """
-    kinds = ["Node", *draw(st.lists(st.sampled_from(_NODES), min_size=1, max_size=size - 1))]
-    refs = st.sampled_from([Ref(n) for n in range(1, len(kinds))] + [Ref(0)])
-    inside = st.one_of(refs, cells())
-    return Graph(tuple(draw(_node(kind, inside)) for kind in kinds))
+    chosen = ["Node", *draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=size - 1))]
+    inside = st.one_of(
+        cells(), st.sampled_from([Ref(n) for n in range(1, len(chosen))] + [Ref(0)])
+    )
+    return Graph(tuple(draw(_node(kind, inside, plain)) for kind in chosen))
 
 
 @st.composite
-def _node(draw: st.DrawFn, kind: str, inside: st.SearchStrategy[Any]) -> Any:
+def _node(
+    draw: st.DrawFn, kind: str, inside: st.SearchStrategy[Any], plain: tuple[str, ...]
+) -> Any:
+    some = st.lists(inside, min_size=1, max_size=2)
     match kind:
         case "Node" | "Branch":
-            attributes = draw(st.dictionaries(st.sampled_from(NAMES), inside, max_size=3))
-            if contained := draw(st.sampled_from(["", "", "list", "dict"])):
-                items = draw(st.lists(inside, max_size=2))
-                plain = items if contained == "list" else dict(zip("kl", items, strict=False))
-                attributes[CONTAINER] = Data(plain)
+            names = draw(st.sampled_from((NAMES[:1], NAMES[:2], NAMES[1:], NAMES)))
+            attributes = {name: draw(inside) for name in names}
+            if contained := draw(st.sampled_from(plain)):
+                items = draw(some)
+                attributes[CONTAINER] = Data(items if contained == "list" else _keyed(items))
             if draw(st.booleans()):
                 attributes[STATIC] = 3
             return Object(kind, attributes)
         case "List" | "Dict":
-            items = draw(st.lists(inside, max_size=2))
-            return Object(kind, dict(zip("kl", items, strict=False)))
+            return Object(kind, _keyed(draw(some)))
     cell = draw(cells())
     return Variable(kind, cell.value, cell.metadata)
+
+
+def _keyed(items: list[Any]) -> dict[str, Any]:
+    return dict(zip("kl", items, strict=False))
 
 
 def steps(kinds: tuple[str, ...] = STEPS) -> st.SearchStrategy[Step]:
@@ -69,6 +84,7 @@ def steps(kinds: tuple[str, ...] = STEPS) -> st.SearchStrategy[Step]:
 def programs(
     kinds: tuple[str, ...] = STEPS,
     *,
+    graphs: st.SearchStrategy[Graph] | None = None,
     results: tuple[str, ...] = RESULTS,
     between: tuple[str, ...] = (),
     calls: int = 1,
@@ -78,6 +94,7 @@ def programs(
 
     Args:
       kinds: What is done inside.
+      graphs: What it is done to; `small_graphs` where left out.
       results: What is returned.
       between: What is done between calls.
       calls: How often the function is called.
@@ -87,7 +104,7 @@ def programs(
     inside = st.lists(steps(kinds), min_size=1, max_size=max_steps) if kinds else st.just([])
     return st.builds(
         Program,
-        small_graphs(),
+        small_graphs() if graphs is None else graphs,
         st.sampled_from(_ARGUMENTS),
         inside.map(tuple),
         st.lists(steps(results), max_size=2).map(tuple) if results else st.just(()),
