@@ -149,5 +149,6 @@ def instrument(law: Law) -> None:
 def prepare(law: Law, profile: Profile, seed: int) -> None:
     """Give a property the profile's settings and the run's seed."""
     if is_property(law):
-        law._hypothesis_internal_use_settings = law_settings(profile)  # type: ignore[attr-defined]
+        share = getattr(law, "scutch_share", 1.0)
+        law._hypothesis_internal_use_settings = law_settings(profile, share=share)  # type: ignore[attr-defined]
         hypothesis.seed(seed)(law)

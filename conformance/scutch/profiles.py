@@ -34,7 +34,7 @@ DEFAULT = "ci"
 DEVICES = 8
 
 
-def law_settings(profile: Profile, *, search: bool = True) -> settings:
+def law_settings(profile: Profile, *, search: bool = True, share: float = 1.0) -> settings:
     """Hypothesis settings for one law.
 
     Nothing is kept between runs: a failure is replayed from its own text, and past ones are
@@ -42,7 +42,7 @@ def law_settings(profile: Profile, *, search: bool = True) -> settings:
     """
     phases = (Phase.explicit, Phase.generate, Phase.shrink) if search else (Phase.explicit,)
     return settings(
-        max_examples=profile.examples,
+        max_examples=max(1, round(profile.examples * share)),
         phases=phases,
         deadline=None,
         database=None,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch import objects
-from scutch.law import case, requirement
+from scutch.law import case, costly, requirement
 from scutch.programs import (
     ATTRIBUTES,
     DICTS,
@@ -43,6 +43,7 @@ class Watched:
 
 
 @requirement("JIT-3a")
+@costly
 @given(world=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
 def test_nothing_is_traced_twice(transforms, nnx, world, works):
     """Values may change, between calls and inside."""
@@ -60,6 +61,7 @@ def test_nothing_is_traced_twice(transforms, nnx, world, works):
 
 
 @requirement("JIT-3b", cases=("order",))
+@costly
 @given(worlds=twins(programs((), results=())))
 def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, worlds):
     """Other objects, whose metadata was set in another order, are served, and changed."""
@@ -81,6 +83,7 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, wor
 
 
 @requirement("JIT-3c", cases=("new", "known"))
+@costly
 @given(world=programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3))
 def test_each_structure_is_traced_once(transforms, nnx, world):
     """As many traces as there are different structures."""
@@ -116,6 +119,7 @@ dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 
 @requirement("JIT-3d", cases=("changed",))
+@costly
 @given(world=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
 def test_changed_attributes_are_seen(transforms, nnx, world):
     """Set, replaced and deleted ones, static data among them."""
@@ -123,6 +127,7 @@ def test_changed_attributes_are_seen(transforms, nnx, world):
 
 
 @requirement("JIT-3e", cases=("changed",))
+@costly
 @given(world=_changes(*LISTS[:5], graphs=lists))
 def test_changed_lists_are_seen(transforms, nnx, world):
     """Plain and tracked ones, changed in place."""
@@ -130,6 +135,7 @@ def test_changed_lists_are_seen(transforms, nnx, world):
 
 
 @requirement("JIT-3f", cases=("changed",))
+@costly
 @given(world=_changes(*DICTS[:3], graphs=dicts))
 def test_changed_dicts_are_seen(transforms, nnx, world):
     """Plain and tracked ones, changed in place."""
@@ -137,6 +143,7 @@ def test_changed_dicts_are_seen(transforms, nnx, world):
 
 
 @requirement("JIT-3g", cases=("changed",))
+@costly
 @given(world=_changes(*METADATA))
 def test_changed_metadata_is_seen(transforms, nnx, world):
     """Set, changed and deleted entries."""
@@ -144,6 +151,7 @@ def test_changed_metadata_is_seen(transforms, nnx, world):
 
 
 @requirement("JIT-3h", cases=("changed",))
+@costly
 @given(world=_changes("retype"))
 def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
     """In an attribute, a list or a dict, with the same value."""
@@ -151,6 +159,7 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
 
 
 @requirement("JIT-3i", cases=("changed",))
+@costly
 @given(world=_changes("unshare", "share"))
 def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, world):
     """One object in two places, or two that are equal."""

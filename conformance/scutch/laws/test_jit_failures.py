@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from scutch import objects
-from scutch.law import requirement
+from scutch.law import costly, requirement
 from scutch.programs import METADATA, STEPS, inputs
 from scutch.strategies import programs, twins
 
@@ -29,6 +29,7 @@ raising = programs((*STEPS, *METADATA), max_steps=4)
 
 
 @requirement("JIT-8a")
+@costly
 @given(worlds=twins(raising))
 def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
     """Whatever it had done: values, metadata, attributes, containers, sharing, identities."""
@@ -45,6 +46,7 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
 
 
 @requirement("JIT-8b")
+@costly
 @given(worlds=twins(programs(max_steps=2)))
 def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
     """The function's own exception arrives; then the same function does what it does eagerly."""

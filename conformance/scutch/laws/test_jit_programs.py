@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 
 from scutch import objects
-from scutch.law import case, refused, requirement
+from scutch.law import case, costly, refused, requirement
 from scutch.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
 from scutch.strategies import programs, small_graphs, twins
 
@@ -35,6 +35,7 @@ def _run(transforms, nnx, worlds, *, calls=1, kept=True):
 
 
 @requirement("JIT-1a")
+@costly
 @given(worlds=twins(programs(VALUES, results=("value",), max_steps=4)))
 def test_values_are_the_eager_ones(transforms, nnx, worlds):
     """Returned arrays, and the values of variables afterwards."""
@@ -42,6 +43,7 @@ def test_values_are_the_eager_ones(transforms, nnx, worlds):
 
 
 @requirement("JIT-1b")
+@costly
 @given(worlds=twins(programs((*METADATA, "bump"), results=())))
 def test_metadata_is_the_eager_one(transforms, nnx, worlds):
     """Metadata that the function sets or deletes."""
@@ -49,6 +51,7 @@ def test_metadata_is_the_eager_one(transforms, nnx, worlds):
 
 
 @requirement("JIT-1c")
+@costly
 @given(worlds=twins(programs((*ATTRIBUTES, "call"), results=())))
 def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
     """Attributes that the function adds, replaces or deletes, static data among them."""
@@ -56,6 +59,7 @@ def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
 
 
 @requirement("JIT-1d")
+@costly
 @given(worlds=twins(programs((*PLACES, "bump"), results=())))
 def test_sharing_is_the_eager_one(transforms, nnx, worlds):
     """Objects that the function shares, swaps, ceases to share, or closes to a cycle."""
@@ -66,6 +70,7 @@ containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"
 
 
 @requirement("JIT-1e")
+@costly
 @given(worlds=twins(programs((*LISTS, *DICTS), results=(), graphs=containers)))
 def test_containers_are_the_eager_ones(transforms, nnx, worlds):
     """Lists and dicts of objects, tracked and plain, that the function changes in place."""
@@ -73,6 +78,7 @@ def test_containers_are_the_eager_ones(transforms, nnx, worlds):
 
 
 @requirement("JIT-1f")
+@costly
 @given(worlds=twins(programs()))
 def test_survivors_keep_their_identity(transforms, nnx, worlds):
     """Where the eager call leaves an object that was there, the jitted call leaves that object."""
@@ -80,6 +86,7 @@ def test_survivors_keep_their_identity(transforms, nnx, worlds):
 
 
 @requirement("JIT-1g")
+@costly
 @given(worlds=twins(programs((), results=("node", "fresh", "value"))))
 def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
     """An argument that is returned comes back as itself; a new object is new."""
@@ -87,6 +94,7 @@ def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
 
 
 @requirement("JIT-1h")
+@costly
 @given(worlds=twins(programs(between=STEPS, calls=2, max_steps=2)))
 def test_several_calls_leave_the_eager_world(transforms, nnx, worlds):
     """The same function again, after changes of any kind."""
