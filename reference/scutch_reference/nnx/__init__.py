@@ -53,7 +53,7 @@ from .objects import Data as Data
 from .objects import Module as Module
 from .objects import Object as Object
 from .objects import Pytree as Pytree
-from .objects import Static_ as Static
+from .objects import Static as Static
 from .objects import check_pytree as check_pytree
 from .objects import data as data
 from .objects import dataclass as dataclass
@@ -63,16 +63,16 @@ from .objects import register_data_type as register_data_type
 from .objects import static as static
 from .optimizer import ModelAndOptimizer as ModelAndOptimizer
 from .optimizer import OptArray as OptArray
+from .optimizer import Optimizer as Optimizer
 from .optimizer import OptState as OptState
 from .optimizer import OptVariable as OptVariable
-from .optimizer import Optimizer as Optimizer
 from .prefixes import StateAxes as StateAxes
 from .prefixes import StateSharding as StateSharding
 from .rngs import RngCount as RngCount
 from .rngs import RngKey as RngKey
+from .rngs import Rngs as Rngs
 from .rngs import RngState as RngState
 from .rngs import RngStream as RngStream
-from .rngs import Rngs as Rngs
 from .rngs import fork_rngs as fork_rngs
 from .rngs import reseed as reseed
 from .rngs import restore_rngs as restore_rngs

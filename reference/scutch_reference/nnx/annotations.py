@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
-from ..placement import constrain
+from ..placement import constrain, partition_spec
 
 
 def spec_of(names: Any, rules: Any) -> PartitionSpec:
@@ -26,8 +26,8 @@ def spec_of(names: Any, rules: Any) -> PartitionSpec:
         return names.spec
     rules = rules or get_logical_axis_rules()
     if not rules:
-        return PartitionSpec(*names)
-    return logical_to_mesh_axes(tuple(names), tuple(rules)) or PartitionSpec()
+        return partition_spec(tuple(names))
+    return logical_to_mesh_axes(tuple(names), tuple(rules)) or partition_spec(())
 
 
 def constrained(value: Any, names: Any, rules: Any, mesh: Any) -> Any:

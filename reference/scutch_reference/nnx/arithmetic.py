@@ -94,6 +94,4 @@ for _name in _BINARY:
     setattr(Arithmetic, f"__r{_name}__", _reflected(_name))
     setattr(Arithmetic, f"__i{_name}__", _in_place(_SYMBOLS[_name]))
 for _name, _convert in _CONVERSIONS.items():
-    setattr(
-        Arithmetic, f"__{_name}__", lambda self, _convert=_convert: _convert(self.get_value())
-    )
+    setattr(Arithmetic, f"__{_name}__", lambda self, _convert=_convert: _convert(self.get_value()))

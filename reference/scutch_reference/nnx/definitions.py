@@ -20,16 +20,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .objects import Pytree, _put, attributes_of
+from .objects import Pytree, attributes_of, set_tags
 from .states import State
-from .statics import Static, copied
+from .statics import copied
 from .variables import Variable
 
 
 class Ref(NamedTuple):
     """An item that is a node."""
 
-    index: int
+    number: int
 
 
 class _Leaf:
@@ -115,10 +115,10 @@ class Definition:
                 for key, each in zip(item.keys, item.items, strict=True):
                     yield from visit(root, (*path, key), each)
             elif isinstance(item, Ref):
-                yield root, path, item, item.index not in seen
-                if item.index not in seen:
-                    seen.add(item.index)
-                    node = self.nodes[item.index]
+                yield root, path, item, item.number not in seen
+                if item.number not in seen:
+                    seen.add(item.number)
+                    node = self.nodes[item.number]
                     for key, each in node.items if not is_variable(node) else ():
                         yield from visit(root, (*path, key), each)
 
@@ -131,7 +131,7 @@ class Definition:
         found: dict[int, tuple[int, tuple[Any, ...]]] = {}
         for root, path, item, first in self.visits:
             if first and isinstance(item, Ref):
-                found[item.index] = (root, path)
+                found[item.number] = (root, path)
         return tuple(found[i] for i in range(len(self.nodes)))
 
     @cached_property
@@ -185,7 +185,7 @@ def blank(node: Node, value: Any = None) -> Any:
         return node.type.from_metadata(value, copied(node.static.value))  # type: ignore[attr-defined]
     if issubclass(node.type, Pytree):
         made = Pytree.__new__(node.type)
-        _put(made, "_tags", node.static.value)  # type: ignore[attr-defined]
+        set_tags(made, node.static.value)  # type: ignore[attr-defined]
         return made
     if node.static is not None:
         return node.type(node.static.value)  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     if item is LEAF:
         return next(leaves)
     if isinstance(item, Ref):
-        return nodes[item.index]
+        return nodes[item.number]
     if isinstance(item, Tree):
         children = [filled(each, nodes, leaves) for each in item.items]
         return item.treedef.unflatten(children)  # type: ignore[attr-defined]
@@ -218,10 +218,14 @@ def refill(value: Any, items: list[tuple[Any, Any]]) -> None:
     inside = contents(value)
     if isinstance(inside, list):
         inside[:] = [each for _, each in items]
+    elif isinstance(value, Pytree):
+        new = {str(key): each for key, each in items}
+        for name in set(inside) - set(new):
+            del inside[name]
+        inside.update(new)
     else:
         inside.clear()
-        as_name = str if isinstance(value, Pytree) else lambda key: key
-        inside.update((as_name(key), each) for key, each in items)
+        inside.update(items)
 
 
 def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:

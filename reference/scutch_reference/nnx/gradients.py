@@ -33,8 +33,13 @@ class Differentiated(Lifted):
     _is_direct = False  # There is more to a call than its output.
 
     def __init__(
-        self, function: Callable[..., Any], argnums: Any, has_aux: bool, with_value: bool,
-        options: dict[str, Any], **lifted: Any,
+        self,
+        function: Callable[..., Any],
+        argnums: Any,
+        has_aux: bool,
+        with_value: bool,
+        options: dict[str, Any],
+        **lifted: Any,
     ):
         """Args: the `function`, and what `grad` says about the others."""
         super().__init__(function, **lifted)
@@ -105,9 +110,7 @@ class Differentiated(Lifted):
         """Differentiate, change the objects, and return what was asked for."""
         frame = call.frame
         try:
-            outcome, groups, (out, chosen, (leaves, plain)) = function(
-                (), call.values, *call.plain
-            )
+            outcome, groups, (out, chosen, (leaves, plain)) = function((), call.values, *call.plain)
         except Exception as error:
             explain(call, error)
             raise
@@ -142,8 +145,8 @@ def _like(root: Any, flat: dict[Any, Any]) -> Any:
         names = ("idx", "key", "name")
         prefix = tuple(next(getattr(k, n) for n in names if hasattr(k, n)) for k in keys)
         below = {p[len(prefix) :]: v for p, v in flat.items() if p[: len(prefix)] == prefix}
-        parts.append(_like(value, below) if is_object(value) else below.get((), None))
-    return treedef.unflatten(parts)
+        parts.append(_like(value, below) if is_object(value) else below.get(()))
+    return jax.tree.unflatten(treedef, parts)
 
 
 def _differentiate(
@@ -153,7 +156,11 @@ def _differentiate(
 
     def lift(function: Callable[..., Any]) -> Differentiated:
         return Differentiated(
-            function, argnums, has_aux, with_value, options,
+            function,
+            argnums,
+            has_aux,
+            with_value,
+            options,
             structural=graph_updates is not False,
         )
 
@@ -216,7 +223,7 @@ class Checkpointed(Lifted):
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.checkpoint`."""
-        return jax.checkpoint(frame.run, **self._options)  # type: ignore[no-any-return]
+        return jax.checkpoint(frame.run, **self._options)
 
 
 def remat(
@@ -239,7 +246,9 @@ def remat(
     def lift(function: Callable[..., Any]) -> Checkpointed:
         options = {"prevent_cse": prevent_cse, "policy": policy}
         return Checkpointed(
-            function, options, static_argnums=static_argnums,
+            function,
+            options,
+            static_argnums=static_argnums,
             structural=graph_updates is not False,
         )
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from . import filters as filterlib
 from ..errors import NoFilterMatchError, UnknownPathError
+from . import filters as filterlib
 from .definitions import Definition, Ref, built, contents, filled, is_variable, leaf_count
 from .epochs import note_change
 from .objects import Module, Pytree, sorted_attributes
@@ -112,8 +112,8 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     by_path: dict[Any, Any] = {path: i for i, (_, path, _) in enumerate(leaves)}
     by_node = {owner: i for i, (_, _, owner) in enumerate(leaves) if owner is not None}
     for _, path, item, _ in definition.visits:
-        if isinstance(item, Ref) and item.index in by_node:
-            by_path[path] = by_node[item.index]
+        if isinstance(item, Ref) and item.number in by_node:
+            by_path[path] = by_node[item.number]
     if unknown := [path for path in flat if path not in by_path]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     for path, leaf in flat.items():
@@ -162,7 +162,7 @@ def pop(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
                     break
     for i, described in enumerate(definition.nodes):
         for key, item in reversed(described.items):
-            if isinstance(item, Ref) and item.index in taken:
+            if isinstance(item, Ref) and item.number in taken:
                 if isinstance(nodes[i], Pytree):
                     delattr(nodes[i], str(key))
                 else:
@@ -221,8 +221,8 @@ def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[tuple[Any, ..
     predicate = filterlib.to_predicate(only)
     paths: dict[int, list[tuple[Any, ...]]] = {}
     for _, path, item, _ in definition.visits:
-        if isinstance(item, Ref) and predicate(path, nodes[item.index]):
-            paths.setdefault(item.index, []).append(path)
+        if isinstance(item, Ref) and predicate(path, nodes[item.number]):
+            paths.setdefault(item.number, []).append(path)
     return [each for each in paths.values() if len(each) > 1]
 
 

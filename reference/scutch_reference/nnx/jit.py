@@ -7,19 +7,68 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.sharding import PartitionSpec
 
+from ..errors import AliasingError
 from .lifting import Call, Frame, Lifted
+from .outcomes import Groups
 from .placing import concrete_shardings
-from .prefixes import without_filters
+from .prefixes import FilterPrefix, at, without_filters
 from .stages import Lowered, Traced
+from .walking import has_objects, walked
 
 _UNSET: Any = object()
+
+
+class JitFrame(Frame):
+    """A frame in which an object that is returned has the shardings of the output (JIT-5)."""
+
+    def _extra_values(self) -> list[Any]:
+        """The shardings that the output can ask for."""
+        leaves = jax.tree.leaves(self.out_prefix, is_leaf=_is_end)
+        return [v for x in leaves for v in (x.values_ if isinstance(x, FilterPrefix) else (x,))]
+
+    def report(self, nodes: list[Any], leaves: list[Any], out: Any) -> Any:
+        """What happened, where leaves that are returned go out as the output is asked for."""
+        groups = self.groups
+        if self.out_prefix is not None and has_objects(out):
+            self.groups = self._with_output(nodes, out)
+        try:
+            return super().report(nodes, leaves, out)
+        finally:
+            self.groups = groups
+
+    def _with_output(self, nodes: list[Any], out: Any) -> Groups:
+        values, of_leaf, place, always = self.groups
+        groups, sent = list(of_leaf), list(always)
+        numbers = {
+            id(nodes[owner]): i
+            for i, (_, _, owner) in enumerate(self.definition.leaves)
+            if owner is not None
+        }
+        definition, found, _, _ = walked([out])
+        for _, path, owner in definition.leaves:
+            number = None if owner is None else numbers.get(id(found[owner]))
+            if owner is None or number is None:
+                continue
+            asked, present = at(self.out_prefix, path, found[owner]), values[groups[number]]
+            if asked is not None and present is None:
+                groups[number], sent[number] = values.index(asked), True
+            elif asked is not None and present != asked:
+                places = (self.label(number), present), (f"output, path {path!r}", asked)
+                raise AliasingError("shardings", found[owner], *places)
+        return Groups(values, tuple(groups), place, tuple(sent))
+
+
+def _is_end(value: Any) -> bool:
+    return isinstance(value, FilterPrefix | PartitionSpec)
 
 
 class JitWrapped(Lifted):
     """A compiled function of objects; see `jit`."""
 
     _what = "shardings"
+    _frame_type = JitFrame
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
         """Args: the `function`, `options` for `jax.jit` as they are, and those of `Lifted`."""

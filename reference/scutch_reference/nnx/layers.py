@@ -17,6 +17,8 @@ from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 
 Array = Any
+DEFAULT_KERNEL_INIT = initializers.lecun_normal()
+DEFAULT_EMBEDDING_INIT = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -55,7 +57,7 @@ class Linear(Module):
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
         precision: Any = None,
-        kernel_init: Callable[..., Any] = initializers.lecun_normal(),
+        kernel_init: Callable[..., Any] = DEFAULT_KERNEL_INIT,
         bias_init: Callable[..., Any] = initializers.zeros,
         dot_general: Callable[..., Any] = lax.dot_general,
         promote_dtype: Callable[..., Any] = promote_dtype,
@@ -92,7 +94,9 @@ class Linear(Module):
             precision=self.precision,
             **{name: value for name, value in options.items() if value is not None},
         )
-        return outputs if bias is None else outputs + bias.reshape((1,) * (outputs.ndim - 1) + (-1,))
+        return (
+            outputs if bias is None else outputs + bias.reshape((1,) * (outputs.ndim - 1) + (-1,))
+        )
 
 
 class Embed(Module):
@@ -111,9 +115,7 @@ class Embed(Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
-        embedding_init: Callable[..., Any] = initializers.variance_scaling(
-            1.0, "fan_in", "normal", out_axis=0
-        ),
+        embedding_init: Callable[..., Any] = DEFAULT_EMBEDDING_INIT,
         promote_dtype: Callable[..., Any] = promote_dtype,
         rngs: Rngs,
         embedding_metadata: Mapping[str, Any] = NO_METADATA,
@@ -151,9 +153,23 @@ def _canonical(axes: Any, ndim: int) -> tuple[int, ...]:
 class _Normalization(Module):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
+    axis_name: str | None
+    axis_index_groups: Any
+    use_fast_variance: bool
+    epsilon: float
+    dtype: Any
+
     def _begin(
-        self, features: int, use_bias: bool, use_scale: bool, bias_init: Any, scale_init: Any,
-        param_dtype: Any, rngs: Rngs, bias_metadata: Any, scale_metadata: Any,
+        self,
+        features: int,
+        use_bias: bool,
+        use_scale: bool,
+        bias_init: Any,
+        scale_init: Any,
+        param_dtype: Any,
+        rngs: Rngs,
+        bias_metadata: Any,
+        scale_metadata: Any,
     ) -> None:
         self.scale = data(None)
         self.bias = data(None)
@@ -175,7 +191,9 @@ class _Normalization(Module):
             if self.axis_name is None:
                 return average
             groups = self.axis_index_groups
-            return lax.pmean(average, self.axis_name, axis_index_groups=groups)
+            return lax.pmean(  # type: ignore[no-untyped-call]
+                average, self.axis_name, axis_index_groups=groups
+            )
 
         center = mean(x)
         if self.use_fast_variance:
@@ -237,8 +255,15 @@ class BatchNorm(_Normalization):
         self.mean = BatchStat(jnp.zeros((num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((num_features,), jnp.float32))
         self._begin(
-            num_features, use_bias, use_scale, bias_init, scale_init, param_dtype, rngs,
-            bias_metadata, scale_metadata,
+            num_features,
+            use_bias,
+            use_scale,
+            bias_init,
+            scale_init,
+            param_dtype,
+            rngs,
+            bias_metadata,
+            scale_metadata,
         )
         self.use_running_average, self.axis = use_running_average, axis
         self.momentum, self.epsilon, self.dtype = momentum, epsilon, dtype
@@ -303,8 +328,15 @@ class LayerNorm(_Normalization):
     ):
         """Make the parameters."""
         self._begin(
-            num_features, use_bias, use_scale, bias_init, scale_init, param_dtype, rngs,
-            bias_metadata, scale_metadata,
+            num_features,
+            use_bias,
+            use_scale,
+            bias_init,
+            scale_init,
+            param_dtype,
+            rngs,
+            bias_metadata,
+            scale_metadata,
         )
         self.reduction_axes, self.feature_axes = reduction_axes, feature_axes
         self.epsilon, self.dtype = epsilon, dtype

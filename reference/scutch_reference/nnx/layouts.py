@@ -152,7 +152,9 @@ def settled(layout: Layout, inside: tuple[bool, ...]) -> Layout:
     return found
 
 
-def unbound(function: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def unbound(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A function without the objects that are bound to it, and those as arguments (JIT-7).
 
     A bound method, a partial or a callable object changes the objects in it, so they must be
@@ -167,7 +169,7 @@ def unbound(function: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[Any
         elif inspect.ismethod(function) and isinstance(function.__self__, Pytree):
             args, function = (function.__self__, *args), function.__func__
         elif isinstance(function, Pytree):
-            args, function = (function, *args), type(function).__call__  # type: ignore[attr-defined]
+            args, function = (function, *args), type(function).__call__
         else:
             return function, args, kwargs
 

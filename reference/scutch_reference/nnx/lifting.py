@@ -99,7 +99,7 @@ class Frame:
         self.transformed: Callable[..., Any] = self.run
         # Shardings that leaves are to have before the call, and those that were seen to be right.
         self.placements: list[Any] | None = None
-        self.settled: tuple[list[Any], list[int]] = ([], [])
+        self.settled: list[Any] | None = None
         self.moves_committed = False
         # Nothing is to be done between the list of leaves and the call: the usual case.
         self.is_direct = False
@@ -109,7 +109,7 @@ class Frame:
     def _groups(self) -> Groups:
         """One group for each thing that is asked of leaves; the first is for those in no prefix."""
         values: list[Any] = [self.default]
-        for each in (*self.asked, *_values_of(self.root_prefixes)):
+        for each in (*self.asked, *_values_of(self.root_prefixes), *self._extra_values()):
             if each is not None and each not in values:
                 values.append(each)
         wanted = [0 if each is None else values.index(each) for each in self.asked]
@@ -122,6 +122,10 @@ class Frame:
             return 0 if asked is None else values.index(asked)
 
         return Groups(tuple(values), tuple(wanted), place, self.donated)
+
+    def _extra_values(self) -> list[Any]:
+        """What else leaves may be given."""
+        return []
 
     def parted(self, leaves: list[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Donated leaves, and the others."""
@@ -187,9 +191,9 @@ def _reached(definition: Definition, roots: set[int]) -> set[int]:
         item = todo.pop()
         if isinstance(item, Tree):
             todo.extend(item.items)
-        elif isinstance(item, Ref) and item.index not in seen:
-            seen.add(item.index)
-            todo.extend(each for _, each in definition.nodes[item.index].items)
+        elif isinstance(item, Ref) and item.number not in seen:
+            seen.add(item.number)
+            todo.extend(each for _, each in definition.nodes[item.number].items)
     return seen
 
 
@@ -378,16 +382,16 @@ class Lifted:
     def commit(self, call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
         """Change the objects, and return the output."""
         plan = call.plan
-        if outcome.is_plain and plan is not None and plan.written is not None:
-            if plan.level is not None and plan.level == current_level():
-                for numbers, arrays in zip(outcome.changed, groups, strict=True):
-                    if len(numbers) == len(plan.written) and len(groups) == 1:
-                        for cell, array in zip(plan.written, arrays, strict=True):
-                            cell[0] = array
-                    else:
-                        for number, array in zip(numbers, arrays, strict=False):
-                            plan.written[number][0] = array
-                return out
+        cells = plan.written if plan is not None else None
+        if outcome.is_plain and plan and cells and plan.level == current_level():
+            for numbers, arrays in zip(outcome.changed, groups, strict=True):
+                if len(numbers) == len(cells):
+                    for cell, array in zip(cells, arrays, strict=True):
+                        cell[0] = array
+                else:
+                    for number, array in zip(numbers, arrays, strict=True):
+                        cells[number][0] = array
+            return out
         _, nodes, slots, _ = walked(call.roots)
         commit = Commit(call.frame.definition, nodes, slots, call.values, outcome, groups)
         commit.check_levels(call.frame.node_label)

@@ -15,10 +15,10 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import jax
 
-from . import filters as filterlib
 from ..errors import DataError
+from . import filters as filterlib
 from .epochs import note_change
-from .statics import Static
+from .statics import Static as Key
 from .tracing import Tracer, check_level, current_level
 from .variables import Intermediate, Perturbation, Variable
 
@@ -29,7 +29,7 @@ _put = object.__setattr__
 _DATA_TYPES: list[type] = []
 
 Data = Annotated[A, "__data__"]
-Static_ = Annotated[A, "__static__"]
+Static = Annotated[A, "__static__"]
 
 
 def _marker(value: Any, static: bool, options: dict[str, Any]) -> Any:
@@ -64,11 +64,7 @@ def is_array(value: Any) -> bool:
 
 def is_data(value: Any, /) -> bool:
     """Whether a value is data by its type: an array, a variable, an object."""
-    return (
-        is_array(value)
-        or isinstance(value, Pytree | Variable)
-        or isinstance(value, tuple(_DATA_TYPES))
-    )
+    return is_array(value) or isinstance(value, (Pytree, Variable, *_DATA_TYPES))
 
 
 def has_data(value: Any, /) -> list[Any]:
@@ -94,6 +90,11 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     """
 
     __slots__ = ("__weakref__", "_cell", "_exposed", "_level", "_plans", "_tags")
+    _cell: list[int]
+    _exposed: bool
+    _level: Any
+    _plans: dict[Any, Any] | None
+    _tags: Mapping[str, bool]
     _class_tags: ClassVar[Mapping[str, bool]] = {}
     _int_keys: ClassVar[bool] = False
 
@@ -152,6 +153,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         check_level(self._level, f"delete the attribute {name!r} of", self)
         note_change(self._cell)
         object.__delattr__(self, name)
+        if name in self._tags:
+            set_tags(self, {k: v for k, v in self._tags.items() if k != name})
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes and their marks."""
@@ -200,6 +203,11 @@ def _marked(cls: type[Any]) -> dict[str, bool]:
     return tags
 
 
+def set_tags(node: Pytree, tags: Mapping[str, bool]) -> None:
+    """Mark the attributes of a node; those that its class marks stay marked."""
+    _put(node, "_tags", {**node._class_tags, **tags})
+
+
 def is_tagged_data(node: Pytree, name: str) -> bool:
     """Whether an attribute was marked as data."""
     return bool(node._tags.get(name, False))
@@ -226,8 +234,8 @@ def _parts(node: Pytree) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
             children.append((key, value))
             names.append(name)
         else:
-            rest.append((name, Static(value, f"attribute {name!r} of {type(node).__name__}")))
-    return children, (tuple(names), tuple(rest), Static(dict(node._tags)))
+            rest.append((name, Key(value, f"attribute {name!r} of {type(node).__name__}")))
+    return children, (tuple(names), tuple(rest), Key(dict(node._tags)))
 
 
 def _children(node: Pytree) -> tuple[list[Any], Any]:

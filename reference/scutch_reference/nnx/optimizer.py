@@ -14,7 +14,7 @@ from .states import State
 from .variables import Param, Variable
 
 if TYPE_CHECKING:
-    import optax
+    import optax  # type: ignore[import-untyped,unused-ignore]
 
 M = TypeVar("M")
 
@@ -70,9 +70,7 @@ class Optimizer(Pytree):
         """
         parameters = pure(state(model, self.wrt))
         gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
-        updates, new = self.tx.update(
-            gradients, pure(self.opt_state), parameters, **pure(kwargs)
-        )
+        updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
         changed = jax.tree.map(
             lambda p, u: None if p is None else jnp.asarray(p + u).astype(jnp.asarray(p).dtype),

@@ -31,7 +31,7 @@ from .definitions import (
     refill,
 )
 from .epochs import note_change
-from .objects import Pytree, _put
+from .objects import Pytree, set_tags
 from .prefixes import FilterPrefix
 from .statics import copied
 from .tracing import current_level
@@ -56,7 +56,7 @@ class Sent(NamedTuple):
 class Rewrite(NamedTuple):
     """A node that has another structure than before, and where its leaves come from."""
 
-    index: int
+    number: int
     node: Node
     sources: tuple[Kept | Sent, ...]
 
@@ -146,46 +146,40 @@ class Report:
         """Compare every node of the input, reachable or not."""
         for index in range(self.known):
             self.walk.describe(index)
-        told = set()
         for index in range(self.known):
-            told |= self._compare(index)
-        for number, always in enumerate(self.groups.always):
-            if always and number not in told:
-                self._change(number, self.before[number])
+            self._compare(index)
         for group, numbers in enumerate(self.changed):
             pairs = sorted(zip(numbers, self.replacements[group], strict=True), key=itemgetter(0))
             self.changed[group] = [number for number, _ in pairs]
             self.replacements[group] = [value for _, value in pairs]
         self.new_nodes(None)
 
-    def _compare(self, index: int) -> set[int]:
-        """Tell what changed in a node; return the numbers of the leaves that have been sent."""
-        new, old = self.walk.described[index], self.definition.nodes[index]
-        assert_described(new)
+    def _compare(self, index: int) -> None:
+        """Tell what changed in a node."""
+        new, old = self.walk.describe(index), self.definition.nodes[index]
         values = [container[key] for container, key in self.walk.slots[index]]
         start = self.definition.starts[index]
-        if new == old:
+        same = new == old
+        if same or is_variable(new):
             direct = [item is LEAF for _, item in old.items for _ in range(leaf_count(item))]
-            moved = [i for i, x in enumerate(values) if x is not self.before[start + i]]
-            if all(direct[i] for i in moved):
-                for i in moved:
-                    self._change(start + i, values[i])
-                return {start + i for i in moved}
-        if is_variable(new):
-            self.rewrites.append(Rewrite(index, new, ()))
-            if values[0] is self.before[start]:
-                return set()
-            self._change(start, values[0])
-            return {start}
-        sources = tuple(
-            self._source(value, lambda value=value: self._place(index, value)) for value in values
-        )
+            moved = [
+                i
+                for i, value in enumerate(values)
+                if value is not self.before[start + i] or self.groups.always[start + i]
+            ]
+            for i in moved:
+                self._change(start + i, values[i])
+            if same and all(direct[i] for i in moved):
+                return
+            if is_variable(new):
+                self.rewrites.append(Rewrite(index, new, ()))
+                return
+        sources = tuple(self._source(index, value) for value in values)
         self.rewrites.append(Rewrite(index, new, sources))
-        return set()
 
-    def _source(self, value: Any, group: Callable[[], int]) -> Kept | Sent:
+    def _source(self, index: int, value: Any) -> Kept | Sent:
         number = self._input(value)
-        return self._send(value, group()) if number is None else Kept(number)
+        return Kept(number) if number is not None else self._send(value, self._place(index, value))
 
     def _input(self, value: Any) -> int | None:
         """The number of the input leaf that a value is, if it will still be there."""
@@ -200,11 +194,11 @@ class Report:
     def new_nodes(self, send: Callable[[int, Any], Sent] | None) -> None:
         """Describe the nodes that were found since the last time."""
         for index in range(self.known + len(self.fresh), len(self.walk.nodes)):
-            node = self.walk.described[index]
+            node = self.walk.describe(index)
             values = [container[key] for container, key in self.walk.slots[index]]
             if index not in self.places and send is None:
                 self._locate(index)
-            sources = []
+            sources: list[Kept | Sent] = []
             for value in values:
                 number = self._input(value)
                 if number is not None:
@@ -233,7 +227,8 @@ class Report:
         pairs, treedef = jax.tree_util.tree_flatten_with_path(out, is_leaf=self._is_node)
         if not any(self._is_node(value) for _, value in pairs):
             return out, None
-        arrays, items = [], []
+        arrays: list[Any] = []
+        items: list[Any] = []
         for path, value in pairs:
             if not self._is_node(value):
                 arrays.append(value)
@@ -244,8 +239,12 @@ class Report:
             output = len(items)
 
             def send(
-                index: int, leaf: Any, mapping: Any = mapping, lists: Any = lists,
-                output: int = output, value: Any = value,
+                index: int,
+                leaf: Any,
+                mapping: Any = mapping,
+                lists: Any = lists,
+                output: int = output,
+                value: Any = value,
             ) -> Sent:
                 group = 0
                 if mapping is not None:
@@ -256,7 +255,7 @@ class Report:
             items.append(self.walk.reach(value, [], (None, None)))
             self.new_nodes(send)
             arrays.append(tuple(lists) if mapping else lists[0])
-        return treedef.unflatten(arrays), (treedef, tuple(items))
+        return jax.tree.unflatten(treedef, arrays), (treedef, tuple(items))
 
     def _is_node(self, value: Any) -> bool:
         return is_object(value) or id(value) in self.walk.index
@@ -266,11 +265,11 @@ class Report:
         seen: set[int] = set()
 
         def search(item: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-            if isinstance(item, Ref) and item.index == index:
+            if isinstance(item, Ref) and item.number == index:
                 yield path
-            elif isinstance(item, Ref) and item.index not in seen:
-                seen.add(item.index)
-                described = self.walk.described[item.index]
+            elif isinstance(item, Ref) and item.number not in seen:
+                seen.add(item.number)
+                described = self.walk.described[item.number]
                 for key, each in described.items if described else ():
                     yield from search(each, (*path, key))
             elif isinstance(item, Tree):
@@ -286,12 +285,6 @@ class Report:
         )
 
 
-def assert_described(node: Node | None) -> None:
-    """A node that the walk has not described is a defect of the walk."""
-    if node is None:
-        raise RuntimeError("A node was compared before it was described.")
-
-
 def _entry(key: Any) -> Any:
     return next(getattr(key, name) for name in ("idx", "key", "name") if hasattr(key, name))
 
@@ -304,7 +297,7 @@ def _prefix_below(prefix: Any, path: tuple[Any, ...]) -> FilterPrefix | None:
 
 def _mentions(item: Any, index: int) -> bool:
     if isinstance(item, Ref):
-        return item.index == index
+        return item.number == index
     return isinstance(item, Tree) and any(_mentions(each, index) for each in item.items)
 
 
@@ -343,11 +336,11 @@ class Commit:
         level = current_level()
         starts = self.definition.starts
         moved = {n for numbers in self.outcome.changed for n in numbers}
-        touched = {rewrite.index for rewrite in self.outcome.rewrites}
+        touched = {rewrite.number for rewrite in self.outcome.rewrites}
         for i, node in enumerate(self.nodes):
-            if i in touched or any(n in moved for n in range(starts[i], starts[i + 1])):
-                if getattr(node, "_level", level) != level:
-                    raise TraceLevelError("change", node, label(i))
+            changed = i in touched or any(n in moved for n in range(starts[i], starts[i + 1]))
+            if changed and getattr(node, "_level", level) != level:
+                raise TraceLevelError("change", node, label(i))
 
     def store_values(self) -> None:
         """Put the changed leaves in their slots."""
@@ -368,9 +361,12 @@ class Commit:
         if not outputs:
             return out
         treedef, items = outputs
-        return treedef.unflatten(
-            part if item is None else filled(item, self.nodes, iter(()))
-            for part, item in zip(parts, items, strict=True)
+        return jax.tree.unflatten(
+            treedef,
+            [
+                part if item is None else filled(item, self.nodes, iter(()))
+                for part, item in zip(parts, items, strict=True)
+            ],
         )
 
     def _leaves(self, rewrite: Rewrite, parts: Sequence[Any]) -> list[Any]:
@@ -388,11 +384,11 @@ class Commit:
         return found
 
     def _rewrite(self, rewrite: Rewrite, leaves: list[Any]) -> None:
-        node, new = self.nodes[rewrite.index], rewrite.node
+        node, new = self.nodes[rewrite.number], rewrite.node
         if type(node) is not new.type:
             object.__setattr__(node, "__class__", new.type)
-        is_old = rewrite.index < len(self.definition.nodes)
-        old = self.definition.nodes[rewrite.index] if is_old else None
+        is_old = rewrite.number < len(self.definition.nodes)
+        old = self.definition.nodes[rewrite.number] if is_old else None
         if isinstance(node, Variable):
             if old is not None and old.static != new.static:
                 node._replace_metadata(copied(new.static.value))  # type: ignore[attr-defined]
@@ -405,7 +401,7 @@ class Commit:
                 value = self._present(node, key)
             items.append((key, value))
         if isinstance(node, Pytree):
-            _put(node, "_tags", new.static.value)  # type: ignore[attr-defined]
+            set_tags(node, new.static.value)  # type: ignore[attr-defined]
             note_change(node._cell)
         refill(node, items)
 

@@ -7,7 +7,7 @@ one that was seen to be right.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,7 +20,8 @@ from .tracing import Tracer, current_level
 if TYPE_CHECKING:
     from .lifting import Call
 
-_sharding_of = attrgetter("sharding")
+# The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
+_sharding_of = attrgetter("_sharding")
 
 
 def concrete_shardings(asked: list[Any]) -> list[Any] | None:
@@ -58,12 +59,11 @@ def place(call: Call) -> None:
     wanted = frame.placements or []
     values = call.values
     try:
+        if frame.settled is not None and all(map(is_, map(_sharding_of, values), frame.settled)):
+            return
         seen = list(map(_sharding_of, values))
-    except AttributeError:
-        seen = []
-    _, identities = frame.settled
-    if seen and list(map(id, seen)) == identities:
-        return
+    except AttributeError:  # Not all leaves are arrays on devices.
+        seen = None
     if call.plan is None or call.plan.level != current_level():
         return
     moved = []
@@ -77,8 +77,8 @@ def place(call: Call) -> None:
             leaves = zip(jax.tree.leaves(placed[number]), jax.tree.leaves(value), strict=True)
             if any(new is not old for new, old in leaves):
                 moved.append(number)
-    if not moved and seen:
-        frame.settled = (seen, list(map(id, seen)))
+    if not moved:
+        frame.settled = seen
     call.values, call.moved = placed, tuple(moved)
 
 

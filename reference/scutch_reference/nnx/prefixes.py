@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from . import filters as filterlib
 from ..errors import AliasingError, NoFilterMatchError
+from . import filters as filterlib
 from .definitions import Definition, Ref, is_variable
 from .states import State, to_flat_state
 from .statics import frozen
@@ -60,8 +60,8 @@ class FilterPrefix:
         """The same filters and values, in the same order."""
         return (
             type(self) is type(other)
-            and self.filters == other.filters  # type: ignore[attr-defined]
-            and self.values_ == other.values_  # type: ignore[attr-defined]
+            and self.filters == other.filters
+            and self.values_ == other.values_
         )
 
     def __hash__(self) -> int:
@@ -70,9 +70,7 @@ class FilterPrefix:
 
     def __repr__(self) -> str:
         """Filters and values."""
-        pairs = ", ".join(
-            f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True)
-        )
+        pairs = ", ".join(f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True))
         return f"{type(self).__name__}({{{pairs}}})"
 
 
@@ -119,10 +117,7 @@ class StateAxes(FilterPrefix, Mapping[Any, Any]):
 
 def is_branch(prefix: Any) -> bool:
     """Whether a prefix goes on below, so that its parts differ."""
-    return (
-        isinstance(prefix, list | tuple | dict)
-        and not isinstance(prefix, PartitionSpec)
-    )
+    return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
 def at(prefix: Any, path: tuple[Any, ...], leaf: Any, where: str = "") -> Any:
@@ -174,7 +169,7 @@ def for_leaves(
                 variable = definition.nodes[index].type
                 raise AliasingError(
                     what,
-                    variable.from_metadata(leaves[numbers[index]], {}),  # type: ignore[attr-defined]
+                    variable.from_metadata(leaves[numbers[index]], {}),
                     (f"{names[first_root]}, path {first_path!r}", first),
                     (f"{names[root]}, path {path!r}", mine),
                 )
@@ -189,11 +184,11 @@ def _aliases(definition: Definition) -> Iterable[tuple[int, tuple[Any, ...], int
             todo: list[tuple[tuple[Any, ...], Any]] = [(path, item)]
             while todo:
                 here, each = todo.pop()
-                if isinstance(each, Ref) and each.index not in seen:
-                    seen.add(each.index)
-                    node = definition.nodes[each.index]
+                if isinstance(each, Ref) and each.number not in seen:
+                    seen.add(each.number)
+                    node = definition.nodes[each.number]
                     if is_variable(node):
-                        yield root, here, each.index
+                        yield root, here, each.number
                     else:
                         todo.extend(((*here, key), inner) for key, inner in node.items)
                 elif hasattr(each, "items") and not isinstance(each, Ref):

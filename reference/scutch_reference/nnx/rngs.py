@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from . import filters as filterlib
 from ..errors import StreamError
+from . import filters as filterlib
 from .graphs import iter_graph, recursive_map
 from .objects import Pytree, attributes_of
 from .variables import Variable
@@ -55,8 +55,8 @@ def _as_key(seed: Any) -> jax.Array:
         return random.key(seed)
     dtype = getattr(seed, "dtype", None)
     if dtype == jnp.uint32:
-        return random.wrap_key_data(seed)
-    if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return random.wrap_key_data(seed)  # type: ignore[no-any-return]
+    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         raise StreamError(f"A seed stream starts from an integer or a jax.random.key, got {seed!r}")
     return seed  # type: ignore[no-any-return]
 
@@ -157,7 +157,8 @@ class Rngs(_Random, Pytree):
             raise StreamError(
                 f"There is no stream {name!r} and no default stream; there is {tuple(streams)!r}."
             )
-        return streams.get(name) or streams["default"]
+        found: RngStream = streams.get(name) or streams["default"]
+        return found
 
     def __getitem__(self, name: str) -> RngStream:
         """The stream `name`, or the default stream."""
@@ -240,9 +241,7 @@ def _rewind(stream: RngStream, key: jax.Array) -> None:
     stream.count.set_value(jnp.zeros(key.shape, jnp.uint32))
 
 
-def _renew(
-    node: Any, rules: Any, draw: Callable[[RngStream, Any], Any], in_place: bool
-) -> Any:
+def _renew(node: Any, rules: Any, draw: Callable[[RngStream, Any], Any], in_place: bool) -> Any:
     """`draw(stream, k)` is the new key of each stream that a filter takes."""
     predicates = [(filterlib.to_predicate(each), k) for each, k in rules.items()]
 

@@ -73,18 +73,24 @@ class Scanned(Mapped):
                 outcome, groups, out = frame.run((), leaves, *arguments)
                 after = self._carried(frame, outcome, groups, carried)
                 plain_carry, out = self._split(outcome, out, bool(numbers))
-                return (after, plain_carry), (outcome, groups, out)
+                rest = tuple(
+                    arrays[len(gone) :] if value is Carry else arrays
+                    for value, gone, arrays in zip(
+                        frame.groups.values, outcome.changed, groups, strict=True
+                    )
+                )
+                return (after, plain_carry), (outcome, rest, out)
 
             xs = (
                 [_moved(values[i], frame.asked[i], True) for i in stacked],
                 [_moved(plain[k], frame.plain_prefixes[k], True) for k in along],
             )
             start = ([values[i] for i in carried], [plain[k] for k in numbers])
-            (after, last), (outcome, groups, out) = jax.lax.scan(
-                body, start, xs, **self._options
-            )
-            return outcome, self._collected(frame, outcome, groups, carried, after), (
-                self._joined(out, last)
+            (after, last), (outcome, groups, out) = jax.lax.scan(body, start, xs, **self._options)
+            return (
+                outcome,
+                self._collected(frame, outcome, groups, carried, after),
+                (self._joined(out, last)),
             )
 
         return transformed
@@ -104,6 +110,8 @@ class Scanned(Mapped):
                 )
             if value is Carry:
                 found = dict(zip(numbers, arrays, strict=False))
+        if lost := [frame.label(i) for i in carried if i not in found]:
+            raise LiftingError(f"scan carries arrays that a step removed: {', '.join(lost)}.")
         return [found[i] for i in carried]
 
     def _collected(
@@ -116,8 +124,7 @@ class Scanned(Mapped):
             frame.groups.values, outcome.changed, groups, strict=True
         ):
             if value is Carry:
-                added = [array[-1] for array in arrays[len(numbers) :]]
-                found.append([*(last[i] for i in numbers), *added])
+                found.append([*(last[i] for i in numbers), *(array[-1] for array in arrays)])
             else:
                 found.append([_moved(array, value, False) for array in arrays])
         return tuple(found)

@@ -9,12 +9,14 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..errors import ReplicationError
+from ..placement import partition_spec
 from .jit import named
 from .lifting import Frame, Lifted
 from .placing import check_spec
 from .prefixes import FilterPrefix, without_filters
 
 _UNSET: Any = object()
+UNSHARDED = partition_spec(())
 
 
 def _shard_map() -> tuple[Callable[..., Any], str]:
@@ -29,7 +31,7 @@ def _shard_map() -> tuple[Callable[..., Any], str]:
 def _spread(specs: Any) -> Any:
     """Specs without None: such an argument is not sharded."""
     return jax.tree.map(
-        lambda spec: PartitionSpec() if spec is None else spec,
+        lambda spec: UNSHARDED if spec is None else spec,
         specs,
         is_leaf=lambda x: x is None or isinstance(x, PartitionSpec | FilterPrefix),
     )
@@ -46,10 +48,14 @@ class ShardMapped(Lifted):
     """A function of objects that devices run on their parts; see `shard_map`."""
 
     _what = "specs"
-    _default = PartitionSpec()
+    _default = UNSHARDED
 
     def __init__(
-        self, function: Callable[..., Any], mesh: Any, check: bool, auto: frozenset[Any],
+        self,
+        function: Callable[..., Any],
+        mesh: Any,
+        check: bool,
+        auto: frozenset[Any],
         **lifted: Any,
     ):
         """Args: the `function`, the `mesh`, whether to `check` replication, the `auto` axes."""
@@ -59,7 +65,7 @@ class ShardMapped(Lifted):
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.shard_map`, compiled once."""
         mesh = self._mesh()
-        specs = [PartitionSpec() if each is None else each for each in frame.asked]
+        specs = [UNSHARDED if each is None else each for each in frame.asked]
         for number, spec in enumerate(specs):
             check_spec(frame.label(number), None, spec, mesh)
         plain = _spread(frame.plain_prefixes)
@@ -77,7 +83,9 @@ class ShardMapped(Lifted):
             mesh=mesh,
             in_specs=(*frame.parted(specs), *plain),
             out_specs=(
-                PartitionSpec(), frame.groups.values, without_filters(_spread(self.out_prefix))
+                UNSHARDED,
+                frame.groups.values,
+                without_filters(_spread(self.out_prefix)),
             ),
             **options,
         )

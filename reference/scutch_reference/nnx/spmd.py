@@ -1,4 +1,4 @@
-"""Sharding metadata of variables: put there by initializers, read as specs and shardings (LOG-7)."""
+"""Sharding metadata of variables: from initializers, read as specs (LOG-7)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import AxisNameError, PartitioningUnspecifiedError
+from ..placement import partition_spec
 from .annotations import spec_of
 from .variables import Variable, with_metadata
 
@@ -34,7 +35,7 @@ def _spec(value: Any) -> PartitionSpec | None:
         if names:
             return spec_of(names, value.get_metadata("sharding_rules", None))
         value = value.get_raw_value()
-    return PartitionSpec() if hasattr(value, "shape") else None
+    return partition_spec(()) if hasattr(value, "shape") else None
 
 
 def get_partition_spec(tree: Any) -> Any:

@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 import jax
 
-from . import filters as filterlib
 from ..errors import NoFilterMatchError, UnknownPathError
+from . import filters as filterlib
 from .variables import Variable
 
 K = TypeVar("K")
@@ -74,7 +74,9 @@ class State(MutableMapping[K, V]):
         """Set a leaf, or a mapping."""
         self._mapping[key] = _bare(value)
 
-    __setattr__ = __setitem__  # type: ignore[assignment]
+    def __setattr__(self, key: str, value: Any) -> None:
+        """`state[key] = value`."""
+        self[key] = value  # type: ignore[index]
 
     def __delitem__(self, key: K) -> None:
         """Delete what is under `key`."""
@@ -323,9 +325,7 @@ def to_pure_dict(state: Mapping[Any, Any], extract_fn: Any = None) -> dict[Any, 
     }
 
 
-def replace_by_pure_dict(
-    state: Any, pure_dict: Mapping[Any, Any], replace_fn: Any = None
-) -> None:
+def replace_by_pure_dict(state: Any, pure_dict: Mapping[Any, Any], replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 
     Args:

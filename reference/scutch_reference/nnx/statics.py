@@ -12,6 +12,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UnhashableStaticError
@@ -49,7 +50,7 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
             frozen(value.keywords, where),
         )
     if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
-        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             return (kind, str(value.dtype), frozen(jax.random.key_data(value)))
         array = np.asarray(value)
         return (kind, array.shape, str(array.dtype), array.tobytes())

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.extend.core
 
 from ..errors import TraceLevelError
 
-try:
-    from jax.extend.core import get_opaque_trace_state as _opaque_level
-except ImportError:  # JAX 0.4 has it elsewhere, or only has the trace itself.
-    _opaque_level = None
+# JAX 0.4 only has the trace itself.
+_opaque_level: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
 
 Tracer: type[Any] = jax.core.Tracer
 
@@ -26,7 +25,7 @@ def current_level() -> Any:
         return _opaque_level(convention="nnx")
     from jax._src import core
 
-    stack = core.thread_local_state.trace_state.trace_stack
+    stack = core.thread_local_state.trace_state.trace_stack  # type: ignore[attr-defined]
     return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
 
 

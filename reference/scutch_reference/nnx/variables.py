@@ -78,12 +78,10 @@ class Variable(Arithmetic, Generic[A]):
                 metadata[hook] = getattr(type(self), hook)
         self._begin(value, metadata)
         value = self._hooked("on_create_value", value)
-        value = self.create_value(value)
+        value = self.create_value(value)  # type: ignore[arg-type]
         names = metadata.get("out_sharding")
         if eager and names:
-            value = constrained(
-                value, names, metadata.get("sharding_rules"), metadata.get("mesh")
-            )
+            value = constrained(value, names, metadata.get("sharding_rules"), metadata.get("mesh"))
         self._cell[0] = value
 
     def _begin(self, value: Any, metadata: dict[str, Any]) -> None:
@@ -300,6 +298,8 @@ class Variable(Arithmetic, Generic[A]):
                 f"variable.set_metadata({name}=...), for the value variable[...] = ..."
             )
         object.__setattr__(self, name, value)
+        if name == "__class__":
+            note_change(self._cell)
 
     def __repr__(self) -> str:
         """Type, value and metadata."""
@@ -329,7 +329,7 @@ def _register(cls: type[Variable[Any]]) -> None:
     jax.tree_util.register_pytree_with_keys(
         cls,
         lambda x: (((value_key, x._cell[0]),), Static(x._metadata)),
-        lambda metadata, children: cls.from_metadata(children[0], metadata.value),
+        lambda metadata, children: cls.from_metadata(next(iter(children)), metadata.value),
         lambda x: ((x._cell[0],), Static(x._metadata)),
     )
 

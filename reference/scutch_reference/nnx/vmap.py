@@ -41,8 +41,10 @@ class MappedFrame(Frame):
 
     def _name_new(self, nodes: list[Any], out: Any) -> None:
         seen = set(map(id, nodes))
-        roots = [nodes[item.index] if hasattr(item, "index") else None for item in
-                 self.definition.roots]
+        roots = [
+            nodes[item.number] if hasattr(item, "number") else None
+            for item in self.definition.roots
+        ]
         axes = (*self.root_prefixes, self.out_prefix)
         for root, prefix in zip((*roots, out), axes, strict=True):
             definition, found, _, _ = walked([root])
@@ -87,8 +89,10 @@ class Vmapped(Mapped):
         """`jax.vmap`."""
         return jax.vmap(
             frame.run,
-            in_axes=(*map(_axes, frame.parted(list(frame.asked))),
-                     *map(without_filters, frame.plain_prefixes)),
+            in_axes=(
+                *map(_axes, frame.parted(list(frame.asked))),
+                *map(without_filters, frame.plain_prefixes),
+            ),
             out_axes=(None, frame.groups.values, without_filters(self.out_prefix)),
             **self._options,
         )
@@ -134,5 +138,3 @@ def vmap(
         )
 
     return lift if f is _UNSET else lift(f)
-
-

@@ -23,14 +23,24 @@ from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
-_ATOMS = (*_SCALARS, str, bytes, type(None), type, np.dtype, Enum, jax.sharding.Sharding,
-          jax.sharding.Mesh, jax.sharding.PartitionSpec)
+_ATOMS = (
+    *_SCALARS,
+    str,
+    bytes,
+    type(None),
+    type,
+    np.dtype,
+    Enum,
+    jax.sharding.Sharding,
+    jax.sharding.Mesh,
+    jax.sharding.PartitionSpec,
+)
 _SIMPLE = object()
 _NODE, _VALUE, _ATOM, _OTHER = range(4)
 
 
 @lru_cache(maxsize=2048)
-def _kind(cls: type[Any]) -> int:
+def _kind(cls: Any) -> int:
     """What values of a type are; the cache is bounded."""
     if issubclass(cls, Pytree | Variable | State | list) or cls in _DICTS:
         return _NODE
@@ -39,9 +49,14 @@ def _kind(cls: type[Any]) -> int:
     return _ATOM if issubclass(cls, _ATOMS) else _OTHER
 
 
+def _kind_of(value: Any) -> int:
+    cls: Any = type(value)
+    return _kind(cls)
+
+
 def is_node(value: Any) -> bool:
     """Whether a value has an identity in a graph."""
-    return _kind(type(value)) == _NODE
+    return _kind_of(value) == _NODE
 
 
 def is_object(value: Any) -> bool:
@@ -73,7 +88,8 @@ def _is_fixed(cls: type[Any]) -> bool:
 
 
 def _compares_by_identity(value: Any) -> bool:
-    return type(value).__hash__ is object.__hash__ or callable(value) or _is_fixed(type(value))
+    by_identity: Any = object.__hash__
+    return type(value).__hash__ is by_identity or callable(value) or _is_fixed(type(value))
 
 
 class Walk:
@@ -152,7 +168,7 @@ class Walk:
             self.checks.append((inside, list(inside), list(inside.values())))
 
     def _leaves(self, value: Any, own: Any, tagged: bool, slots: list[Any]) -> None:
-        kind = _kind(type(value))
+        kind = _kind_of(value)
         if kind == _VALUE or (tagged and isinstance(value, _SCALARS)):
             slots.append(own)
         elif kind == _OTHER and (level := _one_level(value)) is not None:
@@ -160,7 +176,7 @@ class Walk:
                 self._leaves(child, (level[1], i), tagged, slots)
 
     def _item(self, value: Any, tagged: bool) -> Any:
-        kind = _kind(type(value))
+        kind = _kind_of(value)
         if kind == _NODE:
             return Ref(self._number(value))
         if kind == _VALUE or (tagged and isinstance(value, _SCALARS)):
@@ -227,8 +243,18 @@ class Plan:
     It holds cells and plain containers, not objects, so that it keeps none of them alive.
     """
 
-    __slots__ = ("cells", "checks", "definition", "epoch", "level", "others", "slots", "versions",
-                 "withheld", "written")
+    __slots__ = (
+        "cells",
+        "checks",
+        "definition",
+        "epoch",
+        "level",
+        "others",
+        "slots",
+        "versions",
+        "withheld",
+        "written",
+    )
 
     def __init__(self, roots: Sequence[Any]):
         """Flatten the graph that starts from `roots`."""
@@ -248,7 +274,7 @@ class Plan:
         values = [node._cell for node in nodes if isinstance(node, Variable)]
         self.written = values if len(values) == len(self.slots) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
-        roots_again = walk.again & {item.index for item in self.definition.roots[1:]}
+        roots_again = walk.again & {item.number for item in self.definition.roots[1:]}
         self.withheld = bool(roots_again) and (bool(self.checks) or self.written is None)
 
     def holds(self) -> bool:
@@ -267,21 +293,21 @@ class Plan:
         return [container[key] for container, key in self.slots]
 
 
+def _same(left: Any, right: Any) -> bool:
+    """Whether two sequences hold the very same objects."""
+    return list(map(id, left)) == list(map(id, right))
+
+
 def _is_unchanged(check: tuple[Any, Any, Any]) -> bool:
     container, keys, snapshot = check
     if isinstance(container, list):
-        return list(map(id, container)) == list(map(id, snapshot))
+        return _same(container, snapshot)
     if isinstance(container, dict):
-        return list(container) == keys and list(map(id, container.values())) == list(
-            map(id, snapshot)
-        )
+        return list(container) == keys and _same(container.values(), snapshot)
     if keys is _SIMPLE:
-        level = _one_level(container)
-        treedef, children = snapshot
-        return level is not None and level[2] == treedef and list(map(id, level[1])) == list(
-            map(id, children)
-        )
-    return frozen(container) == snapshot
+        level, (treedef, children) = _one_level(container), snapshot
+        return level is not None and bool(level[2] == treedef) and _same(level[1], children)
+    return bool(frozen(container) == snapshot)
 
 
 def planned(first: Any, others: tuple[Any, ...]) -> Plan:

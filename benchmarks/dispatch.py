@@ -1,0 +1,235 @@
+"""One call of a lifted function that does next to nothing, against `jax.jit` on the flat list.
+
+`time_*` are for people. `track_*` count, and counts do not jitter. An implementation that is not
+installed, or not there yet at the commit at hand, is skipped.
+
+The floor, `jax`, is the plain transformation on the list of arrays that the object holds.
+"""
+
+import functools
+import importlib
+import statistics
+import time
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from .metadata import python_calls
+
+NNX = {"reference": "scutch_reference.nnx", "flax": "flax.nnx", "flax cached": "flax.nnx"}
+IMPLEMENTATIONS = ["jax", *NNX, "equinox"]
+ARRAYS = [4, 32, 256, 2048]
+KINDS = ["forward", "update", "sharded", "shard_map", "shard_map in jit"]
+LAYER = 4
+
+
+def loaded(name):
+    """A module, or the exception by which asv skips."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise NotImplementedError(f"{name} is not installed") from error
+
+
+def one_device():
+    """A mesh of one device."""
+    return Mesh(np.array(jax.devices()[:1]), ("data",))
+
+
+def plain_call(kind, arrays):
+    """The floor."""
+    leaves = [jnp.ones(3) * i for i in range(arrays)]
+    mesh = one_device()
+
+    def forward(leaves, x):
+        return leaves[0] + x
+
+    if kind == "update":
+        cell, increment = [leaves], jnp.ones(3)
+        update = jax.jit(lambda leaves, x: [leaf + x for leaf in leaves])
+
+        def call():
+            cell[0] = update(cell[0], increment)
+            return cell[0]
+
+        return call
+    options = {}
+    if kind == "sharded":
+        replicated = NamedSharding(mesh, P())
+        leaves = jax.device_put(leaves, replicated)
+        options["in_shardings"] = (replicated, None)
+    if kind.startswith("shard_map"):
+        if not hasattr(jax, "shard_map"):
+            raise NotImplementedError("this JAX has no jax.shard_map")
+        leaves = jax.device_put(leaves, NamedSharding(mesh, P()))
+        forward = jax.shard_map(forward, mesh=mesh, in_specs=(P(), P()), out_specs=P())
+    function = jax.jit(forward, **options)
+    return functools.partial(function, leaves, jnp.ones(3))
+
+
+def nnx_call(implementation, kind, arrays):
+    """A function of an object that holds the arrays in layers of four."""
+    nnx = loaded(NNX[implementation])
+    mesh = one_device()
+
+    class Layer(nnx.Module):
+        def __init__(self, start):
+            for i in range(LAYER):
+                setattr(self, f"p{i}", nnx.Param(jnp.ones(3) * (start + i)))
+
+    # An `nnx.List` is what all releases with `nnx.List` take; older ones take a list.
+    layers = [Layer(start) for start in range(0, arrays, LAYER)]
+    model = nnx.List(layers) if hasattr(nnx, "List") else types.SimpleNamespace(layers=layers)
+    x = jnp.ones(3)
+
+    def forward(model, x):
+        return model[0].p0[...] + x
+
+    def update(model, x):
+        for layer in model:
+            for i in range(LAYER):
+                variable = getattr(layer, f"p{i}")
+                variable[...] = variable[...] + x
+
+    function = update if kind == "update" else forward
+    if kind == "sharded":
+        spec = nnx.StateSharding({...: NamedSharding(mesh, P())})
+        lifted = nnx.jit(function, in_shardings=(spec, None))
+    elif kind.startswith("shard_map"):
+        lifted = nnx.shard_map(function, mesh=mesh, in_specs=(P(), P()), out_specs=P())
+        lifted = nnx.jit(lambda m, x, f=lifted: f(m, x)) if kind.endswith("jit") else lifted
+    else:
+        lifted = nnx.jit(function)
+    call = functools.partial(lifted, model)
+    if implementation == "flax cached":
+        if kind.startswith("shard_map") or not hasattr(nnx, "cached_partial"):
+            raise NotImplementedError("nnx.cached_partial takes compiled functions only")
+        call = nnx.cached_partial(lifted, model)
+
+    def and_wait_for(x):
+        out = call(x)
+        return layers[-1].p0.get_value() if out is None else out
+
+    return functools.partial(and_wait_for, x)
+
+
+def equinox_call(kind, arrays):
+    """`filter_jit` of a module with a list; it has no updates and no shardings of its own."""
+    eqx = loaded("equinox")
+    if kind not in ("forward", "update"):
+        raise NotImplementedError(f"equinox has no {kind}")
+
+    class Model(eqx.Module):
+        leaves: list
+
+    model = [Model([jnp.ones(3) * i for i in range(arrays)])]
+    x = jnp.ones(3)
+    if kind == "forward":
+        return functools.partial(eqx.filter_jit(lambda m, x: m.leaves[0] + x), model[0], x)
+    step = eqx.filter_jit(lambda m, x: Model([leaf + x for leaf in m.leaves]))
+
+    def update():
+        model[0] = step(model[0], x)
+        return model[0].leaves
+
+    return update
+
+
+@functools.cache
+def call_of(implementation, kind, arrays):
+    """A call without arguments, compiled."""
+    if implementation == "jax":
+        call = plain_call(kind, arrays)
+    elif implementation == "equinox":
+        call = equinox_call(kind, arrays)
+    else:
+        call = nnx_call(implementation, kind, arrays)
+    for _ in range(3):
+        jax.block_until_ready(call())
+    return call
+
+
+def is_too_slow(implementation, kind, arrays):
+    """Flax traces an un-jitted shard_map on every call; a larger one would take minutes."""
+    return implementation.startswith("flax") and kind == "shard_map" and arrays > 32
+
+
+class Dispatch:
+    """One call of a lifted function that does next to nothing."""
+
+    params = (IMPLEMENTATIONS, KINDS, ARRAYS)
+    param_names = ("implementation", "kind", "arrays")
+
+    def setup(self, implementation, kind, arrays):
+        """Compile, once for all calls."""
+        if is_too_slow(implementation, kind, arrays):
+            raise NotImplementedError("too slow to be worth the wait")
+        self.call = call_of(implementation, kind, arrays)
+
+    def time_call(self, implementation, kind, arrays):
+        """One call, until its output is there."""
+        jax.block_until_ready(self.call())
+
+    def track_python_calls(self, implementation, kind, arrays):
+        """Calls of Python functions in one dispatch."""
+        return python_calls(self.call)
+
+    track_python_calls.unit = "Python calls"
+
+
+class Traces:
+    """How often a function is traced over a sequence of calls."""
+
+    params = (["reference", "flax"],)
+    param_names = ("implementation",)
+
+    def track_traces(self, implementation):
+        """Ten calls: values change, a list grows and shrinks again, metadata comes and goes."""
+        nnx = loaded(NNX[implementation])
+        traces = []
+        model = nnx.List([nnx.Param(jnp.ones(3)) for _ in range(3)])
+
+        @nnx.jit
+        def function(model):
+            traces.append(1)
+            return model[0][...] * 2
+
+        for i in range(10):
+            if i == 3:
+                model.append(nnx.Param(jnp.ones(3)))
+            if i == 5:
+                del model[len(model) - 1]
+            model[0][...] = jnp.ones(3) * i
+            function(model)
+        return len(traces)
+
+    track_traces.unit = "traces"
+
+
+def paired(left, right, rounds):
+    """The median ratio of two calls that take turns, and the median time of each in seconds."""
+    times = ([], [])
+    for _ in range(rounds):
+        for call, found in zip((left, right), times, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(call())
+            found.append(time.perf_counter() - start)
+    ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
+    return ratio, *map(statistics.median, times)
+
+
+class Ratio:
+    """The reference against plain JAX, in turns, so that a busy machine slows both."""
+
+    params = (KINDS, ARRAYS)
+    param_names = ("kind", "arrays")
+    unit = "times plain JAX"
+
+    def track_ratio(self, kind, arrays):
+        """At most 1.3 for 32 arrays or more, and 2 for 4; 1.5 for shard_map."""
+        calls = [call_of(name, kind, arrays) for name in ("jax", "reference")]
+        return paired(*calls, max(40, 20_000 // (arrays + 20)))[0]
