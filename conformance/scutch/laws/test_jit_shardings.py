@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch import objects
 from scutch.descriptions import Mesh
-from scutch.law import case, refused, requirement
+from scutch.law import case, costly, refused, requirement
 from scutch.strategies import meshes
 
 SPECS = (("data",), (), (None, "data"))
@@ -66,6 +66,7 @@ X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
 
 
 @requirement("JIT-5a", cases=("each", "prefix"))
+@costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix):
     """One sharding stands for all variables of an object; the result is as without."""
@@ -80,6 +81,7 @@ def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair,
 
 
 @requirement("JIT-5b", cases=("each", "prefix"))
+@costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefix):
     """Arrays, and the variables of a returned object."""
@@ -96,6 +98,7 @@ def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefi
 
 
 @requirement("JIT-5c", cases=("inputs", "outputs"))
+@costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), side=st.sampled_from(["inputs", "outputs"]))
 def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
     """Each variable has the sharding of the first filter that takes it."""
