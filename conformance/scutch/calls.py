@@ -66,8 +66,8 @@ def _value(node: ast.expr, text: str) -> Any:
             return tuple(_value(e, text) for e in elements)
         case ast.Constant(value=value):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
-            return -value  # type: ignore[operator]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
     raise NotACall(
         f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
         f"{', '.join(VOCABULARY)}"

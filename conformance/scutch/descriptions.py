@@ -82,7 +82,7 @@ class Abstract(Description):
 
     def build(self, world: World) -> jax.ShapeDtypeStruct:
         """The `ShapeDtypeStruct`."""
-        return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))
+        return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +188,7 @@ class Spec(Description):
 
     def build(self, world: World) -> PartitionSpec:
         """The spec."""
-        return PartitionSpec(*unconstrained(self.names))
+        return PartitionSpec(*unconstrained(self.names))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, repr=False)

@@ -42,8 +42,9 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "nnx": frozenset(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
-            "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All Not Everything Nothing OfType WithTag PathContains Rngs RngStream "
-            "with_metadata with_partitioning get_partition_spec get_named_sharding".split()
+            "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
+            "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
+            "get_named_sharding".split()
         ),
         "transforms": frozenset("jit shard_map StateSharding".split()),
         "bridge": frozenset(),

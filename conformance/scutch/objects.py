@@ -17,6 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import jax
+import numpy as np
+
 from scutch.likeness import alike
 
 ATTRIBUTES = ("a", "b", "c", "d", "e")
@@ -53,7 +56,7 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
     own = {kind.__name__: kind for kind in (Node, Branch, Scale, Count)}
     return MappingProxyType(
-        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], *TRACKED)}, **own}
+        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
     )
 
 
@@ -78,7 +81,12 @@ def holds_data(nnx: Any, value: Any) -> bool:
         return any(holds_data(nnx, each) for each in value)
     if isinstance(value, dict):
         return any(holds_data(nnx, each) for each in value.values())
-    return isinstance(value, nnx.Variable | nnx.Pytree) or hasattr(value, "dtype")
+    return isinstance(value, nnx.Variable | nnx.Pytree) or is_array(value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array: of NumPy, of JAX, or an abstract one."""
+    return isinstance(value, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct)
 
 
 def children(nnx: Any, value: Any) -> list[tuple[Any, Any]] | None:
@@ -133,9 +141,16 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
             if id(value) not in met:
                 found[path] = value
             met.add(id(value))
-        elif hasattr(value, "dtype"):
+        elif is_array(value):
             found[path] = value
     return found
+
+
+def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
+    """What is at a path."""
+    for key in path:
+        root = dict(children(nnx, root) or ())[key]
+    return root
 
 
 def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]] = ()) -> str:
@@ -156,7 +171,7 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
     entered: set[int] = set()
 
     def differ(path: str, a: Any, b: Any) -> str:
-        if type(a) is not type(b) and not (hasattr(a, "dtype") and hasattr(b, "dtype")):
+        if type(a) is not type(b) and not (is_array(a) and is_array(b)):
             return f"{path} is a {type(a).__name__} here and a {type(b).__name__} there"
         if isinstance(a, nnx.Variable | nnx.Pytree):
             if there.setdefault(id(a), b) is not b or back.setdefault(id(b), a) is not a:

@@ -31,7 +31,7 @@ PROPERTY = "scutch"
 _JOURNAL_BYTES = 1 << 16
 
 
-@dataclass(eq=False)
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class Judge:
     """The state of one run, in one process."""
 

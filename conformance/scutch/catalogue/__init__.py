@@ -59,8 +59,9 @@ class Requirement:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
-        further = {"logical": ("meta",), "transforms": ("nnx",)}
-        return (self.capability, *further.get(self.capability, ()))
+        others = ("logical", "meta") if self.area == "LOG" else ()
+        objects = ("nnx",) if self.capability == "transforms" else ()
+        return tuple(dict.fromkeys((self.capability, *others, *objects)))
 
 
 @functools.cache

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.layout import entries
 from scutch.law import case, is_partitioning_error, refused, requirement
+from scutch.layout import entries
 from scutch.likeness import alike
 from scutch.strategies import any_boxes, arrays, axis_names, boxes
 

@@ -29,6 +29,7 @@ from scutch.strategies import (
 pytestmark = pytest.mark.usefixtures("subject")
 
 names = st.lists(axis_names(), max_size=3).map(tuple)
+identifiers = st.text("abcdefgh_", min_size=1, max_size=8)
 comparable = st.one_of(
     numbers(), st.just("text"), abstract_values(), st.tuples(numbers(), st.just("text"))
 )
@@ -56,20 +57,20 @@ def test_with_partitioning_boxes_the_result(subject, value, names, mesh, argumen
 
 
 @requirement("BOX-19b", cases=("function", "partial"))
-@given(kind=st.sampled_from(["function", "partial"]), name=st.sampled_from(["init", "kernel"]))
-def test_with_partitioning_keeps_name_and_docstring(subject, kind, name):
+@given(kind=st.sampled_from(["function", "partial"]), name=identifiers, doc=st.text(max_size=20))
+def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
     """The wrapped initializer is called what the original is called."""
 
     def init(key, shape):
         return key, shape
 
-    init.__name__, init.__doc__ = name, f"Draws a {name}."
+    init.__name__, init.__doc__ = name, doc
     case(kind)
     if kind == "partial":
         assert subject.wrap(functools.partial(init, 1), ("data",), None)(2).unbox() == (1, 2)
     else:
         wrapped = subject.wrap(init, ("data",), None)
-        assert (wrapped.__name__, wrapped.__doc__) == (name, f"Draws a {name}.")
+        assert (wrapped.__name__, wrapped.__doc__) == (name, doc)
 
 
 @requirement("BOX-20a", cases=("set", "delete"))
@@ -159,20 +160,30 @@ def test_hashes_follow_equality(subject, value, names, other):
         assert hash(first) == hash(second)
 
 
-@requirement("BOX-21a")
-@given(missing=st.sampled_from(["unbox", "replace_boxed", "add_axis", "remove_axis"]))
-def test_an_incomplete_class_cannot_be_instantiated(meta, missing):
-    """The four methods are what a box is; the error says which is not there."""
-    methods = {"unbox", "replace_boxed", "add_axis", "remove_axis"} - {missing}
-    incomplete = type(
-        "Incomplete", (meta.AxisMetadata,), {name: lambda self, *args: self for name in methods}
-    )
-    error = refused(incomplete, naming=(missing,))
+METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis")
+
+
+@requirement("BOX-21a", cases=METHODS)
+@given(
+    missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True),
+    others=st.lists(identifiers, max_size=2),
+    deep=st.booleans(),
+)
+def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep):
+    """The four methods are what a box is; the error says which are not there."""
+    names = {*METHODS, *others}
+    base = type("Base", (meta.AxisMetadata,), {}) if deep else meta.AxisMetadata
+    incomplete = type("Incomplete", (base,), dict.fromkeys(names - set(missing), _method))
+    for name in missing:
+        case(name)
+    error = refused(incomplete, naming=tuple(missing))
     assert isinstance(error, TypeError)
-    complete = type(
-        "Complete", (incomplete,), {missing: lambda self, *args: self}
-    )
+    complete = type("Complete", (incomplete,), dict.fromkeys(missing, _method))
     assert meta.is_axis_metadata(complete())
+
+
+def _method(self, *arguments):
+    return self
 
 
 @requirement("BOX-21b", cases=("Wrapped", "Annotated", "Padded"))
@@ -191,7 +202,7 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
     assert alike(meta.unbox(tree), {"box": box.unbox(), "other": [value]})
     updates = {"box": 7, "other": [8]}
     if raised(lambda: jax.tree_util.tree_leaves(value)) is None:
-        assert alike(meta.replace_boxed(tree, updates), {"box": box.replace_boxed(7), "other": [8]})
+        assert alike(meta.replace_boxed(tree, updates)["box"], box.replace_boxed(7))
     assert meta.map_axis_meta(type, tree)["box"] is type(box)
 
 

@@ -1,5 +1,6 @@
 """Specs, shardings and constraints: BOX-16 to BOX-18."""
 
+import functools
 import warnings
 
 import jax
@@ -94,15 +95,18 @@ def test_shardings_serve_as_out_shardings(meta, subject, placed):
     box, mesh = placed
     _assume_names(subject, box)
     tree = {"box": box, "plain": np.ones(2, "float32")}
-    shardings = meta.get_sharding(jax.eval_shape(_same, tree), mesh)
-    made = jax.jit(_same, out_shardings=shardings)(tree)
+    same = _same(type(box))
+    shardings = meta.get_sharding(jax.eval_shape(same, tree), mesh)
+    made = jax.jit(same, out_shardings=shardings)(tree)
     assert alike(made["box"].replace_boxed(None), box.replace_boxed(None))
     _check_array(box, mesh, jax.tree_util.tree_leaves(made["box"])[0])
     assert lies(made["plain"], mesh, PartitionSpec())
 
 
-def _same(tree):
-    return tree
+@functools.lru_cache(maxsize=64)
+def _same(kind):
+    """The identity, for one class: JAX may take structures of alike classes for equal."""
+    return lambda tree: tree
 
 
 @requirement("BOX-18a")

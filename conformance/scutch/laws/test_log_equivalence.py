@@ -75,3 +75,27 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     _check(meta, logical, _train_state(logically), _train_state(directly), placed)
     abstract = jax.eval_shape(lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically)))
     _check(meta, logical, abstract, _train_state(directly), placed)
+
+
+@requirement("LOG-7c", cases=("sharded", "own rules", "rules in context"))
+@given(placed=logical_placements(), how=st.sampled_from(["own rules", "rules in context"]))
+def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
+    """Names and rules mean on a variable what they mean on a box."""
+    own = how == "own rules"
+    notes = {"sharding_rules": placed.rules} if own else {}
+    root = nnx.Dict(
+        kernel=nnx.Param(placed.array, out_sharding=placed.names, eager_sharding=False, **notes)
+    )
+    with logical.logical_axis_rules(() if own else placed.rules):
+        found = nnx.get_partition_spec(nnx.state(root))["kernel"]
+        placing = nnx.get_named_sharding(nnx.state(root), placed.mesh)["kernel"]
+    found, placing = (
+        each.get_raw_value() if isinstance(each, nnx.Variable) else each
+        for each in (found, placing)
+    )
+    expected = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    if any(expected):
+        case("sharded")
+    case(how)
+    assert found == expected
+    assert placing == jax.sharding.NamedSharding(placed.mesh, expected)

@@ -176,6 +176,8 @@ def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
 
 @requirement("LOG-6a", cases=("set", "context"))
 @given(names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"]))
+@example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="set")
+@example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="context")
 def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     """Rules in force are those that are asked for, unless others are passed."""
     assume(passed)

@@ -10,7 +10,11 @@ from scutch.strategies.meshes import meshes as meshes
 from scutch.strategies.names import axis_names as axis_names
 from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules
+from scutch.strategies.objects import filters as filters
 from scutch.strategies.objects import graphs as graphs
+from scutch.strategies.objects import object_trees as object_trees
+from scutch.strategies.objects import state_dicts as state_dicts
+from scutch.strategies.objects import type_filters as type_filters
 from scutch.strategies.objects import variables as variables
 from scutch.strategies.programs import cells as cells
 from scutch.strategies.programs import programs as programs

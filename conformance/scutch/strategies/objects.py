@@ -12,13 +12,25 @@ STATICS = ("text", 3, None, 2.5, True, ("gelu", 2))
 _NAMES = (("data",), (None,), ("data", None), (None, ("data", "model")))
 _PARTS = ("variable", "array", "static", "variable")
 _CONTAINERS = ("list", "tuple", "dict")
+_ARRAYS = arrays(max_rank=2)
+_CELLS = st.one_of(
+    _ARRAYS,
+    keys(),
+    st.sampled_from([1.5, 2]),
+    st.builds(lambda a, b: {"b": a, "a": (b,)}, _ARRAYS, _ARRAYS),
+)
+_ENTRIES = {
+    "note": st.sampled_from(["some", 1, None, ("x", 2)]),
+    "tag": st.sampled_from(["frozen", "hot"]),
+    "out_sharding": st.nothing(),
+}
+_CHOSEN = st.lists(st.sampled_from(tuple(_ENTRIES)), max_size=3, unique=True)
+_ATTRIBUTES = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True)
 
 
 def cells() -> st.SearchStrategy[Any]:
     """What a variable holds: arrays of every dtype, keys, numbers, trees of arrays."""
-    small = arrays(max_rank=2)
-    tree = st.builds(lambda a, b: {"b": a, "a": (b,)}, small, small)
-    return st.one_of(small, keys(), st.sampled_from([1.5, 2]), tree)
+    return _CELLS
 
 
 @st.composite
@@ -31,12 +43,9 @@ def metadata(draw: st.DrawFn, rank: int = 0) -> dict[str, Any]:
       draw: Hypothesis's.
       rank: How many axes the value has; names are drawn only for that many.
     """
-    entries = {
-        "note": st.sampled_from(["some", 1, None, ("x", 2)]),
-        "tag": st.sampled_from(["frozen", "hot"]),
-        "out_sharding": st.sampled_from([n for n in _NAMES if len(n) == rank] or [()]),
-    }
-    chosen = draw(st.lists(st.sampled_from(list(entries)), max_size=3, unique=True))
+    names = st.sampled_from([n for n in _NAMES if len(n) == rank] or [()])
+    entries = _ENTRIES | {"out_sharding": names}
+    chosen = draw(_CHOSEN)
     notes = {name: draw(entries[name]) for name in chosen if name != "out_sharding" or rank}
     return notes | ({"eager_sharding": False} if "out_sharding" in notes else {})
 
@@ -57,7 +66,7 @@ def variables(
       kinds: Their types.
       annotated: Whether they have metadata.
     """
-    value = draw(cells() if holds is None else holds)
+    value = draw(_CELLS if holds is None else holds)
     rank = len(value.shape) if isinstance(value, Array) else 0
     notes = draw(metadata(rank)) if annotated and draw(st.booleans()) else None
     return Variable(draw(st.sampled_from(kinds)), value, notes or None)
@@ -72,7 +81,7 @@ def graphs(
     containers: bool = True,
     marks: bool = True,
     bare: bool = True,
-    max_objects: int = 4,
+    max_objects: int = 3,
     variable: st.SearchStrategy[Variable] | None = None,
 ) -> Graph:
     """Graphs of a few objects, each of which can be reached unless something else is shared.
@@ -112,7 +121,7 @@ def graphs(
                 found = target(owner)
                 return draw(variable) if found is None else found
             case "array":
-                return draw(arrays(max_rank=2))
+                return draw(_ARRAYS)
             case "static":
                 return draw(st.sampled_from(STATICS))
             case "mark":
@@ -130,7 +139,7 @@ def graphs(
 
     nodes: list[Any] = []
     for number in range(size):
-        names = draw(st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
+        names = draw(_ATTRIBUTES)
         kind = draw(st.sampled_from((*MODULES, *TRACKED) if containers and number else MODULES))
         plain = kind in TRACKED
         attributes = {name: part(number, plain) for name in names}
@@ -140,3 +149,57 @@ def graphs(
             attributes[next(spare)] = Ref(late)
         nodes.append(Object(kind, attributes))
     return Graph((*nodes, *(draw(variable) for _ in range(loose))))
+
+
+def object_trees(**options: Any) -> st.SearchStrategy[Graph]:
+    """Graphs in which nothing is shared, of modules, variables, arrays and static data alone."""
+    settled = {"shared": False, "cycles": False, "containers": False, "marks": False}
+    return graphs(**(settled | options))
+
+
+_ATOMS = st.one_of(
+    st.tuples(st.sampled_from(["type", "of type"]), st.sampled_from((*VARIABLES, "Variable"))),
+    st.tuples(st.sampled_from(["path", "predicate"]), st.sampled_from(ATTRIBUTES)),
+    st.tuples(st.sampled_from(["tag", "name"]), st.sampled_from(["hot", "frozen"])),
+    st.tuples(st.just("literal"), st.sampled_from(["...", True, False, None])),
+)
+
+
+def filters(*, spelled: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Filters of every kind, as `scutch.filters` describes them.
+
+    Args:
+      spelled: Whether they are only of the kinds that are classes, which can be compared.
+    """
+    kinds = ("of type", "path", "tag")
+    atoms = _ATOMS.filter(lambda f: f[0] in kinds) if spelled else _ATOMS
+    joined = ["any", "all"] if spelled else ["any", "all", "list", "tuple"]
+
+    def grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        several = st.lists(inner, max_size=3)
+        return st.one_of(
+            st.builds(lambda kind, parts: (kind, *parts), st.sampled_from(joined), several),
+            st.tuples(st.just("not"), inner),
+        )
+
+    return st.recursive(atoms, grown, max_leaves=4)
+
+
+def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
+    """Filters by type or by path, for laws that are not about filters."""
+    return st.one_of(
+        st.tuples(st.just("type"), st.sampled_from(VARIABLES)),
+        st.tuples(st.just("path"), st.sampled_from(ATTRIBUTES)),
+    )
+
+
+@st.composite
+def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
+    """Nested dictionaries over variables and arrays, with strings or integers as keys."""
+    keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10)]))
+    chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True))
+    leaf = st.one_of(variables(_ARRAYS), _ARRAYS)
+    return {
+        key: draw(state_dicts(depth=depth - 1)) if depth and draw(st.booleans()) else draw(leaf)
+        for key in chosen
+    }

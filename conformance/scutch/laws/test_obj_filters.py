@@ -1,0 +1,113 @@
+"""Filters as predicates of paths and variables: OBJ-3."""
+
+from dataclasses import replace
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.filters import made, takes
+from scutch.law import case, refused, requirement
+from scutch.objects import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.strategies import filters, object_trees, variables
+
+tagged = st.builds(
+    lambda variable, tag: replace(variable, metadata={"tag": tag}),
+    variables(annotated=False),
+    st.sampled_from(["hot", "frozen"]),
+)
+KINDS = ("any", "all", "not", "list", "tuple", "literal")
+
+
+def _check(nnx, root, wanted):
+    """A filter takes what it must, on an object and in a state; returns whether it takes some."""
+    expected = leaves(nnx, root)
+    taken = {path for path, leaf in expected.items() if takes(nnx, wanted, path, leaf)}
+    found = nnx.state(root, made(nnx, wanted))
+    assert set(dict(nnx.to_flat_state(found))) == taken
+    state = nnx.split(root)[1]
+    if expected:
+        found = nnx.filter_state(state, made(nnx, wanted))
+        assert set(dict(nnx.to_flat_state(found))) == taken
+    case("taken" if taken else "left")
+    return taken
+
+
+@requirement("OBJ-3a", cases=("taken", "left", "base"))
+@given(
+    root=object_trees(),
+    kind=st.sampled_from((*VARIABLES, "Variable")),
+    spelling=st.sampled_from(["type", "of type"]),
+)
+def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spelling):
+    """A base takes the variables of the types derived from it."""
+    taken = _check(nnx, root, (spelling, kind))
+    if any(type(leaves(nnx, root)[path]).__name__ != kind for path in taken):
+        case("base")
+
+
+@requirement("OBJ-3b", cases=("taken", "left", "predicate", "path", "tag", "name"))
+@given(
+    root=object_trees(variable=tagged),
+    wanted=st.one_of(
+        st.tuples(st.sampled_from(["predicate", "path"]), st.sampled_from(ATTRIBUTES)),
+        st.tuples(st.sampled_from(["tag", "name"]), st.sampled_from(["hot", "frozen"])),
+    ),
+)
+def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
+    """A callable is asked with path and variable; a path holds the key; a tag is the metadata's."""
+    if _check(nnx, root, wanted):
+        case(wanted[0])
+
+
+@requirement("OBJ-3d", cases=("taken", "left", *KINDS))
+@given(
+    root=object_trees(variable=tagged),
+    kind=st.sampled_from(KINDS),
+    parts=st.lists(filters(), min_size=1, max_size=3),
+    literal=st.sampled_from(["...", True, False, None]),
+)
+def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
+    """Connectives are those of logic, literals take all or nothing, sequences mean any of them."""
+    case(kind)
+    parts = [literal] if kind == "literal" else parts[:1] if kind == "not" else parts
+    _check(nnx, root, (kind, *parts))
+
+
+@requirement("OBJ-3h", cases=("same", "other"))
+@given(pair=st.tuples(filters(spelled=True), filters(spelled=True)), same=st.booleans())
+def test_filters_are_equal_by_content(nnx, pair, same):
+    """Filters built alike are equal and hash alike; others are not equal."""
+    one, other = pair if not same else (pair[0], pair[0])
+    assume((one == other) is same)
+    case("same" if same else "other")
+    assert (made(nnx, one) == made(nnx, other)) is same
+    if same:
+        assert hash(made(nnx, one)) == hash(made(nnx, other))
+
+
+def _small(nnx):
+    root = classes(nnx)["Node"]()
+    root.a = nnx.Param(1.0)
+    return root
+
+
+@requirement("OBJ-3i", cases=("state", "split", "inside"))
+@given(
+    wrong=st.sampled_from([31, 2.5, 0]),
+    how=st.sampled_from(["state", "split"]),
+    inside=st.booleans(),
+)
+def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
+    """The error shows the value."""
+    case(how)
+    if inside:
+        case("inside")
+    call = getattr(nnx, how)
+    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong), naming=(wrong,))
+
+
+@requirement("OBJ-3j")
+@given(whole=st.sampled_from(["...", True]), later=filters(spelled=True))
+def test_a_filter_that_could_never_be_reached_is_refused(nnx, whole, later):
+    """What comes after a filter for everything can take nothing."""
+    refused(lambda: nnx.split(_small(nnx), made(nnx, ("literal", whole)), made(nnx, later)))

@@ -1,0 +1,182 @@
+"""Metadata of variables, and the partition specs that follow from it: OBJ-5."""
+
+import copy
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch.law import case, raised, requirement
+from scutch.likeness import alike
+from scutch.objects import classes, differences
+from scutch.strategies import arrays, logical_placements, variables
+
+COPIES = {
+    "split": lambda nnx, v: _inside(nnx, v, lambda root: nnx.merge(*nnx.split(root))),
+    "clone": lambda nnx, v: _inside(nnx, v, nnx.clone),
+    "state": lambda nnx, v: _inside(nnx, v, nnx.state),
+    "copy": lambda nnx, v: copy.copy(v),
+    "deepcopy": lambda nnx, v: copy.deepcopy(v),
+    "replace": lambda nnx, v: v.replace(v.get_raw_value()),
+    "tree map": lambda nnx, v: jax.tree_util.tree_map(lambda x: x, v),
+    "trace": lambda nnx, v: _traced(v),
+}
+
+
+def _holder(nnx, variable):
+    root = classes(nnx)["Node"]()
+    root.a = variable
+    return root
+
+
+def _inside(nnx, variable, through):
+    return through(_holder(nnx, variable)).a
+
+
+def _traced(variable):
+    """What a traced function has, with the value put back."""
+    seen = []
+    jax.eval_shape(lambda v: seen.append(v) or v, variable)
+    return seen[0].replace(variable.get_raw_value())
+
+
+def _note(variable, value):
+    """A hook that does nothing."""
+    return value
+
+
+@requirement("OBJ-5g", cases=tuple(COPIES))
+@given(
+    variable=variables(arrays(max_rank=2)), how=st.sampled_from(list(COPIES)), hook=st.booleans()
+)
+def test_metadata_survives_copies(nnx, variable, how, hook):
+    """Type, metadata and hooks come through taking apart, copying, mapping and tracing."""
+    case(how)
+    if hook:
+        variable.set_metadata(on_get_value=_note)
+    found = COPIES[how](nnx, variable)
+    assert not differences(nnx, variable, found)
+
+
+@requirement("OBJ-5i", cases=("several",))
+@given(
+    notes=st.dictionaries(st.sampled_from("pqrs"), st.integers(0, 2), min_size=1),
+    order=st.permutations("pqrs"),
+    later=st.booleans(),
+)
+def test_metadata_in_another_order_is_the_same(nnx, notes, order, later):
+    """Definitions and tree structures do not depend on the order in which metadata was given."""
+    if len(notes) > 1:
+        case("several")
+    shuffled = [(name, notes[name]) for name in order if name in notes]
+    one, other = nnx.Param(np.ones(2), **notes), nnx.Param(np.ones(2))
+    if later:
+        for name, value in shuffled:
+            other.set_metadata(name, value)
+    else:
+        other = nnx.Param(np.ones(2), **dict(shuffled))
+    structures = [jax.tree_util.tree_structure(v) for v in (one, other)]
+    assert structures[0] == structures[1]
+    assert hash(structures[0]) == hash(structures[1])
+    definitions = [nnx.graphdef(_holder(nnx, v)) for v in (one, other)]
+    assert definitions[0] == definitions[1]
+
+
+GIVEN = ("keyword", "mapping", "pair", "creation")
+
+
+@requirement("OBJ-5j", cases=("all", "one", *GIVEN))
+@given(
+    content=st.lists(st.integers(0, 3), max_size=2),
+    wraps=st.sampled_from(["list", "dict", "list in dict"]),
+    how=st.sampled_from(["all", "one", *GIVEN]),
+)
+def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
+    """Neither what was passed nor what was handed out leads back into a variable."""
+    case(how)
+
+    def fresh():
+        inner = list(content)
+        return {"list": inner, "dict": {"x": 1}, "list in dict": {"x": inner}}[wraps]
+
+    def spoil(value):
+        inner = value.get("x", value) if wraps == "list in dict" else value
+        inner.append(99) if isinstance(inner, list) else inner.update(x=99)
+
+    given_ = fresh()
+    variable = nnx.Param(np.ones(2), **({"note": given_} if how == "creation" else {}))
+    match how:
+        case "keyword":
+            variable.set_metadata(note=given_)
+        case "mapping":
+            variable.set_metadata({**variable.get_metadata(), "note": given_})
+        case "pair" | "all" | "one":
+            variable.set_metadata("note", given_)
+    if how == "all":
+        given_ = variable.get_metadata()["note"]
+    elif how == "one":
+        given_ = variable.get_metadata("note")
+    spoil(given_)
+    assert variable.get_metadata("note") == fresh()
+
+
+@requirement("OBJ-5l", cases=GIVEN)
+@given(
+    value=st.sampled_from(["some", 1, None, ("x", 2)]),
+    old=st.sampled_from([None, 0]),
+    how=st.sampled_from(GIVEN),
+)
+def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
+    """However it was set it is read alike, and what is not there is an error with its name."""
+    case(how)
+    start = {} if old is None else {"note": old}
+    variable = nnx.Param(np.ones(2), **({"note": value} if how == "creation" else start))
+    match how:
+        case "keyword":
+            variable.set_metadata(note=value)
+        case "mapping":
+            variable.set_metadata({**variable.get_metadata(), "note": value})
+        case "pair":
+            variable.set_metadata("note", value)
+    assert variable.has_metadata("note")
+    assert variable.get_metadata("note") == variable.get_metadata()["note"] == value
+    assert variable.note == value
+    variable.del_metadata("note")
+    assert not variable.has_metadata("note")
+    assert variable.get_metadata("note", "nothing") == "nothing"
+    error = raised(lambda: variable.get_metadata("note"))
+    assert error is not None
+    assert "note" in str(error)
+    assert isinstance(raised(lambda: variable.note), AttributeError)
+
+
+def _bare(nnx, leaf):
+    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
+
+
+@requirement("OBJ-5n", cases=("sharded", "bare", "initializer", "metadata"))
+@given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
+def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
+    """The spec holds the names, or nothing; with a mesh it is a sharding."""
+    case(how)
+    rules = dict(placed.rules)
+    names = tuple(rules.get(name) for name in placed.names)
+    if any(names):
+        case("sharded")
+    array = placed.array
+    match how:
+        case "initializer":
+            initializer = nnx.with_partitioning(lambda: array, names, eager_sharding=False)
+            variable = nnx.Param(initializer())
+        case "metadata":
+            variable = nnx.Param(array, out_sharding=names, eager_sharding=False)
+        case "bare":
+            names, variable = (), nnx.Param(array)
+    state = nnx.state(_holder(nnx, variable))
+    spec = PartitionSpec(*names)
+    assert _bare(nnx, nnx.get_partition_spec(state)["a"]) == spec
+    sharding = _bare(nnx, nnx.get_named_sharding(state, placed.mesh)["a"])
+    assert sharding == NamedSharding(placed.mesh, spec)
+    assert alike(_bare(nnx, state["a"]), array)

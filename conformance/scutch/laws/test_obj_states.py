@@ -1,0 +1,139 @@
+"""States as mappings, as pairs of path and leaf, and as pure dictionaries: OBJ-4."""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.filters import made
+from scutch.law import case, refused, requirement
+from scutch.likeness import alike
+from scutch.objects import differences, leaves, metadata
+from scutch.strategies import state_dicts, twins, type_filters
+
+
+def _flat(nnx, state):
+    return dict(nnx.to_flat_state(state))
+
+
+def _raw(nnx, leaf):
+    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
+
+
+def _same(nnx, ours, theirs):
+    """Whether two flat states have the same paths and like leaves."""
+    return ours.keys() == theirs.keys() and not any(
+        differences(nnx, ours[path], theirs[path]) for path in ours
+    )
+
+
+@requirement("OBJ-4a", cases=("several", "overlap"))
+@given(
+    pair=twins(state_dicts()),
+    wanted=st.lists(type_filters(), min_size=1, max_size=2),
+    order=st.permutations(range(3)),
+)
+def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
+    """In any order; and where states overlap, the leaf of the later one stays."""
+    one, other = map(nnx.State, pair)
+    filters = [made(nnx, each) for each in wanted]
+    parts = nnx.split_state(one, *filters, ...)
+    if sum(bool(_flat(nnx, part)) for part in parts) > 1:
+        case("several")
+    merged = nnx.merge_state(*(parts[i] for i in order if i < len(parts)))
+    assert _same(nnx, _flat(nnx, merged), leaves(nnx, pair[0]))
+    later = nnx.filter_state(other, filters[0])
+    winners, both = _flat(nnx, later), _flat(nnx, nnx.merge_state(one, later))
+    if winners:
+        case("overlap")
+    assert both.keys() == _flat(nnx, one).keys()
+    assert all(leaf is winners.get(path, _flat(nnx, one)[path]) for path, leaf in both.items())
+
+
+@requirement("OBJ-4c", cases=("integers", "strings", "deep"))
+@given(mapping=state_dicts())
+def test_a_state_flattens_to_paths_and_back(nnx, mapping):
+    """Paths are tuples of the keys as they are, and items and attributes lead along them."""
+    state = nnx.State(mapping)
+    pairs = list(nnx.to_flat_state(state))
+    assert all(isinstance(path, tuple) for path, _ in pairs)
+    assert _same(nnx, dict(pairs), leaves(nnx, mapping))
+    back = nnx.from_flat_state(pairs)
+    assert isinstance(back, nnx.State)
+    assert _same(nnx, _flat(nnx, back), dict(pairs))
+    for path, leaf in pairs:
+        case("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
+        found = back
+        for key in path:
+            if isinstance(key, str):
+                assert getattr(found, key) is found[key] or len(path) > 1
+            found = found[key]
+        assert found is leaf
+
+
+@requirement("OBJ-4d", cases=("variable",))
+@given(pair=twins(state_dicts()))
+def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
+    """The values are bare and in place; putting them back restores types and metadata."""
+    one, other = map(nnx.State, pair)
+    pure = nnx.to_pure_dict(one)
+    assert type(pure) is dict
+    flat = dict(_pairs(pure))
+    expected = _flat(nnx, one)
+    assert flat.keys() == expected.keys()
+    for path, leaf in expected.items():
+        assert alike(flat[path], _raw(nnx, leaf))
+        if isinstance(leaf, nnx.Variable):
+            case("variable")
+    cleared = jax.tree_util.tree_map(lambda _: np.zeros(5), other)
+    nnx.replace_by_pure_dict(cleared, pure)
+    assert _same(nnx, _flat(nnx, cleared), expected)
+
+
+def _pairs(nested, path=()):
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            yield from _pairs(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+@requirement("OBJ-4e", cases=("deep",))
+@given(mapping=state_dicts(), place=st.integers(0, 3))
+def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
+    """The error names the key that the state lacks."""
+    state = nnx.State(mapping)
+    pure = nnx.to_pure_dict(state)
+    homes = [pure, *(value for value in pure.values() if isinstance(value, dict))]
+    home = homes[place % len(homes)]
+    if home is not pure:
+        case("deep")
+    home["unknown"] = np.ones(2)
+    refused(lambda: nnx.replace_by_pure_dict(state, pure), naming=("unknown",))
+
+
+def _reversed(mapping):
+    return {k: _reversed(v) if isinstance(v, dict) else v for k, v in reversed(mapping.items())}
+
+
+@requirement("OBJ-4f", cases=("variable", "several"))
+@given(mapping=state_dicts())
+def test_a_state_is_a_pytree(nnx, mapping):
+    """Its leaves are its values in an order of the paths; mapping keeps types and metadata."""
+    state, other = nnx.State(mapping), nnx.State(_reversed(mapping))
+    found, structure = jax.tree_util.tree_flatten(state)
+    values = [_raw(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
+    if len(values) > 1:
+        case("several")
+    assert len(found) == len(values)
+    assert {*map(id, found)} == {*map(id, values)}
+    others, other_structure = jax.tree_util.tree_flatten(other)
+    assert structure == other_structure
+    assert all(a is b for a, b in zip(found, others, strict=True))
+    mapped = _flat(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
+    for path, leaf in _flat(nnx, state).items():
+        assert type(mapped[path]) is (type(leaf) if isinstance(leaf, nnx.Variable) else str)
+        assert _raw(nnx, mapped[path]) == "seen"
+        if isinstance(leaf, nnx.Variable):
+            case("variable")
+            assert alike(metadata(mapped[path]), metadata(leaf))

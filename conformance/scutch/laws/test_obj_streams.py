@@ -1,0 +1,128 @@
+"""Streams of random keys: OBJ-6."""
+
+import jax
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.law import case, refused, requirement
+
+NAMES = ("default", "params", "dropout")
+METHODS = ("normal", "uniform", "gumbel", "exponential")
+
+seeds = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5), min_size=1)
+asked = st.lists(st.sampled_from(NAMES), max_size=5)
+
+
+def _data(key):
+    return np.asarray(jax.random.key_data(key)).tolist()
+
+
+def _draw(rngs, names):
+    """The next keys of these streams."""
+    return [_data(rngs[name]() if name != "default" else rngs()) for name in names]
+
+
+@requirement("OBJ-6a", cases=("several", "integer", "key"))
+@given(seeds=seeds, names=asked, how=st.sampled_from(["integer", "key"]))
+def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
+    """Stream by stream and call by call; by item and by attribute; from a key as from its seed."""
+    names = [name for name in names if name in seeds]
+    if len(names) > 1:
+        case("several")
+    case(how)
+    one = nnx.Rngs(**seeds)
+    other = seeds if how == "integer" else {n: jax.random.key(s) for n, s in seeds.items()}
+    other = nnx.Rngs(other)
+    assert [_data(getattr(one, name)()) for name in names] == _draw(other, names)
+
+
+@requirement("OBJ-6b", cases=("others", "several"))
+@given(seeds=seeds, names=asked)
+def test_streams_are_independent(nnx, seeds, names):
+    """The keys of a stream do not depend on the others, and no key comes twice."""
+    assume(len({*seeds.values()}) == len(seeds))
+    names = [name for name in names if name in seeds]
+    together = _draw(nnx.Rngs(**seeds), names)
+    for stream in set(names):
+        own = [key for key, name in zip(together, names, strict=True) if name == stream]
+        if len(own) < len(names):
+            case("others")
+        if len(own) > 1:
+            case("several")
+        assert own == _draw(nnx.Rngs(**{stream: seeds[stream]}), [stream] * len(own))
+    assert len({*map(str, together)}) == len(together)
+
+
+@requirement("OBJ-6d", cases=("default", "none"))
+@given(seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans())
+def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
+    """Where there is no default stream it is an error that names the stream."""
+    rngs = nnx.Rngs(**{"default" if has else "params": seed})
+    case("default" if has else "none")
+    if has:
+        expected = _draw(nnx.Rngs(seed), ["default"] * count)
+        assert [_data(rngs.noise()) for _ in range(count)] == expected
+    else:
+        refused(lambda: rngs.noise(), naming=("noise",))
+
+
+@requirement("OBJ-6e", cases=("merge", "clone"))
+@given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"]))
+def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
+    """A copy gives the keys that the original would have given next."""
+    case(how)
+    before, after = ([name for name in names if name in seeds] for names in (before, after))
+    rngs = nnx.Rngs(**seeds)
+    _draw(rngs, before)
+    copy = nnx.clone(rngs) if how == "clone" else nnx.merge(*nnx.split(rngs))
+    expected = _draw(nnx.Rngs(**seeds), [*before, *after])[len(before) :]
+    assert _draw(copy, after) == expected
+
+
+@requirement("OBJ-6f", cases=("several",))
+@given(seed=st.integers(0, 5), lanes=st.sampled_from([1, 2, 4]), draws=st.integers(1, 2))
+def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
+    """All keys are different and those of the seed, and mapping over the lanes is a loop."""
+
+    def split():
+        rngs = nnx.Rngs(params=seed)
+        nnx.split_rngs(rngs, splits=lanes)
+        return nnx.split(rngs)
+
+    definition, state = split()
+    if lanes > 1:
+        case("several")
+
+    def lane(state):
+        rngs = nnx.merge(definition, state)
+        return [jax.random.key_data(rngs.params()) for _ in range(draws)]
+
+    mapped = np.stack(jax.vmap(lane)(state), axis=1).tolist()
+    looped = [
+        [key.tolist() for key in lane(jax.tree_util.tree_map(lambda x, i=i: x[i], state))]
+        for i in range(lanes)
+    ]
+    assert mapped == looped
+    assert len({str(key) for keys in looped for key in keys}) == lanes * draws
+    again = split()[1]
+    assert np.stack(jax.vmap(lane)(again), axis=1).tolist() == mapped
+
+
+@requirement("OBJ-6h", cases=("stream", "streams"))
+@given(
+    seed=st.integers(0, 5),
+    name=st.sampled_from(METHODS),
+    used=st.integers(0, 2),
+    whole=st.booleans(),
+)
+def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
+    """They are the functions of `jax.random`, and use the key up."""
+    rngs, twin = nnx.Rngs(seed, params=seed + 1), nnx.Rngs(seed, params=seed + 1)
+    streams = (rngs, twin) if whole else (rngs.params, twin.params)
+    case("streams" if whole else "stream")
+    for _ in range(used):
+        streams[0](), streams[1]()
+    found = getattr(streams[0], name)((2,))
+    assert np.array_equal(found, getattr(jax.random, name)(streams[1](), (2,)))
+    assert _data(streams[0]()) == _data(streams[1]())

@@ -1,0 +1,91 @@
+"""Setting the values of objects in place: OBJ-2."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.filters import made, takes
+from scutch.law import case, refused, requirement
+from scutch.likeness import alike
+from scutch.objects import differences, leaves, nodes, walk
+from scutch.strategies import arrays, graphs, object_trees, twins, type_filters, variables
+
+numeric = variables(arrays(max_rank=2))
+
+
+def _renew(nnx, root):
+    """Give every variable a value that it did not have."""
+    for number, node in enumerate(nodes(nnx, root)):
+        if isinstance(node, nnx.Variable):
+            node.set_raw_value(np.full(3, 100 + number))
+
+
+def _pure(nnx, states):
+    return [nnx.to_pure_dict(state) for state in states]
+
+
+def _is_node(nnx, value):
+    """Whether a value has an identity in a graph."""
+    return isinstance(value, nnx.Variable | nnx.Pytree)
+
+
+@requirement("OBJ-2a", cases=("states", "pure dictionaries", "own state", "kept"))
+@given(
+    pair=twins(object_trees(variable=numeric, bare=False)),
+    wanted=st.lists(type_filters(), min_size=1, max_size=2),
+    how=st.sampled_from(["states", "pure dictionaries", "own state"]),
+)
+def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
+    """Each variable that a state names has its value, and the others have theirs."""
+    one, other = pair
+    if how != "own state":
+        _renew(nnx, other)
+    states = nnx.state(other, *(made(nnx, each) for each in wanted))
+    states = states if len(wanted) > 1 else (states,)
+    before = {path: leaf.get_raw_value() for path, leaf in leaves(nnx, one).items()}
+    nnx.update(one, *(_pure(nnx, states) if how == "pure dictionaries" else states))
+    after, news = leaves(nnx, one), leaves(nnx, other)
+    assert after.keys() == before.keys()
+    for path, leaf in after.items():
+        taken = any(takes(nnx, each, path, leaf) for each in wanted)
+        case(how if taken else "kept")
+        assert alike(leaf.get_raw_value(), news[path].get_raw_value() if taken else before[path])
+
+
+@requirement("OBJ-2b", cases=("shared",))
+@given(pair=twins(graphs(marks=False, bare=False, variable=numeric)))
+def test_update_keeps_identities(nnx, pair):
+    """Every attribute holds the object that it held, and a shared variable shows everywhere."""
+    one, other = pair
+    _renew(nnx, other)
+    before = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
+    if len(before) > len(nodes(nnx, one)):
+        case("shared")
+    nnx.update(one, nnx.state(other))
+    after = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
+    assert [p for p, _ in before] == [p for p, _ in after]
+    assert all(a is b for (_, a), (_, b) in zip(before, after, strict=True))
+    assert not differences(nnx, one, other)
+
+
+@requirement("OBJ-2c", cases=("deep",))
+@given(
+    pair=twins(object_trees(variable=numeric, bare=False)),
+    place=st.integers(0, 3),
+    whole=st.booleans(),
+)
+def test_an_unknown_path_is_refused(nnx, pair, place, whole):
+    """An error shows the path that the object does not have, and nothing was changed."""
+    one, other = pair
+    before = nnx.clone(one)
+    _renew(nnx, other)
+    known = dict(nnx.to_flat_state(nnx.state(other))) if whole else {}
+    homes = [path for path, value in walk(nnx, one) if isinstance(value, nnx.Pytree)]
+    home = homes[place % len(homes)]
+    assume(home or place == 0)
+    if home:
+        case("deep")
+    unknown = nnx.from_flat_state([*known.items(), ((*home, "unknown"), nnx.Param(np.ones(2)))])
+    refused(lambda: nnx.update(one, unknown), naming=("unknown", *home))
+    assert not hasattr(one, "unknown")
+    assert not differences(nnx, one, before)

@@ -1,0 +1,168 @@
+"""What happens when a variable is made, read and written: OBJ-5, hooks and arithmetic."""
+
+import operator
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.descriptions import Array
+from scutch.law import case, requirement
+from scutch.likeness import alike
+from scutch.objects import classes, nodes
+from scutch.strategies import object_trees
+
+READS = {
+    "value": lambda variable: variable.value,
+    "item": lambda variable: variable[...],
+    "get_value": lambda variable: variable.get_value(),
+}
+
+
+def _assign(variable, value):
+    variable.value = value
+
+
+def _put(variable, value):
+    variable[...] = value
+
+
+WRITES = {"value": _assign, "item": _put, "set_value": lambda v, value: v.set_value(value)}
+numbers = st.integers(-3, 3).map(float)
+kinds = st.sampled_from(["Param", "BatchStat", "Count"])
+
+
+def _hook(events, name, change):
+    """A hook that notes its event and changes the value."""
+
+    def hook(variable, value):
+        events.append((name, variable, np.asarray(value)))
+        return change(value)
+
+    return hook
+
+
+def _array(value):
+    return jax.numpy.full(2, value, "float32")
+
+
+@requirement("OBJ-5a", cases=tuple(READS))
+@given(kind=kinds, value=numbers, how=st.sampled_from(list(READS)))
+def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
+    """It gets the variable and what is stored, and what it returns is read."""
+    case(how)
+    events = []
+    hook = _hook(events, "get", lambda x: x + 10)
+    variable = classes(nnx)[kind](_array(value), on_get_value=hook)
+    assert not events
+    assert np.array_equal(READS[how](variable), _array(value + 10))
+    assert [(name, owner is variable) for name, owner, _ in events] == [("get", True)]
+    assert np.array_equal(events[0][2], _array(value))
+    assert np.array_equal(variable.get_raw_value(), _array(value))
+
+
+@requirement("OBJ-5b", cases=tuple(WRITES))
+@given(kind=kinds, value=numbers, how=st.sampled_from(list(WRITES)))
+def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
+    """It gets the variable and the new value, and what it returns is stored."""
+    case(how)
+    events = []
+    hook = _hook(events, "set", lambda x: x + 10)
+    variable = classes(nnx)[kind](_array(0), on_set_value=hook)
+    assert not events
+    WRITES[how](variable, _array(value))
+    assert [(name, owner is variable) for name, owner, _ in events] == [("set", True)]
+    assert np.array_equal(events[0][2], _array(value))
+    assert np.array_equal(variable.get_raw_value(), _array(value + 10))
+
+
+@requirement("OBJ-5c")
+@given(kind=kinds, value=numbers)
+def test_a_creation_hook_runs_once(nnx, kind, value):
+    """It changes what the variable starts with, and not what it is set to later."""
+    events = []
+    hook = _hook(events, "create", lambda x: x + 10)
+    variable = classes(nnx)[kind](_array(value), on_create_value=hook)
+    assert [name for name, _, _ in events] == ["create"]
+    assert np.array_equal(variable.get_raw_value(), _array(value + 10))
+    variable[...] = _array(value)
+    assert np.array_equal(variable[...], _array(value))
+    assert len(events) == 1
+
+
+@requirement("OBJ-5d", cases=("several", "method"))
+@given(
+    event=st.sampled_from(["get", "set", "create"]), count=st.integers(1, 3), method=st.booleans()
+)
+def test_hooks_run_in_order(nnx, event, count, method):
+    """Several hooks run each on the result of the one before; a method of the class is a hook."""
+    events = []
+    name = f"on_{event}_value"
+    hooks = [_hook(events, i, lambda x, i=i: x * 2 + i) for i in range(count)]
+    kind = nnx.Param
+    if method:
+        case("method")
+        hooks = hooks[:1]
+        kind = type("Hooked", (nnx.Param,), {name: lambda self, value: hooks[0](self, value)})
+    elif count > 1:
+        case("several")
+    options = {} if method else {name: tuple(hooks)}
+    variable = kind(_array(1), **options)
+    if event == "set":
+        variable.set_value(_array(1))
+    result = variable.get_value() if event == "get" else variable.get_raw_value()
+    expected = 1
+    for i in range(len(hooks)):
+        expected = expected * 2 + i
+    assert [i for i, _, _ in events] == list(range(len(hooks)))
+    assert np.array_equal(result, _array(expected))
+
+
+@requirement("OBJ-5f", cases=("variable",))
+@given(root=object_trees())
+def test_taking_objects_apart_is_no_event(nnx, root):
+    """Splitting, merging, cloning, updating and flattening call no hook."""
+    events = []
+    found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+    for variable in found:
+        case("variable")
+        variable.set_metadata(
+            on_get_value=_hook(events, "get", lambda x: x),
+            on_set_value=_hook(events, "set", lambda x: x),
+            on_create_value=_hook(events, "create", lambda x: x),
+        )
+    definition, state = nnx.split(root)
+    nnx.merge(definition, state)
+    nnx.clone(root)
+    nnx.update(root, nnx.state(root))
+    jax.tree_util.tree_map(lambda x: x, state)
+    nnx.from_flat_state(nnx.to_flat_state(state))
+    list(nnx.iter_graph(root))
+    assert not events
+
+
+COMPARISONS = ("lt", "le", "gt", "ge")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *COMPARISONS)
+UNARY = ("neg", "pos", "abs")
+
+
+@requirement("OBJ-5m", cases=("arithmetic", "comparison"))
+@given(
+    value=st.builds(Array, st.sampled_from([(2,), (2, 3)]), st.sampled_from(["float32", "int32"])),
+    name=st.sampled_from(BINARY),
+    unary=st.sampled_from(UNARY),
+)
+def test_a_variable_computes_like_its_value(nnx, value, name, unary):
+    """Operators, functions and indices give what they give on the value."""
+    value = jax.numpy.asarray(value)
+    variable, function, alone = nnx.Param(value), getattr(operator, name), getattr(operator, unary)
+    case("comparison" if name in COMPARISONS else "arithmetic")
+    assert alike(function(variable, value), function(value, value))
+    if name not in COMPARISONS:
+        assert alike(function(variable, nnx.Param(value)), function(value, value))
+        assert alike(function(2, variable), function(2, value))
+    assert alike(alone(variable), alone(value))
+    assert alike(jax.numpy.sum(variable), jax.numpy.sum(value))
+    assert alike(variable[0], value[0])
+    assert (variable.shape, variable.dtype) == (value.shape, value.dtype)

@@ -1,0 +1,113 @@
+"""Lies of `with_logical_constraint`: LOG-8."""
+
+import inspect
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec
+from scutch_reference.logical import RulesFallback, get_logical_axis_rules, with_logical_constraint
+from scutch_reference.placement import constrain, context_mesh
+from trials.liars.tale import instead_of
+
+_SIGNATURE = inspect.signature(with_logical_constraint)
+
+
+def constraint(lie):
+    """Tell a lie of `with_logical_constraint` that is given all its arguments by name."""
+
+    def told(*args, **kwargs):
+        given = _SIGNATURE.bind(*args, **kwargs)
+        given.apply_defaults()
+        return lie(given.arguments)
+
+    told.__name__, told.__doc__ = lie.__name__, lie.__doc__
+    instead_of("with_logical_constraint")(told)
+    return lie
+
+
+def _traced(call):
+    return isinstance(call["x"], jax.core.Tracer)
+
+
+@constraint
+def to_device(call):
+    """Breaks LOG-8a: without a mesh, the array is put on a device."""
+    if call["mesh"] is None and context_mesh() is None:
+        return jax.numpy.asarray(call["x"])
+    return with_logical_constraint(**call)
+
+
+@constraint
+def replicated_without_rules(call):
+    """Breaks LOG-8b: without rules, the array is replicated."""
+    rules = get_logical_axis_rules() if call["rules"] is None else call["rules"]
+    return (
+        with_logical_constraint(**call)
+        if rules
+        else constrain(call["x"], PartitionSpec(), call["mesh"])
+    )
+
+
+@constraint
+def eager_only(call):
+    """Breaks LOG-8c: a traced program has no constraint."""
+    return call["x"] if _traced(call) else with_logical_constraint(**call)
+
+
+@constraint
+def traced_only(call):
+    """Breaks LOG-8d: an array that exists already stays where it is."""
+    constrained = with_logical_constraint(**call)
+    return constrained if _traced(call) else call["x"]
+
+
+def _names(call):
+    return tuple(call["logical_axis_resources"])
+
+
+@constraint
+def drops_names(call):
+    """Breaks LOG-8e: names that are too many are dropped."""
+    return with_logical_constraint(
+        **{**call, "logical_axis_resources": _names(call)[: np.ndim(call["x"])]}
+    )
+
+
+@constraint
+def pads_names(call):
+    """Breaks LOG-8f: the last axes may go without names."""
+    missing = np.ndim(call["x"]) - len(_names(call))
+    return with_logical_constraint(
+        **{**call, "logical_axis_resources": _names(call) + (None,) * missing}
+    )
+
+
+@instead_of("with_logical_constraint")
+def cautious(x, names, rules=None, mesh=None, fallback=RulesFallback.NO_CONSTRAINT):
+    """Breaks LOG-8g: the default is `NO_CONSTRAINT`."""
+    return with_logical_constraint(x, names, rules, mesh, fallback)
+
+
+@constraint
+def never_raises(call):
+    """Breaks LOG-8h: the fallback `RAISE_ERROR` is ignored."""
+    if call["fallback"] is RulesFallback.RAISE_ERROR:
+        call["fallback"] = RulesFallback.AXIS_IS_UNSHARDED
+    return with_logical_constraint(**call)
+
+
+@constraint
+def always_constrains(call):
+    """Breaks LOG-8i: the fallback `NO_CONSTRAINT` is ignored."""
+    if call["fallback"] is RulesFallback.NO_CONSTRAINT:
+        call["fallback"] = RulesFallback.AXIS_IS_UNSHARDED
+    return with_logical_constraint(**call)
+
+
+@constraint
+def auto_axes_only(call):
+    """Breaks LOG-8j: a mesh of explicit axes is passed over."""
+    types = getattr(context_mesh(), "axis_types", None)
+    constrained = with_logical_constraint(**call)
+    explicit = isinstance(types, tuple) and any(its.name == "Explicit" for its in types)
+    return call["x"] if explicit else constrained

@@ -1,0 +1,152 @@
+"""Lies of rules: LOG-1 to LOG-7."""
+
+import contextlib
+from types import SimpleNamespace
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+from scutch_reference import logical, meta
+from scutch_reference.logical import LogicallyPartitioned
+from scutch_reference.placement import UNCONSTRAINED, mesh_axes
+from trials.liars.tale import instead_of, variant
+
+_honest = logical._assigned
+
+
+@variant("_assigned")
+def one_chance(names, rules):
+    """Breaks LOG-1: only the first rule for a name is tried, and dropped if its axes are taken."""
+    seen: set[str] = set()
+    first = tuple(r for r in rules if not (r[0] in seen or seen.add(r[0])))
+    return _honest(names, first)
+
+
+@variant("_assigned")
+def compared_whole(names, rules):
+    """Breaks LOG-2: the axes of a rule are compared as a whole, not one by one."""
+    spec, left, taken = [None if isinstance(n, str) else n for n in names], list(names), set()
+    _honest(names, ())
+    for name, axes in rules:
+        if name in left and (axes is None or axes not in taken):
+            spec[names.index(name)] = axes
+            left.remove(name)
+            taken.add(axes)
+    return PartitionSpec(*spec), tuple(n for n in left if isinstance(n, str))
+
+
+@variant("_assigned")
+def meant_as_mesh_axis(names, rules):
+    """Breaks LOG-3a: a name without a rule is taken for a mesh axis."""
+    spec, left = _honest(names, rules)
+    unruled = set(left) - {name for name, _ in rules}
+    return PartitionSpec(
+        *(n if n in unruled else e for n, e in zip(names, spec, strict=True))
+    ), left
+
+
+@variant("_assigned")
+def unconstrained_is_unsharded(names, rules):
+    """Breaks LOG-3b: `UNCONSTRAINED` becomes `None`."""
+    return _honest(tuple(None if n is UNCONSTRAINED else n for n in names), rules)
+
+
+@variant("_assigned")
+def repeated_is_unsharded(names, rules):
+    """Breaks LOG-3c: a name is taken the first time, and unsharded the second."""
+    first = (None if n in names[:i] and isinstance(n, str) else n for i, n in enumerate(names))
+    return _honest(tuple(first), rules)
+
+
+@instead_of("logical_to_mesh_axes")
+def no_names_are_replicated(array_dim_names, rules=None):
+    """Breaks LOG-3d: no names give a spec without entries."""
+    return logical.logical_to_mesh_axes(array_dim_names or (), rules)
+
+
+@variant("_assigned")
+def rules_as_dict(names, rules):
+    """Breaks LOG-4a: of several rules for a name the last is left, as in a dictionary."""
+    last = dict(rules)
+    return _honest(names, tuple((n, a) for n, a in rules if last[n] == a))
+
+
+@variant("_assigned")
+def takes_what_is_free(names, rules):
+    """Breaks LOG-4b: a rule of several axes gives those that are free."""
+    taken, left = set(), []
+    for name, axes in rules:
+        free = tuple(axis for axis in mesh_axes(axes) if axis not in taken)
+        if name in names and (free or axes is None) and name not in dict(left):
+            left.append((name, free if isinstance(axes, tuple) else axes))
+            taken |= set(free)
+    return _honest(names, tuple(left))
+
+
+@instead_of("logical_to_mesh")
+def tree_by_context(tree, rules=None):
+    """Breaks LOG-5a: rules that are passed are ignored."""
+    return logical.logical_to_mesh(tree)
+
+
+@instead_of("logical_to_mesh_sharding")
+def shardings_by_name(tree, mesh, rules=None):
+    """Breaks LOG-5b: names that happen to be mesh axes are not mapped, and others are dropped."""
+
+    def sharding(spec):
+        return NamedSharding(
+            mesh, PartitionSpec(*(n if n in mesh.axis_names else None for n in spec))
+        )
+
+    return jax.tree_util.tree_map(sharding, tree, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+
+@variant("_rules_or_context")
+def context_first(rules, module):
+    """Breaks LOG-6a: rules in context win over those that are passed."""
+    return module.get_logical_axis_rules() or module._checked(rules or ())
+
+
+@variant("logical_axis_rules")
+@contextlib.contextmanager
+def restored_on_success(rules, module):
+    """Breaks LOG-6b: an exception leaves the rules in force."""
+    former = module.get_logical_axis_rules()
+    module.set_logical_axis_rules(rules)
+    yield
+    module.set_logical_axis_rules(former)
+
+
+_SHARED = SimpleNamespace(rules=())
+
+
+@variant("get_logical_axis_rules")
+def shared_by_threads(module):
+    """Breaks LOG-6c: all threads have the same rules."""
+    module._context = _SHARED
+    return _SHARED.rules
+
+
+# The law is the sum of the laws of rules, specs and shardings. A lie that breaks the sum and no
+# part is one about boxes that the law of their specs, LOG-9a, does not draw.
+@instead_of("get_partition_spec")
+def size_one_is_unsharded(tree):
+    """Breaks LOG-7a: a logical axis of size one has no name in the spec."""
+
+    def strip(box):
+        if not isinstance(box, LogicallyPartitioned) or box.rules is not None:
+            return box
+        sizes = getattr(box.value, "shape", (0,) * len(box.names))
+        pairs = zip(box.names, sizes, strict=True)
+        return box.replace(names=tuple(None if size == 1 else name for name, size in pairs))
+
+    return meta.get_partition_spec(meta.map_axis_meta(strip, tree))
+
+
+@instead_of("logical_to_mesh")
+def tuples_by_hand(tree, rules=None):
+    """Breaks LOG-7b: named tuples become tuples."""
+    return jax.tree_util.tree_map(
+        lambda node: tuple(node) if hasattr(node, "_fields") else node,
+        logical.logical_to_mesh(tree, rules),
+        is_leaf=lambda node: hasattr(node, "_fields"),
+    )

@@ -1,0 +1,154 @@
+"""What a liar is, and how one is made: the reference, with one thing wrong.
+
+A lie is told in two to eight lines. Its docstring begins with what it breaks, `Breaks BOX-5: ...`,
+and the trials hold it to that. There are five kinds:
+
+- `@of_boxes`: methods of a box class, told once of each of our two, and never of both at a time;
+- `@of_logical_boxes`: methods of the logically partitioned box alone;
+- `@function`: one function or class of a namespace, in the place of the reference's;
+- `@of_objects`: functions and classes of the namespace `nnx`;
+- `variant`: a copy of the reference's module `logical` in which some part is another.
+"""
+
+import functools
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from scutch.implementation import NAMES, Implementation, Namespace
+from scutch_reference import logical, meta, nnx
+
+LIARS: list["Liar"] = []
+"""Every liar, in the order in which they are told. `tell` is the owner."""
+
+_BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")
+
+
+@dataclass(frozen=True)
+class Liar:
+    """An implementation that is right but for one law.
+
+    Args:
+      name: What the lie is called.
+      breaks: The requirements that it breaks: the root causes that a judge must find.
+      implementation: The reference, but for the lie.
+    """
+
+    name: str
+    breaks: tuple[str, ...]
+    implementation: Implementation
+
+
+def breaks(lie: Any) -> tuple[str, ...]:
+    """The requirements that the docstring of a lie begins with."""
+    found = _BREAKS.match(lie.__doc__ or "")
+    if found is None:
+        raise ValueError(f"{lie.__name__} says {lie.__doc__!r}; expected 'Breaks BOX-5: ...'")
+    return tuple(re.split(", | and ", found[1]))
+
+
+def tell(lie: Any, *, prefix: str = "", **names: dict[str, Any]) -> None:
+    """Enter a liar, with other names in the namespaces `meta` and `logical`."""
+    spaces = {
+        space: Namespace(f"lying {space}", SimpleNamespace(**names.get(space, {})), honest)
+        for space, honest in (("meta", meta), ("logical", logical))
+    }
+    broken = tuple(prefix + identifier for identifier in breaks(lie))
+    title = lie.__name__ + ("[logical]" if prefix else "")
+    LIARS.append(Liar(title, broken, Implementation(title, "0", **spaces)))
+
+
+def of_objects(lie: type) -> type:
+    """Tell a lie of objects: the functions and classes in it, in the place of the standard's."""
+    names = {name: each for name, each in vars(lie).items() if name in NAMES["nnx"]}
+    for name, each in names.items():
+        if isinstance(each, type):
+            each.__name__ = each.__qualname__ = name
+    honest = {"meta": meta, "logical": logical}
+    lying = Namespace("lying nnx", SimpleNamespace(**names), nnx)
+    LIARS.append(Liar(lie.__name__, breaks(lie), Implementation(lie.__name__, "0", **honest, nnx=lying)))
+    return lie
+
+
+def initializer(box: type, wraps: Callable[..., Any] = functools.wraps) -> Callable[..., Any]:
+    """`with_partitioning` for a box class."""
+
+    def with_partitioning(fn: Any, names: Any, mesh: Any = None, **fields: Any) -> Any:
+        return wraps(fn)(lambda *a, **k: box(fn(*a, **k), names, mesh=mesh, **fields))
+
+    return with_partitioning
+
+
+def box_class(lie: type, base: type) -> type:
+    """A box class with the methods of a lie, where `pickle` finds it."""
+    name = f"{lie.__name__}{base.__name__}"
+    # The reference looks in the class itself to see whether it unboxes in a way of its own.
+    own = {"unbox": lie.unbox} if hasattr(lie, "unbox") else {}
+    box = type(name, (lie, base), {"__module__": __name__, **own})
+    setattr(sys.modules[__name__], name, box)
+    return box
+
+
+def of_boxes(lie: type) -> type:
+    """Tell a lie of the directly partitioned box, and then of the logically partitioned one."""
+    box = box_class(lie, meta.Partitioned)
+    tell(lie, meta={"Partitioned": box, "with_partitioning": initializer(box)})
+    of_logical_boxes(lie, prefix="LOG-9.")
+    return lie
+
+
+def of_logical_boxes(lie: type, prefix: str = "") -> type:
+    """Tell a lie of the logically partitioned box alone."""
+    box = box_class(lie, logical.LogicallyPartitioned)
+    names = {"LogicallyPartitioned": box, "with_logical_partitioning": initializer(box)}
+    tell(lie, prefix=prefix, logical=names)
+    return lie
+
+
+def function(lie: Any) -> Any:
+    """Tell a lie in the place of the function or class of the same name of the standard."""
+    standard = lie.stands_for if hasattr(lie, "stands_for") else lie.__name__
+    space = next(space for space, names in NAMES.items() if standard in names)
+    tell(lie, **{space: {standard: lie}})
+    return lie
+
+
+def instead_of(standard: str) -> Callable[[Any], Any]:
+    """As `function`, for a lie that has a name of its own."""
+
+    def told(lie: Any) -> Any:
+        lie.stands_for = standard
+        return function(lie)
+
+    return told
+
+
+def variant(part: str) -> Callable[[Any], Any]:
+    """Tell a lie in the place of a part of the module `logical`, in a copy of it.
+
+    A lie with the parameter `module` is given the copy.
+    """
+
+    def told(lie: Any) -> Any:
+        module = _copy_of_logical(lie.__name__)
+        needs_module = "module" in inspect.signature(lie).parameters
+        setattr(module, part, functools.partial(lie, module=module) if needs_module else lie)
+        tell(lie, logical={name: getattr(module, name) for name in NAMES["logical"]})
+        return lie
+
+    return told
+
+
+def _copy_of_logical(suffix: str) -> ModuleType:
+    name = f"{logical.__name__}_{suffix}"
+    spec = importlib.util.spec_from_file_location(name, logical.__file__)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no source of {logical.__name__} to copy; expected {logical.__file__}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
