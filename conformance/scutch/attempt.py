@@ -8,13 +8,18 @@ last call that broke the law. Hypothesis ends with the smallest, so that is the 
 import contextlib
 import functools
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
-from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
+from hypothesis.errors import (
+    HypothesisDeprecationWarning,
+    Unsatisfiable,
+    UnsatisfiedAssumption,
+)
 
 from scutch import law as laws
 from scutch.descriptions import World, build
@@ -63,7 +68,9 @@ class Attempt:
           inputs: Descriptions of its inputs.
           expected: Whether it is known to break the law; then `broke` tells that it did.
         """
-        with self._current():
+        with self._current(), warnings.catch_warnings():
+            # Laws say `assume`, which Hypothesis thinks is for its own calls alone.
+            warnings.simplefilter("ignore", HypothesisDeprecationWarning)
             try:
                 self.call(original(law), inputs)
             except Exception:

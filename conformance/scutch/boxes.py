@@ -4,7 +4,8 @@ Each obeys document `000_` and shares nothing with `Partitioned` but the abstrac
 
 - `Wrapped` keeps its value in a field of another name, and offers no partition spec;
 - `Annotated` carries a further piece of metadata beside the names;
-- `Padded` fills the gap before an axis beyond its rank with a name of its own.
+- `Padded` fills the gap before an axis beyond its rank with a name of its own;
+- `Lookalike` has the static fields of `Partitioned`, names and a mesh, and is no `Partitioned`.
 """
 
 import functools
@@ -16,14 +17,14 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 PARTITION_NAME = "partition_name"
-KINDS = ("Wrapped", "Annotated", "Padded")
+KINDS = ("Wrapped", "Annotated", "Padded", "Lookalike")
 
 
 @functools.lru_cache(maxsize=32)
 def foreign(base: type) -> Mapping[str, type]:
     """The foreign box classes over one implementation's `AxisMetadata`, by name."""
 
-    class Named(base):  # type: ignore[misc,valid-type]
+    class Named(base):  # type: ignore[misc]
         """What the three have in common: names, one for each axis."""
 
         padding: Any = None
@@ -65,7 +66,7 @@ def foreign(base: type) -> Mapping[str, type]:
         unit: str = "metre"
 
         def get_partition_spec(self) -> PartitionSpec:
-            return PartitionSpec(*self.names)
+            return PartitionSpec(*self.names)  # type: ignore[no-untyped-call]
 
         def get_sharding(self, mesh: Any) -> NamedSharding:
             return NamedSharding(mesh, self.get_partition_spec())
@@ -74,9 +75,16 @@ def foreign(base: type) -> Mapping[str, type]:
     class Padded(Annotated):
         padding: Any = "gap"
 
-    for kind, static in ((Wrapped, ["names"]), (Annotated, ["names", "unit"])):
-        jax.tree_util.register_dataclass(kind, data_fields=["payload"], meta_fields=static)
-    jax.tree_util.register_dataclass(
-        Padded, data_fields=["payload"], meta_fields=["names", "unit", "padding"]
-    )
-    return {kind.__name__: kind for kind in (Wrapped, Annotated, Padded)}
+    @dataclass(frozen=True)
+    class Lookalike(Wrapped):
+        mesh: Any = None
+
+    static = {
+        Wrapped: ["names"],
+        Annotated: ["names", "unit"],
+        Padded: ["names", "unit", "padding"],
+        Lookalike: ["names", "mesh"],
+    }
+    for kind, names in static.items():
+        jax.tree_util.register_dataclass(kind, data_fields=["payload"], meta_fields=names)
+    return {kind.__name__: kind for kind in static}

@@ -10,8 +10,7 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -163,8 +162,14 @@ def _parser() -> argparse.ArgumentParser:
 def _run(rest: Sequence[str]) -> int:
     import pytest
 
-    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
-    return int(pytest.main(["-p", "scutch.plugin", "--pyargs", "scutch", *rest]))
+    words = ["-p", "scutch.plugin", "--pyargs", "scutch", *rest]
+    if "SCUTCH_COMMAND" in os.environ:
+        return int(pytest.main(words))
+    os.environ["SCUTCH_COMMAND"] = "scutch run"  # what replay commands begin with
+    try:
+        return int(pytest.main(words))
+    finally:
+        del os.environ["SCUTCH_COMMAND"]
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -264,8 +269,8 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
     for paragraph in requirement.text.strip().split("\n\n"):
         lines += [textwrap.fill(" ".join(paragraph.split()), 90), ""]
     for name, value in facts.items():
-        for index, part in enumerate(value.splitlines()):
+        for number, part in enumerate(value.splitlines()):
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
-                lines.append(f"  {name if index == again == 0 else '':12}{piece}")
+                lines.append(f"  {name if number == again == 0 else '':12}{piece}")
     return "\n".join(lines)

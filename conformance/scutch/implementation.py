@@ -46,7 +46,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
             "get_named_sharding".split()
         ),
-        "transforms": frozenset("jit shard_map StateSharding".split()),
+        "transforms": frozenset("jit shard_map StateSharding grad vmap scan".split()),
         "bridge": frozenset(),
         "export": frozenset(),
     }
@@ -226,7 +226,9 @@ def check(found: Any, where: str) -> Implementation:
             f"expected at least one of {', '.join(CAPABILITIES)}"
         )
     if "logical" in found.claims and "meta" not in found.claims:
-        raise SetupError(f"implementation {where!r} claims 'logical' without 'meta', which it needs")
+        raise SetupError(
+            f"implementation {where!r} claims 'logical' without 'meta', which it needs"
+        )
     for capability, names in found.missing().items():
         raise SetupError(
             f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "

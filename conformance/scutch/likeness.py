@@ -41,6 +41,6 @@ def alike(one: Any, other: Any) -> bool:
 def _same_array(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(one.dtype, jax.dtypes.prng_key):
         one, other = jax.random.key_data(one), jax.random.key_data(other)
     return np.array_equal(np.asarray(one), np.asarray(other))

@@ -34,7 +34,7 @@ TRACKED = ("List", "Dict")
 def classes(nnx: Any) -> Mapping[str, type]:
     """The classes of objects and variables over one implementation, by name."""
 
-    class Node(nnx.Module):  # type: ignore[misc,name-defined]
+    class Node(nnx.Module):  # type: ignore[misc]
         """A module."""
 
         def __call__(self, x: Any) -> Any:
@@ -48,10 +48,10 @@ def classes(nnx: Any) -> Mapping[str, type]:
     class Branch(Node):
         """A module of another type."""
 
-    class Scale(nnx.Param):  # type: ignore[misc,name-defined]
+    class Scale(nnx.Param):  # type: ignore[misc]
         """A user's kind of parameter."""
 
-    class Count(nnx.Variable):  # type: ignore[misc,name-defined]
+    class Count(nnx.Variable):  # type: ignore[misc]
         """A user's kind of variable."""
 
     own = {kind.__name__: kind for kind in (Node, Branch, Scale, Count)}

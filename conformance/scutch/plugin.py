@@ -8,7 +8,7 @@ the mark `requirement`.
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from scutch import catalogue, isolation, profiles, summary
+from scutch import isolation, profiles, summary
 from scutch.attempt import Attempt, describe, prepare
 from scutch.calls import parse_call
 from scutch.case import Case, settle
@@ -38,9 +38,10 @@ class Judge:
     case: Case
     config: pytest.Config
     isolate: bool
-    items: dict[str, pytest.Function] = field(default_factory=dict)
+    items: dict[str, pytest.Item] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
+    complete: bool = False
     runner: isolation.Runner | None = None
     journal: Any = None
 
@@ -58,7 +59,7 @@ class Judge:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
-        self.trials += [Trial.from_data(v) for n, v in report.user_properties if n == PROPERTY]
+        self.trials += [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -68,8 +69,10 @@ class Judge:
         asked = self.items or self.trials or self.case.patterns or self.case.replay
         if hasattr(self.config, "workerinput") or not asked:
             return
-        complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
-                                  pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
+                    pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+        cut_short = session.shouldstop or session.shouldfail
+        self.complete = exitstatus in finished and not cut_short
         expectations = [entry.expectation for entry in self.case.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
@@ -79,14 +82,17 @@ class Judge:
         path = self.config.option.scutch_report
         if path:
             prefix = summary.command(self.config)
-            write(summary.document(self.case, self.rulings, prefix, complete=complete), Path(path))
-        if complete:
+            document = summary.document(self.case, self.rulings, prefix, complete=self.complete)
+            write(document, Path(path))
+        if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.case.level)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         if self.rulings:
-            summary.show(terminalreporter, self.case, self.rulings, summary.command(self.config))
+            prefix = summary.command(self.config)
+            rulings = [r for r in self.rulings if self.complete or r.trials]
+            summary.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
 
 
 JUDGE = pytest.StashKey[Judge]()
@@ -96,18 +102,22 @@ ATTEMPT = pytest.StashKey[Attempt]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
     add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
-    tries = "; ".join(f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items())
+    tries = "; ".join(
+        f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
+    )
     add("--implementation", default="reference", metavar="NAME|MODULE:ATTR|FILE",
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
     add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable")  # fmt: skip
+        help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable"
+    )  # fmt: skip
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
     add("--known", action="append", default=[], metavar="FILE|shipped|none",
-        help="expected failures; repeatable (default: shipped, those that come with scutch)")  # fmt: skip
+        help="expected failures; repeatable (default: shipped, those that come with scutch)"
+    )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")
     add("--replay", default="", metavar="CALL",
@@ -130,7 +140,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
-            raise SetupError(f"--report {option.scutch_report!r}: expected a path that ends in .json")
+            raise SetupError(
+                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+            )
         case = pickle.loads(worker["scutch"]) if worker else _settle(option, isolate)
     except SetupError as error:
         pytest.exit(f"scutch: {error}", returncode=2)
@@ -242,7 +254,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
             judge.items[item.nodeid] = item
             prepare(item.function, profiles.PROFILES[case.profile], case.seed)  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
         else:
             dropped.append(item)
     if dropped:
@@ -263,7 +275,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     if judge.runner is None:
         judge.runner = isolation.Runner(_answer(judge, item.config))
-        judge.journal = tempfile.TemporaryFile()
+        judge.journal = tempfile.TemporaryFile()  # noqa: SIM115 (open for the whole run)
     judge.note("")
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     following = nextitem.nodeid if nextitem is not None else None
@@ -281,6 +293,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
     def run(request: tuple[str, str | None]) -> list[Any]:
+        _fall_silent(config)
         nodeid, following = request
         nextitem = None if following is None else judge.items.get(following)
         reports = runtestprotocol(judge.items[nodeid], nextitem=nextitem, log=False)
@@ -288,6 +301,13 @@ def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
         return [to_data(config=config, report=report) for report in reports]
 
     return run
+
+
+def _fall_silent(config: pytest.Config) -> None:
+    """Keep a runner from speaking to pytest-xdist for the worker that it was forked from."""
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            config.pluginmanager.unregister(plugin)
 
 
 def _lost(judge: Judge, item: pytest.Item, lost: isolation.Lost) -> pytest.TestReport:
@@ -327,7 +347,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _world(item: pytest.Function) -> World:
     implementation = item._request.getfixturevalue("implementation")
-    chosen = item.funcargs.get("subject")
+    chosen: Any = item.funcargs.get("subject")
     if chosen is None and _subject_name(item) is not None:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
@@ -338,7 +358,7 @@ def _world(item: pytest.Function) -> World:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach the trial to the report that decides the law."""
     report = yield
     judge = item.config.stash[JUDGE]
@@ -347,7 +367,8 @@ def pytest_runtest_makereport(
         return report
     trial = _trial(item, report, call)
     if trial.broke:
-        report.outcome, report.wasxfail = "skipped", "known failure"
+        report.outcome = "skipped"
+        report.wasxfail = "known failure"
     report.user_properties.append((PROPERTY, trial.to_data()))
     return report
 

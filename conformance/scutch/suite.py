@@ -91,9 +91,7 @@ def attempt(
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
 
-def conclude(
-    entry: Entry, subject: Subject, tried: Attempt, error: BaseException | None
-) -> Trial:
+def conclude(entry: Entry, subject: Subject, tried: Attempt, error: BaseException | None) -> Trial:
     """What an attempt amounts to."""
     prefix = subject.prefix if entry.on_subjects else ""
     found = tried.counterexample

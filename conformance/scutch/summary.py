@@ -55,6 +55,8 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
     chosen = [prefix, "--implementation", shlex.quote(case.where)]
+    if ruling.requirement.level == "should":
+        chosen += ["--level", "should"]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
@@ -67,9 +69,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain else shlex.quote(text)
 
 
-def document(
-    case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool
-) -> Report:
+def document(case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
     """The run as a report."""
     return Report(
         suite=suite(),
@@ -105,9 +105,15 @@ def _outcome(case: Case, ruling: Ruling, prefix: str) -> Outcome:
 
 
 def show(
-    terminal: pytest.TerminalReporter, case: Case, rulings: Sequence[Ruling], prefix: str
+    terminal: pytest.TerminalReporter,
+    case: Case,
+    rulings: Sequence[Ruling],
+    prefix: str,
+    *,
+    complete: bool,
 ) -> None:
     """Print what is not as it should be, the counts, and the headline."""
+    terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {case.name} {case.version}")
     verbose = terminal.config.get_verbosity() > 0
     for ruling in rulings:
@@ -119,6 +125,8 @@ def show(
         terminal.write_line(f"{level}: {listed}")
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
+    if not complete:
+        terminal.write_line("the run was cut short: what follows is about the laws that ran")
     text, colour = headline(case, rulings)
     terminal.write_line(text, bold=True, **{colour: True})
 
@@ -143,9 +151,7 @@ def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(
-    terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str
-) -> None:
+def _show_one(terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")

@@ -5,12 +5,11 @@ request is `(subject, names, index, name)`; the answer is the names that are lef
 the removal was refused.
 """
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
-import os
 from typing import Any
 
 from scutch.implementation import load
@@ -23,7 +22,8 @@ def main(read: str, write: str, where: str) -> None:
     """Answer requests until the other end is closed."""
     prepare_devices()
     implementation = load(where)
-    subjects = {name: of(implementation) for name, of in SUBJECTS.items() if _claims(implementation, name)}
+    claimed = [name for name in SUBJECTS if _claims(implementation, name)]
+    subjects = {name: SUBJECTS[name](implementation) for name in claimed}
     channel = Channel(int(read), int(write))
     while True:
         try:

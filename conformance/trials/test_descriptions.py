@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from scutch import strategies
 from scutch.calls import NotACall, parse_call
 

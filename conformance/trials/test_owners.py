@@ -4,10 +4,9 @@ import dataclasses
 
 import jax
 import pytest
-from scutch_reference import meta
-
 import scutch
 from scutch.adapters.reference import implementation
+from scutch_reference import meta
 
 
 @jax.tree_util.register_pytree_node_class

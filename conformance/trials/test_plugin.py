@@ -126,7 +126,10 @@ def test_a_bad_option_is_refused(judge, options, message):
     [
         ('implementation = "reference"\n[[known]', "known.toml: Expected"),
         ("[[known]]\n", "known.toml:1: expected implementation"),
-        ('implementation = "reference"\n\n[[known]]\nreason = "x"\n', "known.toml:3: 'requirement'"),
+        (
+            'implementation = "reference"\n\n[[known]]\nreason = "x"\n',
+            "known.toml:3: 'requirement'",
+        ),
         (
             'implementation = "reference"\n[[known]]\nrequirement = "BOX-99"\nversions = ""\n'
             'reason = "x"\nwitness = "test_x()"\n',
@@ -174,9 +177,8 @@ class Misbehaved(meta.Partitioned):
 def _law():
     return os.environ.get("PYTEST_CURRENT_TEST", "")
 
-implementation = Implementation(
-    "misbehaved", "1", meta=Namespace("misbehaved", type("Own", (), {"Partitioned": Misbehaved}), meta)
-)
+own = type("Own", (), {"Partitioned": Misbehaved})
+implementation = Implementation("misbehaved", "1", meta=Namespace("misbehaved", own, meta))
 """
 
 
@@ -247,7 +249,7 @@ def test_a_known_failure_that_is_gone_must_go(judge, tmp_path):
     path.write_text(
         'implementation = "reference"\n[[known]]\nrequirement = "BOX-22"\nversions = ""\n'
         'reason = "was once so"\nwitness = "test_axes_commute_with_replacing('
-        "box=Box(1, ()), index=0, name=None, value=2)\"\n"
+        'box=Box(1, ()), index=0, name=None, value=2)"\n'
     )
     code, text, report = judge("--requirement", "BOX-22", "--known", str(path))
     assert code == 1

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-
 from scutch.catalogue import Requirement, by_id, load, select
 from scutch.catalogue.index import laws_of
 from scutch.implementation import SetupError
@@ -126,7 +125,10 @@ def test_a_run_that_tested_nothing_has_a_code_of_its_own():
 
 def test_trials_survive_the_way_between_processes():
     before = trial(
-        "BOX-5", "failed", unmet=("a", "b"), counterexample=Counterexample("t", "t(x=1)", "E: \n\x1b")
+        "BOX-5",
+        "failed",
+        unmet=("a", "b"),
+        counterexample=Counterexample("t", "t(x=1)", "E: \n\x1b"),
     )
     assert Trial.from_data(before.to_data()) == before
 
@@ -162,8 +164,9 @@ def test_no_row_of_the_contract_has_vanished():
 
 def test_every_row_says_what_it_must():
     for r in load():
-        assert r.title and r.text.endswith((".", ")")) and r.source, r.id
-        assert len(r.title) <= 90, r.id
+        assert 0 < len(r.title) <= 90, r.id
+        assert r.text.endswith((".", ")")), r.id
+        assert r.source, r.id
 
 
 def test_every_requirement_of_boxes_and_logical_axes_has_a_law():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NoReturn, Self, TypeVar, cast, dataclass_transform
 
@@ -100,10 +101,10 @@ class Box(AxisMetadata[A]):
                 setattr(cls, name, getattr(cls, name))
         if "unbox" in vars(cls) and "_content" not in vars(cls):  # A subclass with its own content.
             cls._content = cls._bare = AxisMetadata._content  # type: ignore[method-assign]
-        fields = [field.name for field in dataclasses.fields(cast(Any, cls)) if field.init]
-        jax.tree_util.register_dataclass(
-            cls, data_fields=["value"], meta_fields=[name for name in fields if name != "value"]
-        )
+        static = [
+            f.name for f in dataclasses.fields(cast(Any, cls)) if f.init and f.name != "value"
+        ]
+        _register(cls, static)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse: boxes are immutable (BOX-20)."""
@@ -112,3 +113,25 @@ class Box(AxisMetadata[A]):
     def __delattr__(self, name: str) -> None:
         """Refuse: boxes are immutable (BOX-20)."""
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _register(cls: type, static: list[str]) -> None:
+    """Make a class a pytree node with one child, `value`.
+
+    `jax.tree_util.register_dataclass` would be quicker, but until JAX 0.12 it takes two classes
+    with equal static fields for one, and a jit cache would then give back the wrong class.
+    """
+    static_of = operator.attrgetter(*static)
+    key = jax.tree_util.GetAttrKey("value")
+
+    def build(fields: Any, children: Any) -> Any:
+        box: Any = object.__new__(cls)
+        set_fields(box, dict(zip(static, fields, strict=True), value=children[0]))
+        return box
+
+    jax.tree_util.register_pytree_with_keys(
+        cls,
+        lambda box: (((key, box.value),), static_of(box)),
+        build,
+        lambda box: ((box.value,), static_of(box)),
+    )

@@ -111,7 +111,7 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
         return ()
     name = content.get("implementation")
     if not isinstance(name, str):
-        raise SetupError(f"known failures {file}:1: expected implementation = \"NAME\", got {name!r}")
+        raise SetupError(f'known failures {file}:1: expected implementation = "NAME", got {name!r}')
     entries = content.get("known", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise SetupError(f"known failures {file}: expected [[known]] tables")

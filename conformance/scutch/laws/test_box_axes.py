@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scutch.law import case, is_partitioning_error, refused, requirement
 from scutch.layout import entries
 from scutch.likeness import alike
-from scutch.strategies import any_boxes, arrays, axis_names, boxes
+from scutch.strategies import any_boxes, arrays, axis_names, boxes, held_boxes
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -16,7 +16,7 @@ positions = st.integers(0, 4)
 
 
 @requirement("BOX-5")
-@given(box=any_boxes(), index=positions, name=axis_names())
+@given(box=st.one_of(any_boxes(), held_boxes()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
     """An axis that was added can be removed, and nothing remembers it."""
     assume(index <= len(box.names))
@@ -27,7 +27,7 @@ def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
 
 
 @requirement("BOX-6")
-@given(box=any_boxes(arrays(min_rank=1)), index=positions)
+@given(box=st.one_of(any_boxes(arrays(min_rank=1)), held_boxes(min_rank=1)), index=positions)
 def test_adding_a_removed_axis_restores_the_box(meta, box, index):
     """An axis that was removed can be put back."""
     index %= len(box.names)
@@ -69,7 +69,7 @@ def _check_unspecified(box, call):
 
 
 @requirement("BOX-8c")
-@given(box=any_boxes(), index=positions)
+@given(box=any_boxes(arrays()), index=positions)
 def test_none_is_a_partition_name(meta, box, index):
     """An unsharded axis has a name too: `None`."""
     index = min(index, len(box.names))
@@ -88,7 +88,11 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
 
 
 @requirement("BOX-9b", cases=("right name", "wrong name"))
-@given(names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple), index=positions, name=axis_names())
+@given(
+    names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple),
+    index=positions,
+    name=axis_names(),
+)
 def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, name):
     """Without assertions, a wrong name is still refused and a right one still removed."""
     index %= len(names)

@@ -61,12 +61,16 @@ def test_anything_else_has_no_spec(meta, tree):
 
 
 @requirement("BOX-17a", cases=("box", "none"))
-@given(placed=st.lists(placed_boxes(), min_size=1, max_size=1), plain=trees(leaves(), depth=1))
-def test_the_sharding_is_that_of_the_spec(meta, subject, placed, plain):
-    """Leaf by leaf, the sharding is the spec on the mesh."""
-    ((box, mesh),) = placed
+@given(
+    placed=placed_boxes(),
+    own=st.one_of(st.none(), meshes()),
+    plain=trees(leaves(), depth=1),
+)
+def test_the_sharding_is_that_of_the_spec(meta, subject, placed, own, plain):
+    """Leaf by leaf, the sharding is the spec on the mesh, whatever mesh the box holds."""
+    box, mesh = placed
     _assume_names(subject, box)
-    tree = {"box": box, "plain": plain}
+    tree = {"box": subject.make(box.unbox(), box.names, own), "plain": plain}
     pairs = _pairs(meta, meta.get_partition_spec(tree), _unsharded(meta.get_sharding(tree, mesh)))
     case("box")
     for spec, sharding in pairs:

@@ -2,9 +2,10 @@
 
 import jax
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from scutch.descriptions import Array, Box
 from scutch.law import case, is_partitioning_error, raised, refused, requirement
 from scutch.likeness import alike
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
@@ -41,6 +42,7 @@ def _within(meta, tree, index):
 
 @requirement("BOX-12a", cases=("several",))
 @given(tree=box_trees())
+@example(tree=[Box(Array(()), ()), Box(Array((2,)), ("data",))])
 def test_map_axis_meta_calls_once_for_each_box(meta, tree):
     """Each outermost box is seen once, in order, and replaced by what comes back."""
     found, rebuild = _outermost(meta, tree)
@@ -102,6 +104,7 @@ def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
     tree=trees(st.one_of(any_boxes(arrays()), leaves())),
     added=st.lists(st.tuples(positions, axis_names()), max_size=3),
 )
+@example(tree=Box(Array((2,)), ("data",)), added=[(1, "model"), (0, "layers")])
 def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
     """What nested transformations add, unwinding them removes."""
     grown, axes = tree, []
@@ -131,6 +134,7 @@ def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
 
 @requirement("BOX-14a", cases=("nested",))
 @given(tree=box_trees())
+@example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_unbox_leaves_no_box(meta, tree):
     """However deep a box lies, it is opened."""
     found, _ = _outermost(meta, tree)
@@ -180,6 +184,7 @@ def test_what_is_put_in_comes_out(meta, tree):
 
 @requirement("BOX-15b", cases=("nested",))
 @given(tree=box_trees())
+@example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_replacing_values_by_themselves_changes_nothing(meta, tree):
     """Every box is still there, layer for layer."""
     found, _ = _outermost(meta, tree)
@@ -219,6 +224,7 @@ parts = st.one_of(
     st.tuples(any_boxes(arrays(max_rank=2))),
     box_trees(depth=1),
 )
+_PLACE = {"kept": Array(()), "place": [Box(Array((2,)), ("data",))]}
 
 
 @requirement("BOX-15c", cases=CHANGES)
@@ -226,6 +232,12 @@ parts = st.one_of(
     tree=st.fixed_dictionaries({"kept": arrays(max_rank=1), "place": parts}),
     kind=st.sampled_from(CHANGES),
 )
+@example(tree=_PLACE, kind="a key too few")
+@example(tree=_PLACE, kind="a key too many")
+@example(tree=_PLACE, kind="deeper")
+@example(tree=_PLACE, kind="a leaf")
+@example(tree=_PLACE, kind="longer")
+@example(tree=_PLACE, kind="another container")
 def test_updates_of_another_structure_are_refused(meta, tree, kind):
     """No difference in structure is overlooked."""
     updates, _ = _changed(_unboxed(meta, tree), kind)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scutch.law import case, raised, requirement
 from scutch.likeness import alike
-from scutch.strategies import any_boxes, axis_names, nested_boxes, twins, values
+from scutch.strategies import any_boxes, axis_names, held_boxes, nested_boxes, twins, values
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -37,6 +37,14 @@ def test_replacing_keeps_all_but_the_value(box, value):
     assert replaced.unbox() is value
     assert alike(replaced.replace_boxed(box.unbox()), box)
     assert replaced.names == box.names
+
+
+@requirement("BOX-4a")
+@given(box=held_boxes(), value=values())
+def test_replacing_keeps_the_mesh(box, value):
+    """The new box lies where the old one lies."""
+    assert box.replace_boxed(value).mesh is box.mesh
+    assert alike(box.replace_boxed(value).replace_boxed(0), box.replace_boxed(0))
 
 
 @requirement("BOX-4b")

@@ -58,12 +58,12 @@ def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
     spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if entries(spec):
         case("sharded")
-    with in_context(placed.mesh if how == "context" else None):
-        with logical.logical_axis_rules(placed.rules if how == "context" else ()):
-            options = {} if how == "context" else {"mesh": placed.mesh, "rules": placed.rules}
-            found = constraints(
-                lambda x: logical.with_logical_constraint(x, placed.names, **options), placed.array
-            )
+    mesh, rules = (placed.mesh, placed.rules) if how == "context" else (None, ())
+    options = {} if how == "context" else {"mesh": placed.mesh, "rules": placed.rules}
+    with in_context(mesh), logical.logical_axis_rules(rules):
+        found = constraints(
+            lambda x: logical.with_logical_constraint(x, placed.names, **options), placed.array
+        )
     assert found == [entries(spec)]
 
 
@@ -174,7 +174,7 @@ def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, cont
 @requirement("LOG-9b", cases=("rules", "no rules"))
 @given(placed=logical_placements(max_rank=2), ruled=st.booleans())
 def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
-    """Unboxing constrains to the mapped spec where there are rules, and not where there are none."""
+    """Unboxing constrains to the mapped spec where there are rules, and only there."""
     box = logical.LogicallyPartitioned(placed.array, placed.names)
     case("rules" if ruled else "no rules")
     with in_context(placed.mesh), logical.logical_axis_rules(placed.rules if ruled else ()):
@@ -205,7 +205,9 @@ def test_the_rules_of_a_box_win(logical, placed, context):
 def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
     """The mesh in context does not matter to a box with its own."""
     assume(context is None or context.size == placed.mesh.size)
-    case("no mesh" if context is None else "same mesh" if context == placed.mesh else "another mesh")
+    case(
+        "no mesh" if context is None else "same mesh" if context == placed.mesh else "another mesh"
+    )
     box = logical.LogicallyPartitioned(placed.array, placed.names, mesh=placed.mesh)
     with in_context(context), logical.logical_axis_rules(placed.rules):
         result = box.unbox()

@@ -73,7 +73,9 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     case("sharded")
     logically, directly = _annotated(meta, logical, [placed])
     _check(meta, logical, _train_state(logically), _train_state(directly), placed)
-    abstract = jax.eval_shape(lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically)))
+    abstract = jax.eval_shape(
+        lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically))
+    )
     _check(meta, logical, abstract, _train_state(directly), placed)
 
 

@@ -27,6 +27,9 @@ def _same_entry(one, other):
 
 @requirement("LOG-1", cases=("passed over", "second rule"))
 @given(names=logical_names(), mapping=rules())
+@example(
+    names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data"), ("embed", "model"))
+)
 def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
     """Walking the rules in order, each decides a name exactly when it can."""
     names = unconstrained(names)
@@ -48,6 +51,7 @@ def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
 
 @requirement("LOG-2", cases=("contended",))
 @given(names=logical_names(), mapping=rules())
+@example(names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data")))
 def test_no_mesh_axis_is_used_twice(logical, names, mapping):
     """However the rules contend, each mesh axis lies on one axis of the array."""
     spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
@@ -72,7 +76,8 @@ def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
 
 @requirement("LOG-3b", cases=("None", "UNCONSTRAINED", "twice"))
 @given(names=logical_names(often=True), mapping=rules())
-@example(names=("UNCONSTRAINED", None, "UNCONSTRAINED"), mapping=())
+@example(names=("UNCONSTRAINED",), mapping=())
+@example(names=("UNCONSTRAINED", None, "UNCONSTRAINED"), mapping=(("batch", "data"),))
 def test_none_and_unconstrained_stay(logical, names, mapping):
     """What is no name is no matter for rules."""
     spec = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
@@ -122,6 +127,8 @@ def test_a_rule_may_decide_for_unsharded(logical, names, mapping, later):
 
 @requirement("LOG-4b", cases=("all free", "one taken"))
 @given(names=logical_names(), mapping=rules(axes=("data", "model")), beside=axis_names())
+@example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="data")
+@example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="model")
 def test_a_rule_may_take_several_axes(logical, names, mapping, beside):
     """Either all of the axes are free, or the rule does not count."""
     plain = [name for name in names if name not in (None, "UNCONSTRAINED")]
@@ -175,7 +182,9 @@ def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
 
 
 @requirement("LOG-6a", cases=("set", "context"))
-@given(names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"]))
+@given(
+    names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"])
+)
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="set")
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="context")
 def test_rules_in_context_are_used(logical, names, mapping, passed, how):

@@ -54,6 +54,7 @@ def placed_boxes(
     explicit: bool = False,
     abstract: bool = False,
     own_mesh: bool = False,
+    min_rank: int = 0,
     max_rank: int = 3,
 ) -> tuple[Box, Mesh]:
     """A box and a mesh on which it can be laid: its names are distinct axes, its sizes divide.
@@ -62,23 +63,29 @@ def placed_boxes(
       explicit: Whether the axes of the mesh are `Explicit`.
       abstract: Whether the value is abstract.
       own_mesh: Whether the box holds the mesh.
+      min_rank: The smallest number of axes.
       max_rank: The largest number of axes.
     """
     mesh = draw(meshes(explicit=explicit))
-    shape, names = draw(layouts(mesh, max_rank=max_rank))
+    shape, names = draw(layouts(mesh, min_rank=min_rank, max_rank=max_rank))
     value = Abstract(shape) if abstract else Array(shape)
     return Box(value, names, mesh if own_mesh else None), mesh
 
 
+def held_boxes(**options: Any) -> st.SearchStrategy[Box]:
+    """Boxes that hold a mesh, for laws that do not unbox them; options as for `placed_boxes`."""
+    return placed_boxes(own_mesh=True, **options).map(lambda placed: placed[0])
+
+
 @st.composite
 def layouts(
-    draw: st.DrawFn, mesh: Mesh, *, max_rank: int = 3, tuples: bool = True
+    draw: st.DrawFn, mesh: Mesh, *, min_rank: int = 0, max_rank: int = 3, tuples: bool = True
 ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """A shape and a name for each axis, which can be laid on a mesh."""
     size = dict(zip(mesh.axes, mesh.shape, strict=True))
     free = list(draw(st.permutations(mesh.axes)))
     shape, names = [], []
-    for _ in range(draw(st.integers(0, max_rank))):
+    for _ in range(draw(st.integers(min_rank, max_rank))):
         take = min(draw(st.sampled_from([1, 0, 2] if tuples else [1, 0])), len(free))
         taken, free = free[:take], free[take:]
         names.append(None if not taken else taken[0] if take == 1 else tuple(taken))
@@ -87,12 +94,11 @@ def layouts(
 
 
 @st.composite
-def logical_placements(
-    draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3
-) -> Placement:
+def logical_placements(draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3) -> Placement:
     """An array, logical names for its axes, and rules that can lay it on a mesh.
 
-    Each name has one rule or none, and there is always a rule; contending rules are the matter of `names.rules`.
+    Each name has one rule or none, and there is always a rule; contending rules are
+    the matter of `names.rules`.
 
     Args:
       draw: Hypothesis's.
@@ -101,7 +107,7 @@ def logical_placements(
     """
     mesh = draw(meshes(explicit=explicit))
     shape, targets = draw(layouts(mesh, max_rank=max_rank))
-    names = draw(st.permutations(LOGICAL))[: len(shape)]
+    names: list[Any] = draw(st.permutations(LOGICAL))[: len(shape)]
     rules = [(n, t) for n, t in zip(names, targets, strict=True)]
     names = [draw(st.sampled_from([n, n, None])) if t is None else n for n, t in rules]
     rules = [("spare", None), *draw(st.permutations(rules))]

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from scutch.descriptions import Mesh
 
-_SHAPES = {
+_SHAPES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
     ("data",): [(2,), (1,), (4,), (8,)],
     ("data", "model"): [(2, 2), (2, 1), (1, 2), (2, 4), (4, 2), (1, 8), (8, 1)],
     ("data", "model", "layers"): [(2, 2, 2), (1, 2, 4), (2, 1, 1)],

@@ -19,9 +19,7 @@ def name_tuples(rank: int) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(*[axis_names()] * rank)
 
 
-def logical_names(
-    *, max_rank: int = 4, often: bool = False
-) -> st.SearchStrategy[tuple[Any, ...]]:
+def logical_names(*, max_rank: int = 4, often: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
     """Logical names, none of them twice, with `None` and `UNCONSTRAINED` among them.
 
     Args:
@@ -32,7 +30,7 @@ def logical_names(
     @st.composite
     def drawn(draw: st.DrawFn) -> tuple[Any, ...]:
         rank = draw(st.integers(0, max_rank))
-        names = list(draw(st.permutations(LOGICAL))[:rank])
+        names: list[Any] = draw(st.permutations(LOGICAL))[:rank]
         for axis in range(rank):
             kinds = [*[names[axis]] * 3, None]
             if often or "UNCONSTRAINED" not in names:
@@ -47,7 +45,7 @@ def rules(
     axes: tuple[str, ...] = AXES, *, max_size: int = 6
 ) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
     """Rules from logical names to mesh axes: one, several, or none; names come up repeatedly."""
-    targets: list[Any] = [*axes, None, *[pair for pair in _pairs(axes)]]
+    targets: list[Any] = [*axes, None, *_pairs(axes)]
     rule = st.tuples(st.sampled_from(LOGICAL), st.sampled_from(targets))
     return st.lists(rule, max_size=max_size).map(tuple)
 

@@ -9,7 +9,12 @@ from scutch.objects import ATTRIBUTES, MODULES, TRACKED, VARIABLES
 from scutch.strategies.values import arrays, keys
 
 STATICS = ("text", 3, None, 2.5, True, ("gelu", 2))
-_NAMES = (("data",), (None,), ("data", None), (None, ("data", "model")))
+_NAMES: tuple[tuple[Any, ...], ...] = (
+    ("data",),
+    (None,),
+    ("data", None),
+    (None, ("data", "model")),
+)
 _PARTS = ("variable", "array", "static", "variable")
 _CONTAINERS = ("list", "tuple", "dict")
 _ARRAYS = arrays(max_rank=2)
@@ -104,7 +109,7 @@ def graphs(
 
     def target(owner: int) -> Ref | None:
         later = [n for n in waiting if n > owner]
-        if later and draw(st.booleans()):
+        if len(later) > 0 and draw(st.booleans()):
             waiting.remove(later[0])
             return Ref(later[0])
         free = [*range(0 if cycles else owner + 1, size if shared or cycles else 0)]

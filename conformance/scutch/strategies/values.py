@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from scutch.descriptions import Abstract, Array, Key
 
 SIZES = (2, 1, 0, 3)
-SHAPES = tuple(
-    shape for rank in (1, 0, 2, 3, 4) for shape in itertools.product(SIZES, repeat=rank)
-)
+SHAPES = tuple(shape for rank in (1, 0, 2, 3, 4) for shape in itertools.product(SIZES, repeat=rank))
 DTYPES = ("float32", "int32", "bool", "bfloat16", "float16", "uint8", "complex64")
 
 

@@ -66,7 +66,7 @@ class Names:
 
 @of_boxes
 class MeshIsNoStructure(Node):
-    """Breaks BOX-2c: boxes on different meshes have equal tree structures."""
+    """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
 
     def flatten(self):
         children, static = Node.flatten(self)

@@ -71,7 +71,9 @@ def of_objects(lie: type) -> type:
             each.__name__ = each.__qualname__ = name
     honest = {"meta": meta, "logical": logical}
     lying = Namespace("lying nnx", SimpleNamespace(**names), nnx)
-    LIARS.append(Liar(lie.__name__, breaks(lie), Implementation(lie.__name__, "0", **honest, nnx=lying)))
+    LIARS.append(
+        Liar(lie.__name__, breaks(lie), Implementation(lie.__name__, "0", **honest, nnx=lying))
+    )
     return lie
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from scutch import cli, summary
+from scutch.catalogue import index
 from scutch.report import Product, load
 
 
@@ -84,7 +85,7 @@ def test_explain_takes_a_row(scutch):
     assert scutch("explain", "BOX-9")[1].startswith("BOX-9a  A wrong name is refused")
 
 
-def test_explain_names_the_laws(scutch, monkeypatch, tmp_path):
+def test_explain_names_the_laws(scutch, monkeypatch, tmp_path, request):
     laws = tmp_path / "laws"
     laws.mkdir()
     (laws / "test_boxes.py").write_text(
@@ -92,7 +93,9 @@ def test_explain_names_the_laws(scutch, monkeypatch, tmp_path):
         '@pytest.mark.requirement("BOX-1", "LOG-1")\ndef test_two(): ...\n'
         "def test_unmarked(): ...\n"
     )
-    monkeypatch.setattr(cli.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(index.resources, "files", lambda package: tmp_path)
+    index._index.cache_clear()
+    request.addfinalizer(index._index.cache_clear)
     law = "laws        test_boxes.py::test_a_box_is_a_node"
     assert law in scutch("explain", "BOX-2a")[1]
     assert law in scutch("explain", "LOG-9.BOX-2a")[1]
@@ -212,6 +215,7 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
 
     def run(words):
         calls.append(words)
+        assert os.environ[summary.COMMAND] == "scutch run"
         return pytest.ExitCode.TESTS_FAILED
 
     monkeypatch.setattr(pytest, "main", run)
@@ -220,8 +224,7 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
     assert calls == [
         ["-p", "scutch.plugin", "--pyargs", "scutch", "--implementation", "flax", "-n", "2", "-h"]
     ]
-    assert os.environ[summary.COMMAND] == "scutch run"
-    monkeypatch.delenv(summary.COMMAND)
+    assert summary.COMMAND not in os.environ
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):

@@ -11,6 +11,12 @@ from scutch.report.matrix import AREAS, matrix
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    """The same width wherever the trials run."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 def shown(*reports):
     file = io.StringIO()
     table.show(reports, file)

@@ -1,0 +1,127 @@
+"""Lies of filters and states: OBJ-3 and OBJ-4."""
+
+import copy
+from types import EllipsisType
+
+import jax
+from scutch_reference import nnx
+from trials.liars.tale import of_objects
+
+# ---------------------------------------------------------------- filters
+
+
+@of_objects
+class ExactTypes:
+    """Breaks OBJ-3a: in a state, a type does not take variables of its subclasses."""
+
+    def filter_state(state, *filters):
+        def exact(kind):
+            return (lambda path, value: type(value) is kind) if isinstance(kind, type) else kind
+
+        return nnx.filter_state(state, *map(exact, filters))
+
+
+@of_objects
+class TagsArePaths:
+    """Breaks OBJ-3b: in a state, a string is looked for in the path."""
+
+    def filter_state(state, *filters):
+        return nnx.filter_state(
+            state, *(nnx.PathContains(f) if isinstance(f, str) else f for f in filters)
+        )
+
+
+@of_objects
+class AllIsAny:
+    """Breaks OBJ-3d: `All` takes what one of its parts takes."""
+
+    class All(nnx.Any):
+        pass
+
+
+@of_objects
+class FiltersByIdentity:
+    """Breaks OBJ-3h: two filters of the same path are not equal."""
+
+    class PathContains(nnx.PathContains):
+        __eq__, __hash__ = object.__eq__, object.__hash__
+
+
+@of_objects
+class NumbersTakeNothing:
+    """Breaks OBJ-3i: a number is taken for a filter that takes nothing."""
+
+    def state(node, *filters):
+        legal = (bool, type, EllipsisType)
+        return nnx.state(
+            node, *(None if hasattr(f, "real") and not isinstance(f, legal) else f for f in filters)
+        )
+
+
+@of_objects
+class UnreachableIsEmpty:
+    """Breaks OBJ-3j: filters that cannot be reached have empty states."""
+
+    def split(node, *filters):
+        if len(filters) > 1 and filters[0] in (..., True):
+            return *nnx.split(node), *(nnx.State() for _ in filters[1:])
+        return nnx.split(node, *filters)
+
+
+# ---------------------------------------------------------------- states
+
+
+@of_objects
+class EarlierWins:
+    """Breaks OBJ-4a: where states overlap, the leaf of the first one stays."""
+
+    def merge_state(*states):
+        return nnx.merge_state(*reversed(states))
+
+
+@of_objects
+class CopiesLeaves:
+    """Breaks OBJ-4c: a state from pairs has copies of the leaves."""
+
+    def from_flat_state(flat):
+        return nnx.from_flat_state((path, copy.copy(leaf)) for path, leaf in flat)
+
+
+@of_objects
+class BareLeaves:
+    """Breaks OBJ-4d: the values of a pure dictionary take the place of variables."""
+
+    def replace_by_pure_dict(state, pure):
+        nnx.replace_by_pure_dict(state, pure, lambda leaf, value: value)
+
+
+@of_objects
+class KnownPathsOnly:
+    """Breaks OBJ-4e: values without a place are passed over."""
+
+    def replace_by_pure_dict(state, pure):
+        known = dict(nnx.to_flat_state(state))
+        flat = ((p, value) for p, value in nnx.to_flat_state(pure) if p in known)
+        nnx.replace_by_pure_dict(state, nnx.to_pure_dict(nnx.from_flat_state(flat)))
+
+
+class Unsorted:
+    """Registers a state as a node with children in the order of its making."""
+
+    def __init_subclass__(cls):
+        jax.tree_util.register_pytree_node(
+            cls,
+            lambda state: (list(state.raw_mapping.values()), tuple(state.raw_mapping)),
+            lambda keys, values: cls(zip(keys, values, strict=True)),
+        )
+
+
+@of_objects
+class OrderOfMaking:
+    """Breaks OBJ-4f: the leaves of a state lie in the order in which it was made."""
+
+    class State(Unsorted, nnx.State):
+        pass
+
+    def from_flat_state(flat):
+        return nnx.from_flat_state(flat, cls=OrderOfMaking.State)

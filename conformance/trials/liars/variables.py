@@ -1,0 +1,195 @@
+"""Lies of variables, their metadata, and streams of keys: OBJ-5, OBJ-6 and LOG-7c."""
+
+import jax
+import jax.numpy as jnp
+from scutch_reference import nnx
+from trials.liars.objects import variables_in
+from trials.liars.tale import of_objects
+
+# ---------------------------------------------------------------- variables
+
+
+@of_objects
+class ReadsTwice:
+    """Breaks OBJ-5a: the get hooks run twice."""
+
+    class Param(nnx.Param):
+        def get_value(self, **options):
+            super().get_value()
+            return super().get_value(**options)
+
+
+@of_objects
+class ItemsAreRaw:
+    """Breaks OBJ-5b: assigning to an item runs no hook."""
+
+    class Param(nnx.Param):
+        def __setitem__(self, index, value):
+            self.set_raw_value(value)
+
+
+@of_objects
+class AlwaysCreating:
+    """Breaks OBJ-5c: the creation hook runs on every assignment."""
+
+    class Param(nnx.Param):
+        def set_value(self, value, **options):
+            super().set_value(self._hooked("on_create_value", value), **options)
+
+
+@of_objects
+class LastHookFirst:
+    """Breaks OBJ-5d: several hooks run in reverse."""
+
+    class Param(nnx.Param):
+        def _hooked(self, name, value):
+            hooks = self._metadata.get(name, ())
+            for hook in reversed(hooks if isinstance(hooks, tuple) else (hooks,)):
+                value = hook(self, value)
+            return value
+
+
+@of_objects
+class CloneByAssignment:
+    """Breaks OBJ-5f: a clone reads and sets its variables."""
+
+    def clone(node):
+        made = nnx.clone(node)
+        for variable in variables_in(made):
+            variable.set_value(variable.get_value())
+        return made
+
+
+@of_objects
+class BareCopy:
+    """Breaks OBJ-5g: a copy of a variable has no metadata."""
+
+    class Param(nnx.Param):
+        def __copy__(self):
+            return type(self)(self.get_raw_value())
+
+
+@of_objects
+class OrderedMetadata:
+    """Breaks OBJ-5i: the definition has the names of metadata in the order of their setting."""
+
+    def graphdef(node):
+        return nnx.graphdef(node), tuple(tuple(v.get_metadata()) for v in variables_in(node))
+
+
+@of_objects
+class HandsOutItsOwn:
+    """Breaks OBJ-5j: `get_metadata` hands out the containers themselves."""
+
+    class Param(nnx.Param):
+        def get_metadata(self, *args):
+            return super().get_metadata(*args) if args else dict(self._metadata)
+
+
+@of_objects
+class NoneIfMissing:
+    """Breaks OBJ-5l: metadata that is not there is `None`."""
+
+    class Param(nnx.Param):
+        def get_metadata(self, *args):
+            return super().get_metadata(*args, *([None] if len(args) == 1 else []))
+
+
+@of_objects
+class SubtractsBackwards:
+    """Breaks OBJ-5m: the reflected operator is the operator."""
+
+    class Param(nnx.Param):
+        def __rsub__(self, other):
+            return self.get_value() - other
+
+
+@of_objects
+class NamesBackwards:
+    """Breaks OBJ-5n: the names are given in reverse."""
+
+    def with_partitioning(initializer, names, **options):
+        return nnx.with_partitioning(initializer, tuple(reversed(names)), **options)
+
+
+@of_objects
+class RulesOfContextOnly:
+    """Breaks LOG-7c: the rules of a variable are passed over."""
+
+    def get_partition_spec(tree):
+        bare = jax.tree_util.tree_map(
+            lambda leaf: leaf.copy(sharding_rules=None),
+            tree,
+            is_leaf=lambda leaf: isinstance(leaf, nnx.Variable),
+        )
+        return nnx.get_partition_spec(bare)
+
+
+# ---------------------------------------------------------------- streams
+
+
+@of_objects
+class FoldsKeys:
+    """Breaks OBJ-6a: a stream from a key is another than that from its seed."""
+
+    class Rngs(nnx.Rngs):
+        def __init__(self, default=None, **rngs):
+            seeds = {**default, **rngs} if isinstance(default, dict) else {"default": default}
+            seeds = {n: s for n, s in (seeds | rngs).items() if s is not None}
+            folded = {
+                n: jax.random.fold_in(s, 1) if isinstance(s, jax.Array) else s
+                for n, s in seeds.items()
+            }
+            super().__init__(**folded)
+
+
+@of_objects
+class CountsStreams:
+    """Breaks OBJ-6b: the first keys are skipped where there is more than one stream."""
+
+    class Rngs(nnx.Rngs):
+        def __init__(self, *args, **rngs):
+            super().__init__(*args, **rngs)
+            for _, stream in self.items():
+                stream() if len(self) > 1 else None
+
+
+@of_objects
+class ForksTheDefault:
+    """Breaks OBJ-6d: a name without a stream has a fork of the default one."""
+
+    class Rngs(nnx.Rngs):
+        def _stream(self, name):
+            found = super()._stream(name)
+            return found if name in self else found.fork()
+
+
+@of_objects
+class StartsAnew:
+    """Breaks OBJ-6e: the streams of a clone start anew."""
+
+    def clone(node):
+        made = nnx.clone(node)
+        for variable in variables_in(made):
+            if isinstance(variable, nnx.RngCount):
+                variable.set_value(jnp.zeros_like(variable.get_value()))
+        return made
+
+
+@of_objects
+class SameKeyForAll:
+    """Breaks OBJ-6f: every lane has the same key."""
+
+    def split_rngs(node, *, splits):
+        for _, stream in node.items():
+            stream.key.set_value(jnp.broadcast_to(stream(), (splits,)))
+            stream.count.set_value(jnp.zeros(splits, "uint32"))
+
+
+@of_objects
+class KeepsTheKey:
+    """Breaks OBJ-6h: a random method does not use the key up."""
+
+    class Rngs(nnx.Rngs):
+        def normal(self, *args, **options):
+            return jax.random.normal(nnx.clone(self)(), *args, **options)

@@ -1,0 +1,47 @@
+"""Benchmarks still run: each on each implementation, at its smallest size, once."""
+
+import importlib
+import inspect
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def benchmarks():
+    """Every method that asv would measure, with each choice of parameters that are not sizes."""
+    sys.path.insert(0, str(FOLDER.parent))
+    try:
+        for file in sorted(FOLDER.glob("[!_]*.py")):
+            module = importlib.import_module(f"benchmarks.{file.stem}")
+            for name, kind in inspect.getmembers(module, inspect.isclass):
+                if kind.__module__ == module.__name__ and not name.startswith("_"):
+                    yield from _methods(kind)
+    finally:
+        sys.path.remove(str(FOLDER.parent))
+
+
+def _methods(kind):
+    choices = [
+        values[:1] if all(isinstance(value, int) for value in values) else values
+        for values in getattr(kind, "params", ())
+    ]
+    for name, chosen in itertools.product(dir(kind), itertools.product(*choices)):
+        if name.startswith(("time_", "track_", "peakmem_", "mem_")):
+            label = "-".join([kind.__name__, name, *map(str, chosen)])
+            yield pytest.param(kind, name, chosen, id=label)
+
+
+@pytest.mark.parametrize(("kind", "name", "chosen"), list(benchmarks()))
+def test_a_benchmark_runs(kind, name, chosen):
+    benchmark = kind()
+    getattr(benchmark, "setup", lambda *_: None)(*chosen)
+    try:
+        measured = getattr(benchmark, name)(*chosen)
+    finally:
+        getattr(benchmark, "teardown", lambda *_: None)(*chosen)
+    if name.startswith("track_"):
+        assert measured >= 0
