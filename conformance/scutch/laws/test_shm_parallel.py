@@ -13,7 +13,7 @@ from scutch.law import case, raised, refused, requirement
 from scutch.strategies import meshes
 
 WIDTH = 16
-X = np.linspace(-1, 1, 8 * 2, dtype="float32").reshape(8, 2)
+X = np.linspace(-1, 2, 8 * 2, dtype="float32").reshape(8, 2)
 """A batch that every mesh divides."""
 
 lines = meshes(axes=(("data",),))

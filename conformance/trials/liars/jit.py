@@ -2,11 +2,11 @@
 
 import copy
 import functools
-import itertools
 
 import jax
 from scutch import objects
 from scutch_reference import nnx
+from scutch_reference.errors import AliasingError, TraceLevelError, UnhashableStaticError
 from trials.liars.lifted import graph, lifted, modules, stale, variables
 
 # ---------------------------------------------------------------- what a call leaves
@@ -69,15 +69,195 @@ class ReturnsCopies:
         return result
 
 
+@lifted
+class ForgetsScalars:
+    """Breaks JIT-1a: a number that the function assigns is not there afterwards."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = [(v, v.get_value()) for v in variables(arguments, keywords)]
+        result = jitted(*arguments, **keywords)
+        for variable, value in before:
+            if value.dtype == "int32" and value.shape == () == variable.get_value().shape:
+                variable.set_value(value)
+        return result
+
+
+@lifted
+class CopiesTheShared:
+    """Breaks JIT-1d: a variable that comes to be in two places is two variables."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = {id(v) for _, _, v in _twice(arguments, keywords)}
+        result = jitted(*arguments, **keywords)
+        for module, name, value in _twice(arguments, keywords):
+            if id(value) not in before:
+                setattr(module, name, copy.copy(value))
+        return result
+
+
+def _twice(arguments, keywords):
+    """Attributes whose variable sits in another attribute too."""
+    met, found = set(), []
+    for module, name, value in _attributes(arguments, keywords):
+        if id(value) in met:
+            found.append((module, name, value))
+        met.add(id(value))
+    return found
+
+
+@lifted
+class ReplacesSurvivors:
+    """Breaks JIT-1f: the variable of a module's last attribute is a new one."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        given = {id(n) for n in graph(arguments, keywords)}
+        result = jitted(*arguments, **keywords)
+        places = [id(v) for _, v in objects.walk(nnx, [arguments, result])]
+        for module, name, value in _attributes(arguments, keywords):
+            if name == "c" and id(value) in given and places.count(id(value)) == 1:
+                module.c = copy.copy(value)
+        return result
+
+
+@lifted
+class SwallowsCaptured:
+    """Breaks JIT-1i: a function that changes a captured variable returns nothing."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except TraceLevelError:
+            return None
+
+
+@lifted
+class ClonesKeywords:
+    """Breaks JIT-2a: an object that is passed by position and by name is two."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        def separate(value):
+            return nnx.clone(value) if any(value is each for each in arguments) else value
+
+        return jitted(*arguments, **{k: separate(v) for k, v in keywords.items()})
+
+
+@lifted
+class AcceptsTwoShardings:
+    """Breaks JIT-2c: of two shardings for one object neither counts."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except AliasingError:
+            return nnx.jit(state["function"])(*arguments, **keywords)
+
+
+@lifted
+class SaysNoPlaces:
+    """Breaks JIT-2d: the error does not say where."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except AliasingError as error:
+            raise ValueError("inconsistent") from error
+
+
+# ---------------------------------------------------------------- options
+
+
+def _without(*dropped):
+    """A `jit` that does not pass options on."""
+
+    def jit(fun=None, **options):
+        kept = {name: value for name, value in options.items() if name not in dropped}
+        return nnx.jit(**kept) if fun is None else nnx.jit(fun, **kept)
+
+    return jit
+
+
+@lifted
+class AcceptsUnhashable:
+    """Breaks JIT-4c: with an unhashable static argument nothing is called."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except UnhashableStaticError:
+            return None
+
+
+@lifted
+class NeverDonates:
+    """Breaks JIT-4d: what is donated is kept."""
+
+    jit = _without("donate_argnums", "donate_argnames")
+
+
+@lifted
+class LeavesDeletedBuffers:
+    """Breaks JIT-4e: an object donated by name holds deleted buffers."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        result = jitted(*arguments, **keywords)
+        if "donate_argnames" in state["options"]:
+            for variable in variables(arguments, keywords):
+                variable.get_value().delete()
+        return result
+
+
+@lifted
+class IgnoresInShardings:
+    """Breaks JIT-5a: `in_shardings` are not passed on."""
+
+    jit = _without("in_shardings")
+
+
+@lifted
+class IgnoresOutShardings:
+    """Breaks JIT-5b: `out_shardings` are not passed on."""
+
+    jit = _without("out_shardings")
+
+
+@lifted
+class RefusesPartials:
+    """Breaks JIT-7a: a partial is not taken for a function."""
+
+    def jit(fun=None, **options):
+        if isinstance(fun, functools.partial):
+            raise TypeError("expected a function, got a partial")
+        return nnx.jit(**options) if fun is None else nnx.jit(fun, **options)
+
+
+@lifted
+class IsNoMethod:
+    """Breaks JIT-7b: read from an object, a jitted function is not bound to it."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: nnx.jit(function, **options)
+        return functools.partial(nnx.jit(fun, **options))
+
+
 # ---------------------------------------------------------------- what a call sees
 
 
 def _lists(arguments, keywords):
     """Plain lists by the module that holds them, and tracked ones."""
-    found = {(m, "d"): list(m.d) for m in modules(arguments, keywords)
-             if isinstance(getattr(m, "d", None), list)}  # fmt: skip
+    found = [(m, "d", list(m.d)) for m in modules(arguments, keywords)
+             if isinstance(getattr(m, "d", None), list)]  # fmt: skip
     tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.List)]
-    return found | {(n, None): list(n) for n in tracked}
+    return found + [(n, None, list(n)) for n in tracked]
 
 
 def _put_list(holder, key, items):
@@ -88,10 +268,10 @@ def _put_list(holder, key, items):
 
 def _dicts(arguments, keywords):
     """Plain dicts by the module that holds them, and tracked ones."""
-    found = {(m, "d"): dict(m.d) for m in modules(arguments, keywords)
-             if isinstance(getattr(m, "d", None), dict)}  # fmt: skip
+    found = [(m, "d", dict(m.d)) for m in modules(arguments, keywords)
+             if isinstance(getattr(m, "d", None), dict)]  # fmt: skip
     tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.Dict)]
-    return found | {(n, None): dict(n) for n in tracked}
+    return found + [(n, None, dict(n)) for n in tracked]
 
 
 def _put_dict(holder, key, items):
@@ -120,7 +300,7 @@ class OverlooksMetadata:
     """Breaks JIT-3g: metadata is what it was in the call before."""
 
     call = stale(
-        lambda a, k: {(v, "metadata"): v.get_metadata() for v in variables(a, k)},
+        lambda a, k: [(v, "metadata", v.get_metadata()) for v in variables(a, k)],
         lambda variable, _, metadata: variable.set_metadata(metadata),
     )
 
@@ -130,19 +310,19 @@ class OverlooksStaticData:
     """Breaks JIT-3d: static data is what it was in the call before."""
 
     call = stale(
-        lambda a, k: {(m, "e"): m.e for m in modules(a, k) if hasattr(m, "e")},
+        lambda a, k: [(m, "e", m.e) for m in modules(a, k) if hasattr(m, "e")],
         lambda module, name, value: setattr(module, name, value),
     )
 
 
 def _attributes(arguments, keywords):
     """Variables by their places."""
-    return {
-        (m, name): getattr(m, name)
+    return [
+        (m, name, getattr(m, name))
         for m in modules(arguments, keywords)
         for name in "abc"
         if isinstance(getattr(m, name, None), nnx.Variable)
-    }
+    ]
 
 
 def _alike(one, other):
@@ -175,12 +355,11 @@ class OverlooksUnsharing:
 
 @lifted
 class TracesAlways:
-    """Breaks JIT-3a, JIT-3b and JIT-4a: each call makes a jitted function of its own."""
+    """Breaks JIT-3a: each call makes a jitted function of its own."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
-        jitted._frames = {}
-        return nnx.jit(lambda *a, **k: jitted.__wrapped__(*a, **k))(*arguments, **keywords)
+        return nnx.jit(state["function"], **state["options"])(*arguments, **keywords)
 
 
 @lifted
@@ -256,10 +435,9 @@ class EqualByFilters:
 
 
 @lifted
-class ListsFilters:
-    """Breaks JIT-6d: filters are handed out as a list."""
+class HidesFilters:
+    """Breaks JIT-6d: the representation does not show the filters."""
 
     class StateSharding(nnx.StateSharding):
-        @property
-        def filters(self):
-            return list(super().filters)
+        def __repr__(self):
+            return "StateSharding(...)"

@@ -2,12 +2,11 @@
 
 import functools
 import weakref
+from types import SimpleNamespace
 
 from scutch import objects
 from scutch.implementation import NAMES, Implementation, Namespace
 from scutch_reference import logical, meta, nnx
-from types import SimpleNamespace
-
 from trials.liars.tale import Liar, breaks
 
 LIFTED: list[Liar] = []
@@ -31,8 +30,10 @@ def lying_jit(call):
 
     def jit(fun=None, **options):
         if fun is None:
-            return lambda function: Told(nnx.jit(function, **options), call)
-        return Told(nnx.jit(fun, **options), call)
+            return lambda function: jit(function, **options)
+        told = Told(nnx.jit(fun, **options), call)
+        told.state.update(function=fun, options=options)
+        return told
 
     return jit
 
@@ -73,16 +74,17 @@ def stale(read, write):
     """A way to call that overlooks a change: each call is made with what was read before.
 
     Args:
-      read: `(arguments, keywords) -> {place: value}`; a place is an object and a key.
+      read: `(arguments, keywords) -> [(object, key, value)]`.
       write: `(object, key, value)` puts a value back.
     """
 
     def call(state, jitted, arguments, keywords):
         now = read(arguments, keywords)
-        before = state.setdefault("seen", weakref.WeakKeyDictionary())
+        before = state.setdefault("seen", {})
         changed = []
-        for (holder, key), value in now.items():
-            old = before.get(holder, {}).get(key, value)
+        for holder, key, value in now:
+            reference, old = before.get((id(holder), key), (lambda: None, None))
+            old = old if reference() is holder else value
             if not same(old, value):
                 write(holder, key, old)
                 changed.append((holder, key, value))
@@ -91,8 +93,8 @@ def stale(read, write):
         finally:
             for holder, key, value in changed:
                 write(holder, key, value)
-            for (holder, key), value in now.items():
-                before.setdefault(holder, {})[key] = value
+            for holder, key, value in now:
+                before[id(holder), key] = weakref.ref(holder), value
 
     return staticmethod(call)
 
