@@ -58,7 +58,7 @@ def fresh_seed() -> int:
 
 
 def prepare_devices() -> None:
-    """Ask XLA for fake host devices and for quick compilation, unless the user has chosen otherwise.
+    """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not.
     """

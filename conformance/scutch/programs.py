@@ -1,8 +1,9 @@
 """Programs: what a user's code does to objects, as steps that any implementation can take.
 
-A `Step` is a verb with small numbers. They choose among what there is (modulo its size), in the order
-of `objects.walk`: every step can be taken on every graph, and on isomorphic graphs it does the same. So
-one program can be run eagerly and inside a lifted transformation, and its two worlds compared.
+A `Step` is a verb with small numbers. They choose among what there is (modulo its size), in the
+order of `objects.walk`: every step can be taken on every graph, and on isomorphic graphs it does
+the same. So one program can be run eagerly and inside a lifted transformation, and its two worlds
+compared.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -183,11 +184,9 @@ class Hands:
             case "share":
                 setattr(module, name, pick(self.nodes(), step.n))
             case "new list":
-                plain = [self._new(step.n)]
-                setattr(module, CONTAINER, self.nnx.data(plain))
+                setattr(module, CONTAINER, self.nnx.data([self._new(step.n)]))
             case "new dict":
-                plain = {"k": self._new(step.n)}
-                setattr(module, CONTAINER, self.nnx.data(plain))
+                setattr(module, CONTAINER, self.nnx.data({"k": self._new(step.n)}))
 
     def _move(self, step: Any) -> None:
         """Steps on a place where a node sits."""
@@ -274,6 +273,7 @@ def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
         if isinstance(value, nnx.Variable):
             metadata = tuple(sorted(objects.metadata(value).items()))
             return type(value).__name__, seen(value.get_raw_value()), metadata
-        return type(value).__name__, tuple((k, seen(v)) for k, v in objects.children(nnx, value))
+        inside = objects.children(nnx, value) or []
+        return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
 
     return tuple(map(seen, arguments))

@@ -9,6 +9,7 @@ from scutch.subjects import partitioned
 from scutch.verdicts import rule, summarize
 from trials.liars import jit as jit
 from trials.liars import shard_map as shard_map
+from trials.liars import staleness as staleness
 from trials.liars.lifted import LIFTED
 
 FEW = Profile(3, 120, 0, "")

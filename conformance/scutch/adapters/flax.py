@@ -9,4 +9,5 @@ _OBJECTS = Version("0.12")
 """The release since which objects answer to today's names."""
 
 _further = ("nnx", "transforms") if Version(flax.__version__) >= _OBJECTS else ()
-implementation = flax_shaped("flax", version=flax.__version__, claims=("meta", "logical", *_further))
+_claims = ("meta", "logical", *_further)
+implementation = flax_shaped("flax", version=flax.__version__, claims=_claims)

@@ -20,7 +20,9 @@ small = st.integers(0, 3)
     worlds=twins(programs((), results=())),
     at=st.tuples(small, small, small),
     done=st.lists(
-        st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small), min_size=1, max_size=3
+        st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small),
+        min_size=1,
+        max_size=3,
     ),
 )
 def test_one_object_is_one_object(transforms, nnx, worlds, at, done):

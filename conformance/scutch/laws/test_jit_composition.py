@@ -42,9 +42,7 @@ def _close(nnx, one, other):
     """Whether two modules have close values."""
     pairs = zip(objects.nodes(nnx, one), objects.nodes(nnx, other), strict=True)
     return all(
-        np.allclose(a.get_value(), b.get_value())
-        for a, b in pairs
-        if isinstance(a, nnx.Variable)
+        np.allclose(a.get_value(), b.get_value()) for a, b in pairs if isinstance(a, nnx.Variable)
     )
 
 
@@ -55,6 +53,7 @@ class Callable:
         self.function = function
 
     def __call__(self, *arguments):
+        """What the function returns."""
         return self.function(*arguments)
 
 
@@ -204,9 +203,7 @@ _tripled.defvjp(lambda x: (x, None), lambda _, g: (3 * g,))
 
 
 @requirement("JIT-7h")
-@given(
-    outer=st.sampled_from(["jit", "grad", "vmap", "value"]), size=st.sampled_from([2, 3])
-)
+@given(outer=st.sampled_from(["jit", "grad", "vmap", "value"]), size=st.sampled_from([2, 3]))
 def test_jit_nests_with_plain_jax(transforms, nnx, outer, size):
     """Objects made inside; the custom gradient counts."""
 

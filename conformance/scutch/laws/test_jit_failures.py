@@ -58,7 +58,5 @@ def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
     switch.clear()
     expected = eager.function(*eager.arguments, inputs(1))
     result = jitted(*lifted.arguments, inputs(1))
-    difference = objects.differences(
-        nnx, (eager.arguments, expected), (lifted.arguments, result)
-    )
+    difference = objects.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
     assert not difference, f"eager and jitted: {difference}"

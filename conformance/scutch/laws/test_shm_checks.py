@@ -3,12 +3,12 @@
 import inspect
 import re
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from scutch import objects
 from scutch.descriptions import Mesh
@@ -105,9 +105,7 @@ def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh
 
 
 def _mapped(transforms, mesh):
-    return transforms.shard_map(
-        _forward, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data")
-    )
+    return transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
 
 
 @requirement("SHM-5a")
@@ -184,9 +182,7 @@ def test_a_mapped_function_is_traced_once(transforms, nnx, mesh):
         traces.append(x)
         return _forward(module, x)
 
-    mapped = transforms.shard_map(
-        work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data")
-    )
+    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
     module = _module(nnx)
     mapped(module, X)
     first = len(traces)

@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from scutch import objects
 from scutch.descriptions import Mesh
-from scutch.law import case, raised, refused, requirement
+from scutch.law import case, raised, requirement
 from scutch.strategies import meshes
 
 WIDTH = 16
@@ -95,7 +96,7 @@ model_meshes = st.sampled_from([Mesh((n,), ("model",)) for n in (2, 1, 4, 8)])
 
 
 def _ends_with(*suffix):
-    return lambda path, value: tuple(path[-len(suffix):]) == suffix
+    return lambda path, value: tuple(path[-len(suffix) :]) == suffix
 
 
 def _filtered(transforms, nnx):

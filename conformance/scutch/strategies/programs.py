@@ -44,9 +44,7 @@ def small_graphs(
       size: How many numbered nodes there are at most, two at least.
     """
     chosen = ["Node", *draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=size - 1))]
-    inside = st.one_of(
-        cells(), st.sampled_from([Ref(n) for n in range(1, len(chosen))] + [Ref(0)])
-    )
+    inside = st.one_of(cells(), st.sampled_from([Ref(n) for n in range(1, len(chosen))] + [Ref(0)]))
     return Graph(tuple(draw(_node(kind, inside, plain)) for kind in chosen))
 
 

@@ -1,4 +1,4 @@
-"""What a liar of lifted transformations is: the reference, with one thing wrong about `jit` or so."""
+"""What a liar of lifted transformations is: the reference, with one thing wrong."""
 
 import functools
 import weakref
@@ -68,6 +68,16 @@ def variables(arguments, keywords):
 def modules(arguments, keywords):
     """Objects with named attributes."""
     return [n for n in graph(arguments, keywords) if type(n).__name__ in objects.MODULES]
+
+
+def attributes(arguments, keywords):
+    """Variables by their places."""
+    return [
+        (m, name, getattr(m, name))
+        for m in modules(arguments, keywords)
+        for name in "abc"
+        if isinstance(getattr(m, name, None), nnx.Variable)
+    ]
 
 
 def stale(read, write):

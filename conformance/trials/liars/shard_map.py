@@ -39,7 +39,9 @@ class GathersResults:
 
     shard_map = _around(
         lambda mapped, arguments: jax.tree.map(
-            lambda x: x if isinstance(x, jax.core.Tracer) else jax.device_get(x) + jax.numpy.zeros(()),
+            lambda x: (
+                x if isinstance(x, jax.core.Tracer) else jax.device_get(x) + jax.numpy.zeros(())
+            ),
             mapped(*arguments),
         )
     )
