@@ -184,6 +184,7 @@ def load(where: str) -> Implementation:
         module = _import_file(file, where)
         attribute = "implementation" if where.endswith(".py") else attribute
     elif ":" in where:
+        _look_in(Path.cwd())
         module = _import_module(path, where)
     elif where in (names := known_names()):
         path, _, attribute = names[where].rpartition(":")
@@ -237,6 +238,12 @@ def check(found: Any, where: str) -> Implementation:
     return found
 
 
+def _look_in(folder: Path) -> None:
+    """Let modules beside an adapter be imported, as they would be beside a script."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
 def _import_module(name: str, where: str) -> ModuleType:
     try:
         return importlib.import_module(name)
@@ -247,6 +254,7 @@ def _import_module(name: str, where: str) -> ModuleType:
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
         raise SetupError(f"implementation {where!r}: there is no file {str(file)!r}")
+    _look_in(file.resolve().parent)
     name = f"scutch_adapter_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

@@ -128,6 +128,8 @@ def show(
     if not complete:
         terminal.write_line("the run was cut short: what follows is about the laws that ran")
     text, colour = headline(case, rulings)
+    if not complete:
+        text = f"so far, {text}"
     terminal.write_line(text, bold=True, **{colour: True})
 
 

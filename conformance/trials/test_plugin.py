@@ -97,6 +97,14 @@ def test_a_bad_adapter_is_refused(judge, adapter, text, message):
     assert report is None
 
 
+def test_an_adapter_may_import_what_lies_beside_it(judge, adapter, tmp_path):
+    (tmp_path / "beside_it.py").write_text("VERSION = '3.1'\n")
+    text = "import beside_it\nimplementation = Implementation('mine', beside_it.VERSION, meta=meta)"
+    code, said, _ = judge("--implementation", adapter(text), "--requirement", "BOX-9b")
+    assert code == 0, said
+    assert "mine 3.1 conforms" in said
+
+
 def test_a_missing_adapter_file_is_refused(judge, tmp_path):
     code, text, _ = judge("--implementation", str(tmp_path / "none.py"))
     assert code == 2
