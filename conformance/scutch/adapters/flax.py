@@ -5,8 +5,8 @@ from packaging.version import Version
 
 from scutch.implementation import flax_shaped
 
-_OBJECTS = Version("0.12")
-"""The release since which objects answer to today's names."""
+_OBJECTS = Version("0.12.4")
+"""The release since which objects and variables answer to today's names."""
 
 _further = ("nnx", "transforms") if Version(flax.__version__) >= _OBJECTS else ()
 _claims = ("meta", "logical", *_further)
