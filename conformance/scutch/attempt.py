@@ -34,7 +34,7 @@ class Attempt:
     """What has happened so far in the attempt to break one law.
 
     Args:
-      test: The name of the law, as in `descriptions.parse_call`.
+      test: The name of the law, as in `calls.parse_call`.
       world: What inputs are built in.
       fixtures: Arguments of the law that are not drawn.
       journal: Told of each call before it is made, so that a crash leaves a trace.
@@ -156,5 +156,6 @@ def instrument(law: Law) -> None:
 def prepare(law: Law, profile: Profile, seed: int) -> None:
     """Give a property the profile's settings and the run's seed."""
     if is_property(law):
-        law._hypothesis_internal_use_settings = law_settings(profile)  # type: ignore[attr-defined]
+        share = getattr(law, "scutch_share", 1.0)
+        law._hypothesis_internal_use_settings = law_settings(profile, share=share)  # type: ignore[attr-defined]
         hypothesis.seed(seed)(law)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from scutch import catalogue, isolation, known, profiles
-from scutch.descriptions import NotACall, parse_call
+from scutch.calls import NotACall, parse_call
 from scutch.implementation import SetupError, load
 
 _PROBE_TIMEOUT = 300.0

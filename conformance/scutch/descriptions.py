@@ -3,16 +3,14 @@
 Strategies draw *descriptions*, not values: a `Box` says which names and which value a box has, not
 whose class it is. The judge *builds* them just before a law sees them. So one input can be tried
 on several implementations, an input prints as the text that makes it, and that text can be read
-back (`parse_call`) to replay a failure without any search.
+back (`calls.parse_call`) to replay a failure without any search.
 
 A description is a frozen dataclass, or a dict, list, tuple, string, number or `None` of them.
 """
 
-import ast
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -22,7 +20,7 @@ from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch import boxes, objects
+from scutch import boxes, objects, programs
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,9 @@ class Placement(Description):
 
     def build(self, world: World) -> "Placement":
         """The placement of real things."""
-        return Placement(build(self.array, world), self.names, self.rules, build(self.mesh, world))
+        return Placement(
+            build(self.array, world), self.names, self.rules, build(self.mesh, world)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,6 +282,41 @@ class Graph(Description):
         return self.grow(world)[0]
 
 
+@dataclass(frozen=True, repr=False)
+class Step(Description):
+    """What is done to objects: a verb of `programs.STEPS` or `RESULTS`, and numbers that choose."""
+
+    kind: str
+    at: int = 0
+    other: int = 0
+    n: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Program(Description):
+    """A graph of objects, and what a function of several calls does to it; see `programs`.
+
+    Args:
+      graph: The objects.
+      arguments: What the function takes: a `Ref` to a node, or a container of them.
+      steps: What it does.
+      results: What it returns.
+      between: What is done to the objects after each call but the last.
+    """
+
+    graph: Graph
+    arguments: tuple[Any, ...] = (Ref(0),)
+    steps: tuple[Step, ...] = ()
+    results: tuple[Step, ...] = ()
+    between: tuple[tuple[Step, ...], ...] = ()
+
+    def build(self, world: World) -> programs.Play:
+        """The program with its objects built."""
+        inside = replace(world, nodes=self.graph.grow(world))
+        arguments = build(self.arguments, inside)
+        return programs.Play(world.nnx, arguments, self.steps, self.results, self.between)
+
+
 @functools.partial(
     jax.tree_util.register_dataclass, data_fields=["first", "second"], meta_fields=[]
 )
@@ -331,67 +366,3 @@ def build(description: Any, world: World) -> Any:
     if kind is list or kind is tuple:
         return kind(build(value, world) for value in description)
     return description
-
-
-VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
-    {
-        kind.__name__: kind
-        for kind in (
-            *(Array, Abstract, Key, Record, Mesh, Box, Foreign, Placement, Spec, Twins),
-            *(Ref, Variable, Object, Data, Static, Graph),
-        )
-    }
-)
-
-
-class NotACall(ValueError):
-    """A text is not the call of a law with described inputs."""
-
-
-def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """Read `law(name=description, ...)` back into the law's name and its inputs.
-
-    Only literals and the names of `VOCABULARY` are read; nothing is executed. A parametrised
-    law is written as pytest names it: `law[logical](...)`.
-
-    Raises:
-      NotACall: The text is something else; the message says what, and where.
-    """
-    head, bracket, tail = text.strip().partition("(")
-    try:
-        call = ast.parse(f"_{bracket}{tail}", mode="eval").body
-    except SyntaxError as error:
-        raise NotACall(f"cannot read {text!r}: {error.msg}; expected law(input=..., ...)") from None
-    if not isinstance(call, ast.Call) or not bracket or call.args:
-        raise NotACall(f"cannot read {text!r}: expected law(input=..., ...)")
-    if any(keyword.arg is None for keyword in call.keywords):
-        raise NotACall(f"cannot read {text!r}: ** is not allowed")
-    return head.strip(), {str(k.arg): _value(k.value, text) for k in call.keywords}
-
-
-def _value(node: ast.expr, text: str) -> Any:
-    match node:
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in VOCABULARY:
-            named = {str(k.arg): _value(k.value, text) for k in keywords}
-            try:
-                return VOCABULARY[name](*(_value(a, text) for a in args), **named)
-            except TypeError as error:
-                raise NotACall(f"cannot read {text!r}: {error}") from None
-        case ast.Dict(keys=keys, values=values):
-            return {
-                _value(k, text): _value(v, text)
-                for k, v in zip(keys, values, strict=True)
-                if k is not None
-            }
-        case ast.List(elts=elements):
-            return [_value(e, text) for e in elements]
-        case ast.Tuple(elts=elements):
-            return tuple(_value(e, text) for e in elements)
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return -value
-    raise NotACall(
-        f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
-        f"{', '.join(VOCABULARY)}"
-    )

@@ -46,7 +46,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
             "get_named_sharding".split()
         ),
-        "transforms": frozenset(),
+        "transforms": frozenset("jit shard_map StateSharding grad vmap scan".split()),
         "bridge": frozenset(),
         "export": frozenset(),
     }
@@ -140,7 +140,12 @@ def flax_shaped(
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
     package = package or name
-    layout = {"meta": ("core.meta",), "logical": ("linen.spmd", "linen"), "nnx": ("nnx",)}
+    layout = {
+        "meta": ("core.meta",),
+        "logical": ("linen.spmd", "linen"),
+        "nnx": ("nnx",),
+        "transforms": ("nnx",),
+    }
     wanted = tuple(layout) if claims is None else tuple(claims)
     unknown = sorted(set(wanted) - set(CAPABILITIES))
     if unknown:

@@ -26,6 +26,12 @@ def requirement(identifier: str, *, cases: tuple[str, ...] = ()) -> Callable[[Te
     return pytest.mark.requirement(identifier, cases=cases)
 
 
+def costly(test: Test) -> Test:
+    """Mark a law whose every input is compiled: it gets a third of the inputs of a profile."""
+    test.scutch_share = 1 / 3  # type: ignore[attr-defined]
+    return test
+
+
 def case(name: str) -> None:
     """Say that an input came up without which the law would mean less."""
     seen = _cases.get()

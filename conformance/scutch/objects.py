@@ -13,7 +13,7 @@ what can be seen of a graph is read as its user would read it: by attributes, no
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -37,7 +37,15 @@ def classes(nnx: Any) -> Mapping[str, type]:
     class Node(nnx.Module):  # type: ignore[misc]
         """A module."""
 
-    class Branch(nnx.Module):  # type: ignore[misc]
+        def __call__(self, x: Any) -> Any:
+            """Add to the variables of its own, and count the calls in static data."""
+            for name in ATTRIBUTES:
+                if isinstance(variable := getattr(self, name, None), nnx.Variable):
+                    variable.set_value(variable.get_value() + x)
+            self.calls = getattr(self, "calls", 0) + 1
+            return x
+
+    class Branch(Node):
         """A module of another type."""
 
     class Scale(nnx.Param):  # type: ignore[misc]
@@ -90,7 +98,7 @@ def children(nnx: Any, value: Any) -> list[tuple[Any, Any]] | None:
     if isinstance(value, nnx.Dict | dict):
         return sorted(value.items())
     if isinstance(value, nnx.Pytree):
-        names = ATTRIBUTES if type(value).__name__ in MODULES else sorted(vars(value))
+        names = (*ATTRIBUTES, "calls") if type(value).__name__ in MODULES else sorted(vars(value))
         found = [(n, getattr(value, n, _ABSENT)) for n in names if not n.startswith("_")]
         return [(n, each) for n, each in found if each is not _ABSENT]
     return None
@@ -145,23 +153,32 @@ def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
     return root
 
 
-def differences(nnx: Any, one: Any, other: Any) -> str:
+def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]] = ()) -> str:
     """Where two values are not isomorphic, in words; empty if nowhere.
 
     They must agree in types, attributes, static data, values, metadata, and in which places hold
     one and the same object. Plain containers and arrays have no identity.
+
+    Args:
+      nnx: The namespace of the objects.
+      one: A graph, or a container of graphs.
+      other: What it is compared with.
+      paired: Objects that correspond, one of each side: where one is, the other must be.
     """
-    there: dict[int, Any] = {}
-    back: dict[int, Any] = {}
+    pairs = tuple(paired)
+    there: dict[int, Any] = {id(a): b for a, b in pairs}
+    back: dict[int, Any] = {id(b): a for a, b in pairs}
+    entered: set[int] = set()
 
     def differ(path: str, a: Any, b: Any) -> str:
         if type(a) is not type(b) and not (is_array(a) and is_array(b)):
             return f"{path} is a {type(a).__name__} here and a {type(b).__name__} there"
         if isinstance(a, nnx.Variable | nnx.Pytree):
-            if id(a) in there or id(b) in back:
-                same = there.get(id(a)) is b and back.get(id(b)) is a
-                return "" if same else f"{path} is shared with different places on the two sides"
-            there[id(a)], back[id(b)] = b, a
+            if there.setdefault(id(a), b) is not b or back.setdefault(id(b), a) is not a:
+                return f"{path} is not the object here that it is there"
+            if id(a) in entered:
+                return ""
+            entered.add(id(a))
         if isinstance(a, nnx.Variable):
             if not alike(metadata(a), metadata(b)):
                 return f"the metadata of {path} is {metadata(a)} and {metadata(b)}"

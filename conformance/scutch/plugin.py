@@ -18,8 +18,9 @@ from _pytest.runner import runtestprotocol
 
 from scutch import isolation, profiles, summary
 from scutch.attempt import Attempt, describe, prepare
+from scutch.calls import parse_call
 from scutch.case import Case, settle
-from scutch.descriptions import World, parse_call
+from scutch.descriptions import World
 from scutch.implementation import Implementation, SetupError, load
 from scutch.report import write
 from scutch.subjects import SUBJECTS, Subject
@@ -193,6 +194,12 @@ def logical(implementation: Implementation) -> Any:
 def nnx(implementation: Implementation) -> Any:
     """Its namespace of objects and variables."""
     return implementation.nnx
+
+
+@pytest.fixture(scope="session")
+def transforms(implementation: Implementation) -> Any:
+    """Its namespace of lifted transformations."""
+    return implementation.transforms
 
 
 @pytest.fixture(scope="session")

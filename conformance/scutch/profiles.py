@@ -34,7 +34,7 @@ DEFAULT = "ci"
 DEVICES = 8
 
 
-def law_settings(profile: Profile, *, search: bool = True) -> settings:
+def law_settings(profile: Profile, *, search: bool = True, share: float = 1.0) -> settings:
     """Hypothesis settings for one law.
 
     Nothing is kept between runs: a failure is replayed from its own text, and past ones are
@@ -42,7 +42,7 @@ def law_settings(profile: Profile, *, search: bool = True) -> settings:
     """
     phases = (Phase.explicit, Phase.generate, Phase.shrink) if search else (Phase.explicit,)
     return settings(
-        max_examples=profile.examples,
+        max_examples=max(1, round(profile.examples * share)),
         phases=phases,
         deadline=None,
         database=None,
@@ -58,13 +58,14 @@ def fresh_seed() -> int:
 
 
 def prepare_devices() -> None:
-    """Ask XLA for fake host devices, unless the user has chosen otherwise.
+    """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_force_host_platform_device_count" not in flags:
-        os.environ["XLA_FLAGS"] = (
-            f"{flags} --xla_force_host_platform_device_count={DEVICES}".strip()
-        )
+        flags = f"{flags} --xla_force_host_platform_device_count={DEVICES}"
+    if "xla_backend_optimization_level" not in flags:
+        flags = f"{flags} --xla_backend_optimization_level=0"
+    os.environ["XLA_FLAGS"] = flags.strip()

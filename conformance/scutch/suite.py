@@ -74,6 +74,7 @@ def fixtures(
         "meta": implementation.meta,
         "logical": implementation.logical,
         "nnx": implementation.nnx,
+        "transforms": implementation.transforms,
         SUBJECT: subject,
         **others,
     }

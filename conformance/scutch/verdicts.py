@@ -36,7 +36,7 @@ class Counterexample:
 
     Args:
       test: The law.
-      input: The call that breaks it, as `descriptions.parse_call` reads it; may be empty.
+      input: The call that breaks it, as `calls.parse_call` reads it; may be empty.
       error: What it raised.
     """
 

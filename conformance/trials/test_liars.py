@@ -20,7 +20,8 @@ from scutch import catalogue, suite
 from scutch.adapters.reference import implementation as reference
 from scutch.attempt import Attempt, describe, prepare
 from scutch.boxes import KINDS
-from scutch.descriptions import Array, Box, Description, Foreign, Mesh, parse_call
+from scutch.calls import parse_call
+from scutch.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.implementation import Implementation, check
 from scutch.profiles import PROFILES, Profile
 from scutch.strategies import axis_names, box_trees, meshes

@@ -6,5 +6,5 @@ from scutch_reference import logical, meta, nnx
 from scutch.implementation import Implementation
 
 implementation = Implementation(
-    "reference", scutch_reference.__version__, meta=meta, logical=logical, nnx=nnx
+    "reference", scutch_reference.__version__, meta=meta, logical=logical, nnx=nnx, transforms=nnx
 )

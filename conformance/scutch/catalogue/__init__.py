@@ -60,7 +60,8 @@ class Requirement:
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
         others = ("logical", "meta") if self.area == "LOG" else ()
-        return tuple(dict.fromkeys((self.capability, *others)))
+        objects = ("nnx",) if self.capability == "transforms" else ()
+        return tuple(dict.fromkeys((self.capability, *others, *objects)))
 
 
 @functools.cache

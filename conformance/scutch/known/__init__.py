@@ -25,8 +25,8 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from scutch.calls import NotACall, parse_call
 from scutch.catalogue import by_id
-from scutch.descriptions import NotACall, parse_call
 from scutch.implementation import SetupError
 from scutch.verdicts import Expectation
 

@@ -17,6 +17,10 @@ from scutch.strategies.objects import object_trees as object_trees
 from scutch.strategies.objects import state_dicts as state_dicts
 from scutch.strategies.objects import type_filters as type_filters
 from scutch.strategies.objects import variables as variables
+from scutch.strategies.programs import cells as cells
+from scutch.strategies.programs import programs as programs
+from scutch.strategies.programs import small_graphs as small_graphs
+from scutch.strategies.programs import steps as steps
 from scutch.strategies.trees import box_trees as box_trees
 from scutch.strategies.trees import trees as trees
 from scutch.strategies.trees import twins as twins

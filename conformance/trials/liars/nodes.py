@@ -51,44 +51,33 @@ class MeshlessNode(Node):
         return super().unflatten({**dict(static), "mesh": None}, children)
 
 
-class AllBut:
-    """Static data that compares all of its fields but one."""
+class Names:
+    """Static data that compares names and nothing else."""
 
-    def __init__(self, forgotten, fields):
+    def __init__(self, fields):
         self.fields = fields
-        self.compared = {name: value for name, value in fields if name != forgotten}
 
     def __eq__(self, other):
-        return self.compared == other.compared
+        return dict(self.fields)["names"] == dict(other.fields)["names"]
 
     def __hash__(self):
-        return hash(tuple(self.compared.items()))
+        return hash(dict(self.fields)["names"])
 
 
-class Forgetful(Node):
-    """A node whose structure leaves out the field named `forgotten`."""
+@of_boxes
+class MeshIsNoStructure(Node):
+    """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
 
     def flatten(self):
         children, static = Node.flatten(self)
-        return children, AllBut(self.forgotten, static)
+        return children, Names((*static, ("rules", getattr(self, "rules", None))))
 
     @classmethod
     def unflatten(cls, static, children):
-        return super().unflatten(dict(static.fields), children)
-
-
-@of_boxes
-class NamesAreNoStructure(Forgetful):
-    """Breaks BOX-2c: boxes with different names have equal tree structures."""
-
-    forgotten = "names"
-
-
-@of_boxes
-class MeshIsNoStructure(Forgetful):
-    """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
-
-    forgotten = "mesh"
+        fields = dict(static.fields)
+        if not hasattr(cls, "rules"):
+            del fields["rules"]
+        return super().unflatten(fields, children)
 
 
 @of_boxes

@@ -1,0 +1,74 @@
+"""Calls of laws as texts, which are read back to replay a failure.
+
+Only literals and the names of descriptions are read; nothing is executed.
+"""
+
+import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from scutch import descriptions
+from scutch.descriptions import Description
+
+VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
+    {
+        name: kind
+        for name, kind in vars(descriptions).items()
+        if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description
+    }
+)
+"""The descriptions by name."""
+
+
+class NotACall(ValueError):
+    """A text is not the call of a law with described inputs."""
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """Read `law(name=description, ...)` back into the law's name and its inputs.
+
+    Only literals and the names of `VOCABULARY` are read; nothing is executed. A parametrised
+    law is written as pytest names it: `law[logical](...)`.
+
+    Raises:
+      NotACall: The text is something else; the message says what, and where.
+    """
+    head, bracket, tail = text.strip().partition("(")
+    try:
+        call = ast.parse(f"_{bracket}{tail}", mode="eval").body
+    except SyntaxError as error:
+        raise NotACall(f"cannot read {text!r}: {error.msg}; expected law(input=..., ...)") from None
+    if not isinstance(call, ast.Call) or not bracket or call.args:
+        raise NotACall(f"cannot read {text!r}: expected law(input=..., ...)")
+    if any(keyword.arg is None for keyword in call.keywords):
+        raise NotACall(f"cannot read {text!r}: ** is not allowed")
+    return head.strip(), {str(k.arg): _value(k.value, text) for k in call.keywords}
+
+
+def _value(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in VOCABULARY:
+            named = {str(k.arg): _value(k.value, text) for k in keywords}
+            try:
+                return VOCABULARY[name](*(_value(a, text) for a in args), **named)
+            except TypeError as error:
+                raise NotACall(f"cannot read {text!r}: {error}") from None
+        case ast.Dict(keys=keys, values=values):
+            return {
+                _value(k, text): _value(v, text)
+                for k, v in zip(keys, values, strict=True)
+                if k is not None
+            }
+        case ast.List(elts=elements):
+            return [_value(e, text) for e in elements]
+        case ast.Tuple(elts=elements):
+            return tuple(_value(e, text) for e in elements)
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+    raise NotACall(
+        f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
+        f"{', '.join(VOCABULARY)}"
+    )

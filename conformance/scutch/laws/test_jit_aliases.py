@@ -1,0 +1,118 @@
+"""One object is one object, two are two: JIT-2."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch import objects
+from scutch.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
+from scutch.law import case, costly, raised, refused, requirement
+from scutch.programs import Hands, inputs
+from scutch.strategies import cells, programs, twins
+
+small = st.integers(0, 3)
+
+
+@requirement("JIT-2a", cases=("one argument", "two arguments"))
+@costly
+@given(
+    worlds=twins(programs((), results=())),
+    at=st.tuples(small, small, small),
+    done=st.lists(
+        st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
+    """However often an object is passed, what is done to it is done once."""
+
+    def work(first, box, *, third, given):
+        hands = Hands(nnx, (first, box, third), given)
+        for kind, number in done:
+            hands.take(Step(kind, number, number + 1))
+        return [n.get_value() for n in hands.variables()]
+
+    jitted = transforms.jit(work)
+    ends = []
+    for function, world in zip((work, jitted), worlds, strict=True):
+        found = world.nodes()
+        first, second, third = (found[n % len(found)] for n in at)
+        case("two arguments" if first is second or second is third else "one argument")
+        result = function(first, {"in": second}, third=third, given=inputs(0))
+        ends.append((found, world.arguments, result))
+    difference = objects.differences(nnx, *ends)
+    assert not difference, f"eager and jitted: {difference}"
+
+
+def _pair(cell):
+    return Graph((Object("Node", {"a": Ref(1), "b": Ref(2)}), cell, cell))
+
+
+@requirement("JIT-2b")
+@costly
+@given(root=cells().map(_pair), call=small)
+def test_equal_objects_stay_apart(transforms, root, call):
+    """Two variables that hold the same array are two: a change of one does not reach the other."""
+    one, other = root.a, root.b
+    other.set_value(one.get_value())
+    before = np.asarray(other.get_value())
+
+    @transforms.jit
+    def work(root, given):
+        root.a.set_value(root.a.get_value() + 1)
+        return root.b.get_value()
+
+    result = work(root, inputs(call))
+    assert root.a is one
+    assert root.b is other
+    assert np.array_equal(one.get_value(), before + 1)
+    assert np.array_equal(other.get_value(), before)
+    assert np.array_equal(result, before)
+
+
+SHARDED = (("data",), ())
+TWICE = Graph(
+    (Object("Node", {"a": Ref(1), "b": Ref(2)}), Variable("Param", Array((2,), "int32")),
+     Object("Node", {"a": Ref(1)}))
+)  # fmt: skip
+
+
+def _aliased(root, how):
+    """Two arguments that hold the same variable."""
+    return {"itself": (root.a, root.a), "child": (root.b, root.a), "twice": (root.b, root.b)}[how]
+
+
+hows = st.sampled_from(["child", "itself", "twice"])
+specs = st.tuples(st.sampled_from(SHARDED), st.sampled_from(SHARDED))
+
+
+def _call(transforms, mesh, root, how, specs):
+    shardings = tuple(NamedSharding(mesh, PartitionSpec(*spec)) for spec in specs)
+    jitted = transforms.jit(lambda one, other: None, in_shardings=shardings)
+    return lambda: jitted(*_aliased(root, how))
+
+
+@requirement("JIT-2c", cases=("same", "different"))
+@given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
+def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
+    """Different shardings for one object are refused, the same one is accepted."""
+    before = root.a.get_raw_value()
+    error = raised(_call(transforms, mesh, root, how, specs))
+    if specs[0] == specs[1]:
+        case("same")
+        assert error is None
+    else:
+        case("different")
+        assert error is not None
+        assert root.a.get_raw_value() is before
+
+
+@requirement("JIT-2d")
+@given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
+def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
+    """The message has the type of the object, the path where there is one, and both shardings."""
+    assume(specs[0] != specs[1])
+    shardings = [NamedSharding(mesh, PartitionSpec(*spec)).spec for spec in specs]
+    refused(_call(transforms, mesh, root, how, specs), naming=("Param", "a", *shardings))

@@ -1,0 +1,254 @@
+"""Static, donated, named and optional arguments, and the options of `jax.jit`: JIT-4."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch import objects
+from scutch.law import case, costly, raised, refused, requirement
+from scutch.programs import inputs
+from scutch.strategies import programs, twins
+
+KEY = {
+    "by number": {"static_argnums": 1},
+    "by a negative number": {"static_argnums": -1},
+    "by numbers": {"static_argnums": (1,)},
+    "by name": {"static_argnames": "scale"},
+    "by names": {"static_argnames": ("scale",)},
+}
+"""Ways to say which of two arguments is static."""
+
+PASSED = ("by position", "by name")
+
+
+class Scale:
+    """A hashable value that is no array; equal ones have the same factor."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __eq__(self, other):
+        return isinstance(other, Scale) and self.factor == other.factor
+
+    def __hash__(self):
+        return hash(self.factor)
+
+
+def _module(nnx, value=None):
+    """A module with one parameter."""
+    module = objects.classes(nnx)["Node"]()
+    module.a = nnx.Param(inputs(0)[0] if value is None else value)
+    return module
+
+
+def _scaling(transforms, how):
+    """A jitted function with a static argument, and what its traces were given."""
+    seen = []
+
+    def work(module, scale):
+        seen.append(scale)
+        module.a.set_value(module.a.get_value() * scale.factor)
+        return module.a.get_value() + 1
+
+    return transforms.jit(work, **KEY[how]), seen
+
+
+def _apply(function, passed, first, second, name):
+    """Call with two arguments, the second one by position or by name."""
+    return function(first, second) if passed == "by position" else function(first, **{name: second})
+
+
+@requirement("JIT-4a")
+@given(how=st.sampled_from(list(KEY)), factors=st.sampled_from([(2, 3, 2), (2, 2, 3)]))
+def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
+    """The very object arrives inside; each unequal value is traced once."""
+    jitted, seen = _scaling(transforms, how)
+    passed = "by name" if "name" in how else "by position"
+    for factor in factors:
+        module, scale = _module(nnx), Scale(factor)
+        before = module.a.get_value()
+        traced = len(seen)
+        result = _apply(jitted, passed, module, scale, "scale")
+        assert len(seen) == traced or seen[-1] is scale
+        assert np.array_equal(module.a.get_value(), before * factor)
+        assert np.array_equal(result, before * factor + 1)
+    assert [scale.factor for scale in seen] == list(dict.fromkeys(factors))
+
+
+@requirement("JIT-4b", cases=("other way",))
+@given(how=st.sampled_from(list(KEY)), passed=st.sampled_from(PASSED))
+def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed):
+    """What is static by number is so when it is passed by name, and the reverse."""
+    assume(not (how == "by a negative number" and passed == "by name"))
+    if ("name" in how) != (passed == "by name"):
+        case("other way")
+    jitted, seen = _scaling(transforms, how)
+    module, scale = _module(nnx), Scale(3)
+    before = module.a.get_value()
+    _apply(jitted, passed, module, scale, "scale")
+    assert seen == [scale]
+    assert np.array_equal(module.a.get_value(), before * 3)
+
+
+@requirement("JIT-4c")
+@given(how=st.sampled_from(list(KEY)), value=st.sampled_from(["list", "dict", "set"]))
+def test_an_unhashable_static_argument_is_refused(transforms, nnx, how, value):
+    """The error shows its type, and no argument is changed."""
+    jitted = transforms.jit(lambda module, scale: None, **KEY[how])
+    module = _module(nnx)
+    before = module.a.get_raw_value()
+    passed = "by name" if "name" in how else "by position"
+    unhashable = {"list": [2], "dict": {2: 2}, "set": {2}}[value]
+    refused(lambda: _apply(jitted, passed, module, unhashable, "scale"), naming=(value,))
+    assert module.a.get_raw_value() is before
+
+
+DONATED = {
+    "by number": {"donate_argnums": 0},
+    "by a negative number": {"donate_argnums": -2},
+    "by numbers": {"donate_argnums": (0,)},
+    "by name": {"donate_argnames": "module"},
+    "not at all": {},
+}
+"""Ways to say that the first of two arguments is donated."""
+
+
+def _donating(transforms, nnx, how, changes, passed):
+    """Call with a module that is donated; the arrays it held, and module and result."""
+    held = jax.device_put(np.arange(4.0)), jax.device_put(np.arange(2.0))
+    module = _module(nnx, held[0])
+    module.b = nnx.BatchStat(held[1])
+
+    def work(module, other):
+        if changes:
+            module.a.set_value(module.a.get_value() * 2)
+            module.b.set_value(module.b.get_value() + 1)
+        return other + 1
+
+    jitted = transforms.jit(work, **DONATED[how])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns of donated buffers that it cannot use
+        if passed == "by position":
+            jitted(module, np.float32(1))
+        else:
+            jitted(other=np.float32(1), module=module)
+    return held, module
+
+
+def _donates(how):
+    """Whether `jax.jit` at hand gives up an array that is donated so."""
+    array = jax.device_put(np.arange(4.0))
+    jax.jit(lambda module, other: (module * 2, other), **DONATED[how])(array, 1.0)
+    return array.is_deleted()
+
+
+ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)}
+
+
+@requirement("JIT-4d", cases=("donated", "kept"))
+@given(**ways)
+def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
+    """The arrays that a donated object held are gone, others are not."""
+    if not _donates("by number"):
+        pytest.skip("this backend does not donate")
+    assume(how in ("by name", "not at all") or (passed == "by position" and _donates(how)))
+    held, _ = _donating(transforms, nnx, how, True, passed)
+    donated = how != "not at all"
+    case("donated" if donated else "kept")
+    assert all(array.is_deleted() == donated for array in held)
+
+
+@requirement("JIT-4e", cases=("changed", "unchanged"))
+@given(changes=st.booleans(), **ways)
+def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, changes):
+    """Every variable can be read, and has the eager value."""
+    case("changed" if changes else "unchanged")
+    _, module = _donating(transforms, nnx, how, changes, passed)
+    factor = 2 if changes else 1
+    assert np.array_equal(np.asarray(module.a.get_value()), np.arange(4.0) * factor)
+    assert np.array_equal(np.asarray(module.b.get_value()), np.arange(2.0) + factor - 1)
+
+
+CALLS = {
+    "all by position": (("first", "second", "scale"), ()),
+    "all by name": ((), ("first", "second", "scale")),
+    "in another order": ((), ("scale", "second", "first")),
+    "some by name": (("first",), ("scale", "second")),
+    "a default": (("first", "second"), ()),
+    "a default, by name": (("first",), ("second",)),
+}
+
+
+@requirement("JIT-4f")
+@costly
+@given(worlds=twins(programs((), results=())), how=st.sampled_from(list(CALLS)))
+def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worlds, how):
+    """Objects by name, in any order; parameters left out."""
+
+    def work(first, second, scale=np.int32(3), *, offset=1):  # noqa: B008 - an immutable default
+        for variable in objects.nodes(nnx, [first, second]):
+            if isinstance(variable, nnx.Variable):
+                variable.set_value(variable.get_value() * scale + offset)
+        return [second, scale * 2]
+
+    positional, named = CALLS[how]
+    ends = []
+    for function, world in zip((work, transforms.jit(work)), worlds, strict=True):
+        nodes = world.nodes()
+        given = {"first": nodes[0], "second": nodes[-1], "scale": np.int32(5)}
+        result = function(*(given[n] for n in positional), **{n: given[n] for n in named})
+        ends.append((nodes, result[0], np.asarray(result[1])))
+    difference = objects.differences(nnx, *ends)
+    assert not difference, f"eager and jitted: {difference}"
+
+
+def _operations(function, x):
+    """Whether the program of a function has an addition and a multiplication at its top."""
+    names = {equation.primitive.name for equation in jax.make_jaxpr(function)(x).eqns}
+    return "add" in names, "mul" in names
+
+
+@requirement("JIT-4g")
+@given(option=st.sampled_from(["inline", "keep_unused", "device", "backend"]))
+def test_further_options_are_those_of_jax(transforms, nnx, option):
+    """Each does what it does for `jax.jit` on the flat list of arrays."""
+
+    def work(module, unused):
+        module.a.set_value(module.a.get_value() + 1)
+        return module.a.get_value() * 2
+
+    def flat(a, unused):
+        return (a + 1) * 2, a + 1
+
+    def lifted(**options):
+        return transforms.jit(work, **options)
+
+    device = jax.devices()[-1]
+    module, unused = _module(nnx), np.zeros(3, "float32")
+    match option:
+        case "inline":
+            for inline in (True, False):
+                ours, theirs = lifted(inline=inline), jax.jit(flat, inline=inline)
+                expected = _operations(lambda x, f=theirs: f(x, unused), unused)
+                assert _operations(lambda x, f=ours: f(_module(nnx, x), unused), unused) == expected
+        case "keep_unused":
+            for keep in (True, False):
+                theirs = jax.jit(flat, keep_unused=keep).lower(unused, unused).as_text()
+                ours = lifted(keep_unused=keep).lower(_module(nnx, unused), unused).as_text()
+                assert theirs.count("%arg1") == 0 or "%arg1" in ours
+                assert ("%arg1" in ours) == ("%arg1" in theirs)
+        case "device" | "backend":
+            chosen = {"device": device} if option == "device" else {"backend": "cpu"}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # both are deprecated in JAX
+                error = raised(lambda: jax.jit(flat, **chosen)(unused, unused))
+                if error is not None:
+                    pytest.skip(f"jax.jit at hand does not take {option}: {error}")
+                result = lifted(**chosen)(module, unused)
+            there = {device} if option == "device" else jax.devices("cpu")
+            assert set(result.devices()) <= set(there)
+            assert set(module.a.get_value().devices()) <= set(there)

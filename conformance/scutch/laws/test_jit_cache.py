@@ -1,0 +1,188 @@
+"""What is traced, and when: JIT-3."""
+
+import gc
+import weakref
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch import objects
+from scutch.law import case, costly, requirement
+from scutch.programs import (
+    ATTRIBUTES,
+    DICTS,
+    LISTS,
+    METADATA,
+    STRUCTURE,
+    Hands,
+    fingerprint,
+    inputs,
+)
+from scutch.strategies import programs, small_graphs, twins
+
+
+class Watched:
+    """A jitted function that notes what each of its traces sees, and tells which trace ran."""
+
+    def __init__(self, transforms, nnx, work=lambda *arguments: None):
+        """Args: the namespaces, and what the function does beside noting."""
+        self.nnx = nnx
+        self.seen = []
+
+        def look(*arguments):
+            self.seen.append(fingerprint(nnx, arguments))
+            work(*arguments)
+            return np.int32(len(self.seen) - 1)
+
+        self.jitted = transforms.jit(look)
+
+    def __call__(self, *arguments):
+        """What the trace saw that answered this call."""
+        return self.seen[int(self.jitted(*arguments))]
+
+
+@requirement("JIT-3a")
+@costly
+@given(world=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
+def test_nothing_is_traced_twice(transforms, nnx, world, works):
+    """Values may change, between calls and inside."""
+
+    def work(*arguments):
+        for variable in Hands(nnx, arguments, ()).variables() if works else ():
+            variable.set_value(variable.get_value() + 1)
+
+    watched = Watched(transforms, nnx, work)
+    for call in range(3):
+        watched(*world.arguments)
+        if call < 2:
+            world.after(call)
+    assert len(watched.seen) == 1
+
+
+@requirement("JIT-3b", cases=("order",))
+@costly
+@given(worlds=twins(programs((), results=())))
+def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, worlds):
+    """Other objects, whose metadata was set in another order, are served, and changed."""
+
+    def work(*arguments):
+        for variable in Hands(nnx, arguments, ()).variables():
+            variable.set_value(variable.get_value() + 1)
+
+    watched = Watched(transforms, nnx, work)
+    for world, names in zip(worlds, (("x", "y"), ("y", "x")), strict=True):
+        for variable in Hands(nnx, world.arguments, ()).variables():
+            case("order")
+            for name in names:
+                variable.set_metadata(name, 1)
+        watched(*world.arguments)
+    assert len(watched.seen) == 1
+    difference = objects.differences(nnx, worlds[0].arguments, worlds[1].arguments)
+    assert not difference, f"first and second object: {difference}"
+
+
+@requirement("JIT-3c", cases=("new", "known"))
+@costly
+@given(world=programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3))
+def test_each_structure_is_traced_once(transforms, nnx, world):
+    """As many traces as there are different structures."""
+    watched = Watched(transforms, nnx)
+    structures = []
+    for call in range(3):
+        structure = fingerprint(nnx, world.arguments)
+        case("known" if structure in structures else "new")
+        structures.append(structure)
+        watched(*world.arguments)
+        if call < 2:
+            world.after(call)
+    assert len(watched.seen) == len(set(structures))
+
+
+def _sees(transforms, nnx, world):
+    """Call, change, and call again: the second call runs with what there is then."""
+    watched = Watched(transforms, nnx)
+    before = watched(*world.arguments)
+    world.after(0)
+    now = fingerprint(nnx, world.arguments)
+    if now != before:
+        case("changed")
+    assert watched(*world.arguments) == now
+
+
+def _changes(*kinds, graphs=None):
+    return programs((), results=(), between=kinds, calls=2, graphs=graphs)
+
+
+lists = small_graphs(kinds=("List", "Param"), plain=("list",), size=3)
+dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
+
+
+@requirement("JIT-3d", cases=("changed",))
+@costly
+@given(world=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
+def test_changed_attributes_are_seen(transforms, nnx, world):
+    """Set, replaced and deleted ones, static data among them."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3e", cases=("changed",))
+@costly
+@given(world=_changes(*LISTS[:5], graphs=lists))
+def test_changed_lists_are_seen(transforms, nnx, world):
+    """Plain and tracked ones, changed in place."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3f", cases=("changed",))
+@costly
+@given(world=_changes(*DICTS[:3], graphs=dicts))
+def test_changed_dicts_are_seen(transforms, nnx, world):
+    """Plain and tracked ones, changed in place."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3g", cases=("changed",))
+@costly
+@given(world=_changes(*METADATA))
+def test_changed_metadata_is_seen(transforms, nnx, world):
+    """Set, changed and deleted entries."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3h", cases=("changed",))
+@costly
+@given(world=_changes("retype"))
+def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
+    """In an attribute, a list or a dict, with the same value."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3i", cases=("changed",))
+@costly
+@given(world=_changes("unshare", "share"))
+def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, world):
+    """One object in two places, or two that are equal."""
+    _sees(transforms, nnx, world)
+
+
+@requirement("JIT-3j")
+def test_calls_keep_no_object_alive(transforms, nnx):
+    """Objects that nobody holds are gone after a call, though the jitted function is not."""
+
+    def work(module, given):
+        module.a.set_value(module.a.get_value() + given[1])
+        module.b = objects.classes(nnx)["Count"](given[0])
+        return module
+
+    jitted = transforms.jit(work)
+    alive = []
+    for call in range(20):
+        module = objects.classes(nnx)["Node"]()
+        module.a = nnx.Param(inputs(call)[0])
+        jitted(module, inputs(call))
+        alive.append(weakref.ref(module))
+    del module
+    gc.collect()
+    kept = sum(reference() is not None for reference in alive)
+    assert kept == 0, f"{kept} of {len(alive)} objects are kept alive"

@@ -1,0 +1,229 @@
+"""What can be jitted, and what jit nests with: JIT-7."""
+
+import functools
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch import objects
+from scutch.law import costly, requirement
+from scutch.programs import inputs
+from scutch.strategies import programs, twins
+
+ORDERS = ("inside", "outside", "both")
+orders = st.sampled_from(ORDERS)
+
+
+def _nested(transforms, transform, function, order):
+    """`function` with jit inside the transformation, outside of it, or both."""
+    inner = function if order == "outside" else transforms.jit(function)
+    lifted = transform(inner)
+    return lifted if order == "inside" else transforms.jit(lifted)
+
+
+def _module(nnx, shape=(2,)):
+    module = objects.classes(nnx)["Node"]()
+    module.a = nnx.Param(np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(shape))
+    module.b = nnx.BatchStat(np.zeros(shape[:-1], "float32"))
+    return module
+
+
+def _loss(module, x):
+    """A scalar; counts its calls in a variable."""
+    module.b.set_value(module.b.get_value() + 1)
+    return jnp.sum(module.a.get_value() ** 2 * x)
+
+
+def _close(nnx, one, other):
+    """Whether two modules have close values."""
+    pairs = zip(objects.nodes(nnx, one), objects.nodes(nnx, other), strict=True)
+    return all(
+        np.allclose(a.get_value(), b.get_value()) for a, b in pairs if isinstance(a, nnx.Variable)
+    )
+
+
+class Callable:
+    """An object with `__call__`."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        """What the function returns."""
+        return self.function(*arguments)
+
+
+FORMS = ("function", "decorator", "decorator with options", "partial of jit", "lambda", "callable",
+         "partial")  # fmt: skip
+
+
+@requirement("JIT-7a")
+@given(form=st.sampled_from(FORMS))
+def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form):
+    """However jit is applied, and to whatever can be called."""
+    jit = transforms.jit
+
+    def work(module, x):
+        return _loss(module, x)
+
+    jitted = {
+        "function": lambda: jit(work),
+        "decorator": lambda: jit()(work),
+        "decorator with options": lambda: jit(keep_unused=True)(work),
+        "partial of jit": lambda: functools.partial(jit, inline=True)(work),
+        "lambda": lambda: jit(lambda module, x: work(module, x)),
+        "callable": lambda: jit(Callable(work)),
+        "partial": lambda: functools.partial(jit(functools.partial(lambda x, m: work(m, x), 2.0))),
+    }[form]()
+    eager, lifted = _module(nnx), _module(nnx)
+    expected = work(eager, 2.0)
+    result = jitted(lifted) if form == "partial" else jitted(lifted, 2.0)
+    assert np.allclose(result, expected)
+    assert _close(nnx, eager, lifted)
+
+
+@requirement("JIT-7b")
+@given(values=st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=2))
+def test_a_jitted_method_is_a_method(transforms, nnx, values):
+    """Each object is lifted for itself, and changed."""
+    traces = []
+
+    class Counter(nnx.Module):
+        def __init__(self):
+            self.total = nnx.BatchStat(np.float32(0))
+
+        @transforms.jit
+        def add(self, x, *, twice=False):
+            """Add."""
+            traces.append(x)
+            self.total.set_value(self.total.get_value() + x)
+            return self.total.get_value() * 2
+
+    one, other = Counter(), Counter()
+    for n, value in enumerate(values, 1):
+        assert np.allclose(one.add(np.float32(value)), 2 * sum(values[:n]))
+    assert np.allclose(one.total.get_value(), sum(values))
+    assert np.allclose(other.total.get_value(), 0)
+    Counter.add(other, np.float32(5))
+    assert np.allclose(other.total.get_value(), 5)
+    assert Counter.add.__doc__ == "Add."
+
+
+@requirement("JIT-7c")
+@given(form=st.sampled_from(["plain", "with options"]))
+def test_name_docstring_and_signature_are_kept(transforms, form):
+    """What tools read of a function."""
+
+    def work(module, x: int = 3, *rest, flag=False, **more) -> None:
+        """What it says."""
+
+    jitted = transforms.jit(work) if form == "plain" else transforms.jit(inline=True)(work)
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        assert getattr(jitted, name) == getattr(work, name)
+    assert jitted.__wrapped__ is work
+    assert inspect.signature(jitted) == inspect.signature(work)
+
+
+@requirement("JIT-7d")
+@costly
+@given(worlds=twins(programs(max_steps=2)), again=st.booleans())
+def test_jit_nests_in_jit(transforms, nnx, worlds, again):
+    """The inner function is called on the same objects, once or twice."""
+    eager, lifted = worlds
+
+    def outside(function):
+        def outer(*arguments):
+            first = function(*arguments)
+            return [first, function(*arguments) if again else None]
+
+        return outer
+
+    expected = outside(eager.function)(*eager.arguments, inputs(0))
+    jitted = transforms.jit(outside(transforms.jit(lifted.function)))
+    result = jitted(*lifted.arguments, inputs(0))
+    difference = objects.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
+    assert not difference, f"eager and jitted twice: {difference}"
+
+
+@requirement("JIT-7e")
+@given(order=orders, x=st.sampled_from([1.0, 3.0]))
+def test_jit_nests_with_grad(transforms, nnx, order, x):
+    """The gradient is that of the function, and what it updates is updated."""
+    eager, lifted = _module(nnx), _module(nnx)
+    expected = transforms.grad(_loss)(eager, x)
+    found = _nested(transforms, transforms.grad, _loss, order)(lifted, x)
+    assert np.allclose(found["a"][...], expected["a"][...])
+    assert np.allclose(found["a"][...], 2 * lifted.a.get_value() * x)
+    assert _close(nnx, eager, lifted)
+
+
+@requirement("JIT-7f")
+@given(order=orders, size=st.sampled_from([1, 3]))
+def test_jit_nests_with_vmap(transforms, nnx, order, size):
+    """The map of the jitted function, and the jitted map."""
+    eager, lifted = _module(nnx, (size, 2)), _module(nnx, (size, 2))
+    x = np.arange(size, dtype="float32")
+    expected = transforms.vmap(_loss)(eager, x)
+    found = _nested(transforms, transforms.vmap, _loss, order)(lifted, x)
+    assert np.allclose(found, expected)
+    assert _close(nnx, eager, lifted)
+
+
+@requirement("JIT-7g")
+@given(order=orders, size=st.sampled_from([1, 3]))
+def test_jit_nests_with_scan(transforms, nnx, order, size):
+    """The scan of the jitted function, and the jitted scan."""
+
+    def step(module, carry):
+        return carry * 2 + _loss(module, 1.0)
+
+    def scan(function):
+        options = {"in_axes": (0, nnx.Carry), "out_axes": nnx.Carry}
+        return transforms.scan(function, **options)
+
+    start = np.float32(1)
+    eager, lifted = _module(nnx, (size, 2)), _module(nnx, (size, 2))
+    expected = scan(step)(eager, start)
+    found = _nested(transforms, scan, step, order)(lifted, start)
+    assert np.allclose(found, expected)
+    assert _close(nnx, eager, lifted)
+
+
+@jax.custom_vjp
+def _tripled(x):
+    """The identity, whose gradient is made three times as large."""
+    return x
+
+
+_tripled.defvjp(lambda x: (x, None), lambda _, g: (3 * g,))
+
+
+@requirement("JIT-7h")
+@given(outer=st.sampled_from(["jit", "grad", "vmap", "value"]), size=st.sampled_from([2, 3]))
+def test_jit_nests_with_plain_jax(transforms, nnx, outer, size):
+    """Objects made inside; the custom gradient counts."""
+
+    @transforms.jit
+    def inner(x):
+        module = _module(nnx)
+        module.a.set_value(_tripled(x) + module.a.get_value())
+        return jnp.sum(module.a.get_value())
+
+    x = np.arange(2, dtype="float32")
+    batch = np.stack([x] * size)
+    start = float(np.sum(x + np.asarray([1, 2])))
+    match outer:
+        case "jit":
+            assert np.allclose(jax.jit(inner)(x), start)
+        case "grad":
+            assert np.allclose(jax.grad(inner)(x), [3, 3])
+        case "vmap":
+            assert np.allclose(jax.vmap(inner)(batch), [start] * size)
+        case "value":
+            value, gradient = jax.value_and_grad(jax.jit(inner))(x)
+            assert np.allclose(value, start)
+            assert np.allclose(gradient, [3, 3])

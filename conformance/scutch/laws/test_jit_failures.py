@@ -1,0 +1,62 @@
+"""A function that raises leaves no trace: JIT-8."""
+
+import pytest
+from hypothesis import given
+
+from scutch import objects
+from scutch.law import costly, requirement
+from scutch.programs import METADATA, STEPS, inputs
+from scutch.strategies import programs, twins
+
+
+class Interruption(Exception):
+    """Raised by a law, inside the function."""
+
+
+def _interrupted(world, switch):
+    """The program's function, which raises in the end as long as the switch is on."""
+
+    def function(*arguments):
+        result = world.function(*arguments)
+        if switch:
+            raise Interruption("on purpose")
+        return result
+
+    return function
+
+
+raising = programs((*STEPS, *METADATA), max_steps=4)
+
+
+@requirement("JIT-8a")
+@costly
+@given(worlds=twins(raising))
+def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
+    """Whatever it had done: values, metadata, attributes, containers, sharing, identities."""
+    untouched, lifted = worlds
+    pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
+    held = [n.get_raw_value() for n in lifted.nodes() if isinstance(n, nnx.Variable)]
+    jitted = transforms.jit(_interrupted(lifted, [1]))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - JIT-8b says which
+        jitted(*lifted.arguments, inputs(0))
+    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    assert not difference, f"before and after: {difference}"
+    now = [n.get_raw_value() for n in lifted.nodes() if isinstance(n, nnx.Variable)]
+    assert all(a is b for a, b in zip(held, now, strict=True))
+
+
+@requirement("JIT-8b")
+@costly
+@given(worlds=twins(programs(max_steps=2)))
+def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
+    """The function's own exception arrives; then the same function does what it does eagerly."""
+    eager, lifted = worlds
+    switch = [1]
+    jitted = transforms.jit(_interrupted(lifted, switch))
+    with pytest.raises(Interruption, match="on purpose"):
+        jitted(*lifted.arguments, inputs(0))
+    switch.clear()
+    expected = eager.function(*eager.arguments, inputs(1))
+    result = jitted(*lifted.arguments, inputs(1))
+    difference = objects.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
+    assert not difference, f"eager and jitted: {difference}"

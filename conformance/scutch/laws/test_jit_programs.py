@@ -1,0 +1,121 @@
+"""Programs run eagerly and jitted leave the same world: JIT-1."""
+
+from hypothesis import assume, given
+
+from scutch import objects
+from scutch.law import case, costly, refused, requirement
+from scutch.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.strategies import programs, small_graphs, twins
+
+
+def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
+    """Run one world eagerly and the other jitted; compare them after each call.
+
+    Args:
+      transforms: Has the `jit` under judgment.
+      nnx: The namespace of the objects.
+      worlds: One program, built twice.
+      calls: How often the function is called.
+      kept: Whether survivors must be the objects that they were.
+      alone: Whether worlds that differ in more than that are no matter of this law.
+    """
+    eager, lifted = worlds
+    jitted = transforms.jit(lifted.function)
+    for call in range(calls):
+        pairs = list(zip(eager.nodes(), lifted.nodes(), strict=True)) if kept else ()
+        expected = eager.function(*eager.arguments, inputs(call))
+        result = jitted(*lifted.arguments, inputs(call))
+        one, other = (eager.arguments, expected), (lifted.arguments, result)
+        if alone:
+            assume(not objects.differences(nnx, one, other))
+        difference = objects.differences(nnx, one, other, pairs)
+        assert not difference, f"after call {call + 1}, eager and jitted: {difference}"
+        if call + 1 < calls:
+            eager.after(call)
+            lifted.after(call)
+
+
+@requirement("JIT-1a")
+@costly
+@given(worlds=twins(programs(VALUES, results=("value",), max_steps=4)))
+def test_values_are_the_eager_ones(transforms, nnx, worlds):
+    """Returned arrays, and the values of variables afterwards."""
+    _run(transforms, nnx, worlds)
+
+
+@requirement("JIT-1b")
+@costly
+@given(worlds=twins(programs((*METADATA, "bump"), results=())))
+def test_metadata_is_the_eager_one(transforms, nnx, worlds):
+    """Metadata that the function sets or deletes."""
+    _run(transforms, nnx, worlds)
+
+
+@requirement("JIT-1c")
+@costly
+@given(worlds=twins(programs((*ATTRIBUTES, "call"), results=())))
+def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
+    """Attributes that the function adds, replaces or deletes, static data among them."""
+    _run(transforms, nnx, worlds)
+
+
+@requirement("JIT-1d")
+@costly
+@given(worlds=twins(programs((*PLACES, "bump"), results=())))
+def test_sharing_is_the_eager_one(transforms, nnx, worlds):
+    """Objects that the function shares, swaps, ceases to share, or closes to a cycle."""
+    _run(transforms, nnx, worlds)
+
+
+containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"), size=3)
+
+
+@requirement("JIT-1e")
+@costly
+@given(worlds=twins(programs((*LISTS, *DICTS), results=(), graphs=containers)))
+def test_containers_are_the_eager_ones(transforms, nnx, worlds):
+    """Lists and dicts of objects, tracked and plain, that the function changes in place."""
+    _run(transforms, nnx, worlds)
+
+
+@requirement("JIT-1f")
+@costly
+@given(worlds=twins(programs()))
+def test_survivors_keep_their_identity(transforms, nnx, worlds):
+    """Where the eager call leaves an object that was there, the jitted call leaves that object."""
+    _run(transforms, nnx, worlds, kept=True, alone=True)
+
+
+@requirement("JIT-1g")
+@costly
+@given(worlds=twins(programs((), results=("node", "fresh", "value"))))
+def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
+    """An argument that is returned comes back as itself; a new object is new."""
+    _run(transforms, nnx, worlds, kept=True)
+
+
+@requirement("JIT-1h")
+@costly
+@given(worlds=twins(programs(between=STEPS, calls=2, max_steps=2)))
+def test_several_calls_leave_the_eager_world(transforms, nnx, worlds):
+    """The same function again, after changes of any kind."""
+    _run(transforms, nnx, worlds, calls=2)
+
+
+@requirement("JIT-1i", cases=("variable",))
+@given(program=programs((), results=()))
+def test_a_captured_variable_is_not_changed(transforms, program):
+    """The error names the type of the variable, which is as it was."""
+    captured = [n for n in program.nodes() if isinstance(n, program.nnx.Variable)]
+    assume(captured)
+    case("variable")
+    variable = captured[-1]
+    before = variable.get_raw_value()
+
+    @transforms.jit
+    def assign(x):
+        variable.set_value(x)
+        return x
+
+    refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))
+    assert variable.get_raw_value() is before

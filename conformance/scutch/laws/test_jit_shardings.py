@@ -1,0 +1,226 @@
+"""Shardings of inputs, variables and outputs, and `StateSharding`: JIT-5 and JIT-6."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch import objects
+from scutch.descriptions import Mesh
+from scutch.law import case, costly, refused, requirement
+
+SPECS = (("data",), (), (None, "data"))
+few_meshes = st.sampled_from([Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",))])
+specs = st.sampled_from(SPECS)
+
+
+def _block(nnx):
+    """A module with a matrix, a vector one level below, and a counter."""
+    kinds = objects.classes(nnx)
+    root, child = kinds["Node"](), kinds["Branch"]()
+    root.a, root.b = nnx.Param(np.arange(64, dtype="float32").reshape(8, 8)), child
+    child.a = nnx.BatchStat(np.ones((8, 8), "float32"))
+    return root
+
+
+def _work(root, x):
+    """Changes the parameter, and returns an array."""
+    root.a.set_value(root.a.get_value() + x)
+    return x * 2
+
+
+def _made(nnx):
+    """A function that returns an array and a new module."""
+
+    def make(x):
+        root = _block(nnx)
+        return _work(root, x), root
+
+    return make
+
+
+def _lies(variable, sharding):
+    """Whether a variable, or an array, has a sharding."""
+    array = variable.get_value() if hasattr(variable, "get_value") else variable
+    return array.sharding.is_equivalent_to(sharding, array.ndim)
+
+
+def _on(mesh, spec):
+    return NamedSharding(mesh, PartitionSpec(*spec))
+
+
+def _same_as_plain(nnx, root, x, result):
+    """Whether a call did what the eager call does."""
+    plain = _block(nnx)
+    array = _work(plain, x)
+    return (
+        np.array_equal(root.a.get_value(), plain.a.get_value())
+        and np.array_equal(root.b.a.get_value(), plain.b.a.get_value())
+        and np.array_equal(result, array)
+    )
+
+
+X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
+"""A batch that every mesh divides."""
+
+
+@requirement("JIT-5a", cases=("each", "prefix"))
+@costly
+@given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
+def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix):
+    """One sharding stands for all variables of an object; the result is as without."""
+    case("prefix" if prefix else "each")
+    one, other = (_on(mesh, spec) for spec in pair)
+    jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
+    root = _block(nnx)
+    result = jitted(root, X)
+    assert _lies(root.a, one)
+    assert _lies(root.b.a, one)
+    assert _same_as_plain(nnx, root, X, result)
+
+
+@requirement("JIT-5b", cases=("each", "prefix"))
+@costly
+@given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
+def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefix):
+    """Arrays, and the variables of a returned object."""
+    case("prefix" if prefix else "each")
+    one, other = (_on(mesh, spec) for spec in pair)
+
+    jitted = transforms.jit(_made(nnx), out_shardings=one if prefix else (one, other))
+    array, root = jitted(X)
+    inside = one if prefix else other
+    assert _lies(array, one)
+    assert _lies(root.a, inside)
+    assert _lies(root.b.a, inside)
+    assert _same_as_plain(nnx, root, X, array)
+
+
+@requirement("JIT-5c", cases=("inputs", "outputs"))
+@costly
+@given(mesh=few_meshes, pair=st.tuples(specs, specs), side=st.sampled_from(["inputs", "outputs"]))
+def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
+    """Each variable has the sharding of the first filter that takes it."""
+    case(side)
+    one, other = (_on(mesh, spec) for spec in pair)
+    by_filter = transforms.StateSharding({nnx.Param: one, ...: other})
+    root = _block(nnx)
+    if side == "inputs":
+        array = transforms.jit(_work, in_shardings=(by_filter, None))(root, X)
+    else:
+        array, root = transforms.jit(_made(nnx), out_shardings=(None, by_filter))(X)
+    assert _lies(root.a, one)
+    assert _lies(root.b.a, other)
+    assert _same_as_plain(nnx, root, X, array)
+
+
+@requirement("JIT-5d")
+@given(mesh=few_meshes, spec=specs, side=st.sampled_from(["argument", "result", "all"]))
+def test_none_leaves_the_choice_open(transforms, nnx, mesh, spec, side):
+    """What is given for the other places holds; the result is as without shardings."""
+    one = _on(mesh, spec)
+    if side == "result":
+        array, root = transforms.jit(_made(nnx), out_shardings=(one, None))(X)
+        assert _lies(array, one)
+    else:
+        root = _block(nnx)
+        shardings = (None, one) if side == "argument" else None
+        array = transforms.jit(_work, in_shardings=shardings)(root, X)
+    assert _same_as_plain(nnx, root, X, array)
+
+
+@requirement("JIT-5e")
+@given(mesh=few_meshes, size=st.sampled_from([3, 7]))
+def test_an_indivisible_size_is_refused(transforms, nnx, mesh, size):
+    """The error shows the size, and the variable is as it was."""
+    assume(mesh.size > 1)
+    root = _block(nnx)
+    root.a = nnx.Param(np.arange(size, dtype="float32"))
+    before = root.a.get_raw_value()
+    jitted = transforms.jit(lambda root: None, in_shardings=(_on(mesh, ("data",)),))
+    refused(lambda: jitted(root), naming=(size,))
+    assert root.a.get_raw_value() is before
+
+
+FORMS = ("mapping", "pairs", "state")
+
+
+def _filters(nnx, names):
+    """Filters by name: for types, paths, and everything."""
+    known = {
+        "param": nnx.Param,
+        "stat": nnx.BatchStat,
+        "inner": nnx.PathContains("b"),
+        "all": ...,
+    }
+    return [known[name] for name in names]
+
+
+names = st.permutations(["param", "stat", "inner"]).map(lambda some: (*some, "all"))
+
+
+@requirement("JIT-6a", cases=FORMS)
+@given(order=names, form=st.sampled_from(FORMS))
+def test_the_first_filter_decides(transforms, nnx, order, form):
+    """In the order given; a state has the very paths."""
+    case(form)
+    root = _block(nnx)
+    pairs = list(zip(_filters(nnx, order), order, strict=True))
+    if form == "state":
+        sharding = transforms.StateSharding(nnx.State({"a": "outer", "b": {"a": "below"}}))
+        expected = "outer", "below"
+    else:
+        sharding = transforms.StateSharding(dict(pairs) if form == "mapping" else pairs)
+        takes = {"a": ("param", "all"), "b": ("stat", "inner", "all")}
+        expected = tuple(next(n for n in order if n in takes[key]) for key in "ab")
+    found = sharding.map_prefix(("a",), root.a), sharding.map_prefix(("b", "a"), root.b.a)
+    assert found == expected
+
+
+@requirement("JIT-6b")
+@given(how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS))
+def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
+    """The error has its path."""
+    pairs = [(nnx.Param, None)]
+    given = {"mapping": dict(pairs), "pairs": pairs, "state": nnx.State({"a": None})}[form]
+    sharding = transforms.StateSharding(given)
+    root = _block(nnx)
+    if how == "asked":
+        refused(lambda: sharding.map_prefix(("b", "a"), root.b.a), naming=("b", "a"))
+        return
+    jitted = transforms.jit(lambda root: None, in_shardings=(sharding,))
+    refused(lambda: jitted(root), naming=("b", "a"))
+
+
+@requirement("JIT-6c", cases=("equal", "different"))
+@given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS[:2]))
+def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, form):
+    """In order; equal ones have equal hashes."""
+    values = [_on(mesh, ("data",)), _on(mesh, ())]
+
+    def make(order, kind):
+        pairs = list(zip(_filters(nnx, order[:2]), values, strict=True))
+        return transforms.StateSharding(dict(pairs) if kind == "mapping" else pairs)
+
+    one, other = make(pair[0], form), make(pair[1], "pairs")
+    swapped = transforms.StateSharding(zip(_filters(nnx, pair[0][:2]), values[::-1], strict=True))
+    same = pair[0][:2] == pair[1][:2]
+    case("equal" if same else "different")
+    assert (one == other) is same
+    assert one != swapped
+    assert not same or hash(one) == hash(other)
+
+
+@requirement("JIT-6d")
+@given(order=names, form=st.sampled_from(FORMS[:2]))
+def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):
+    """As tuples that the caller's containers have no hold on."""
+    filters = _filters(nnx, order)
+    pairs = list(zip(filters, order, strict=True))
+    given = dict(pairs) if form == "mapping" else pairs
+    sharding = transforms.StateSharding(given)
+    given.clear()
+    assert sharding.filters == tuple(filters)
+    assert sharding.shardings == tuple(order)
+    text = repr(sharding)
+    assert all(word in text for word in ("StateSharding", *order))

@@ -1,0 +1,174 @@
+"""The staged forms of a jitted function, and `eval_shape`: JIT-9."""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch import objects
+from scutch.descriptions import Mesh
+from scutch.law import case, costly, raised, requirement
+from scutch.programs import inputs
+from scutch.strategies import programs, twins
+
+STAGES = ("traced", "lowered", "compiled")
+WAYS = ("trace", "lower")
+
+
+def _staged(jitted, way, *arguments):
+    """The traced form (or `None`), the lowered and the compiled one."""
+    traced = jitted.trace(*arguments) if way == "trace" else None
+    lowered = jitted.lower(*arguments) if traced is None else traced.lower()
+    return traced, lowered, lowered.compile()
+
+
+@requirement("JIT-9a")
+@costly
+@given(worlds=twins(programs(max_steps=2)), way=st.sampled_from(WAYS))
+def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way):
+    """Results, updates, structure and identities."""
+    eager, lifted = worlds
+    compiled = _staged(transforms.jit(lifted.function), way, *lifted.arguments, inputs(0))[-1]
+    pairs = list(zip(eager.nodes(), lifted.nodes(), strict=True))
+    expected = eager.function(*eager.arguments, inputs(0))
+    result = compiled(*lifted.arguments, inputs(0))
+    difference = objects.differences(
+        nnx, (eager.arguments, expected), (lifted.arguments, result), pairs
+    )
+    assert not difference, f"eager and compiled: {difference}"
+
+
+@requirement("JIT-9b")
+@costly
+@given(worlds=twins(programs(max_steps=3)), way=st.sampled_from(WAYS))
+def test_staging_changes_nothing(transforms, nnx, worlds, way):
+    """Until the compiled form is called, every argument is as it was."""
+    untouched, lifted = worlds
+    pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
+    _staged(transforms.jit(lifted.function), way, *lifted.arguments, inputs(0))
+    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    assert not difference, f"before and after: {difference}"
+
+
+@requirement("JIT-9f")
+@given(worlds=twins(programs(max_steps=3)))
+def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
+    """Structure, shapes and dtypes are those of the call; no argument is changed."""
+    untouched, lifted = worlds
+    pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
+    jitted = transforms.jit(lifted.function)
+    foreseen = jitted.eval_shape(*lifted.arguments, inputs(0))
+    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    assert not difference, f"before and after: {difference}"
+    expected = untouched.function(*untouched.arguments, inputs(0))
+    assert _shapes(nnx, foreseen) == _shapes(nnx, expected)
+    assert not any(isinstance(leaf, jax.Array) for leaf in _leaves(nnx, foreseen))
+
+
+def _leaves(nnx, value):
+    found = objects.leaves(nnx, value).values()
+    return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for v in found]
+
+
+def _shapes(nnx, value):
+    """Paths with the shape and dtype of what is there."""
+    return [(str(leaf.dtype), leaf.shape) for leaf in _leaves(nnx, value)]
+
+
+def _pair(transforms, nnx, donate, sharding=None):
+    """The stages of a small function by lifted jit, and by `jax.jit` on its arrays."""
+    module = objects.classes(nnx)["Node"]()
+    module.a = nnx.Param(np.ones((4, 2), "float32"))
+    x = np.ones((2, 8), "float32")
+
+    def work(module, x):
+        module.a.set_value(module.a.get_value() + 1)
+        return module.a.get_value() @ x
+
+    def flat(a, x):
+        return (a + 1) @ x, a + 1
+
+    shardings = {} if sharding is None else {"in_shardings": sharding, "out_shardings": sharding}
+    donated = {"donate_argnums": 0} if donate else {}
+    ours = _staged(transforms.jit(work, **shardings, **donated), "trace", module, x)
+    theirs = _staged(jax.jit(flat, **shardings, **donated), "trace", module.a.get_raw_value(), x)
+    return tuple(dict(zip(STAGES, each, strict=True)) for each in (ours, theirs))
+
+
+QUESTIONS = {
+    "traced": ("in_tree", "in_avals", "donate_argnums", "out_info"),
+    "lowered": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
+    "compiled": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
+}
+asked = st.sampled_from([(stage, name) for stage in STAGES for name in QUESTIONS[stage]])
+IN = [((2, 8), "float32"), ((4, 2), "float32")]
+OUT = [((4, 2), "float32"), ((4, 8), "float32")]
+
+
+def _avals(tree):
+    return sorted((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(tree))
+
+
+@requirement("JIT-9c", cases=STAGES)
+@given(question=asked, donate=st.booleans())
+def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate):
+    """What JAX's own stage answers, the lifted one answers for the lifted function."""
+    stage, name = question
+    ours, theirs = _pair(transforms, nnx, donate)
+    if raised(lambda: getattr(theirs[stage], name)) is not None:
+        return
+    case(stage)
+    answer = getattr(ours[stage], name)
+    match name:
+        case "in_avals" | "args_info":
+            assert _avals(answer) == IN
+        case "out_info":
+            assert set(OUT) <= set(_avals(answer))
+        case "donate_argnums":
+            assert bool(answer) == donate
+        case "in_tree":
+            assert answer == ours["lowered"].in_tree
+            assert answer.num_leaves >= 2
+        case "out_tree":
+            assert answer == ours["lowered"].out_tree
+            assert answer.num_leaves >= 2
+
+
+ANALYSES = {
+    "lowered": ("as_text", "compiler_ir", "cost_analysis"),
+    "compiled": ("as_text", "cost_analysis", "memory_analysis", "runtime_executable"),
+}
+analysed = st.sampled_from([(stage, name) for stage in ANALYSES for name in ANALYSES[stage]])
+
+
+@requirement("JIT-9d")
+@given(question=analysed)
+def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
+    """Answers of the type of JAX's own; the text has the operation."""
+    stage, name = question
+    ours, theirs = _pair(transforms, nnx, False)
+    expected = getattr(theirs[stage], name)()
+    answer = getattr(ours[stage], name)()
+    assert type(answer) is type(expected)
+    if name == "as_text":
+        assert "dot" in answer
+    if question == ("lowered", "as_text"):
+        assert "dot" in ours[stage].as_text(dialect="hlo", debug_info=True)
+    if question == ("lowered", "compiler_ir"):
+        assert type(ours[stage].compiler_ir("stablehlo")) is type(expected)
+
+
+@requirement("JIT-9e")
+@given(
+    name=st.sampled_from(["input_shardings", "output_shardings", "input_layouts"]),
+    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]),
+)
+def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, name, mesh):
+    """Those asked for; a layout for each input."""
+    sharding = NamedSharding(mesh, PartitionSpec("data"))
+    ours, _ = _pair(transforms, nnx, False, sharding)
+    answer = jax.tree.leaves(getattr(ours["compiled"], name))
+    assert len(answer) >= 2
+    if name != "input_layouts":
+        assert all(each.is_equivalent_to(sharding, 2) for each in answer)

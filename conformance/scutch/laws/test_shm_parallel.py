@@ -1,0 +1,242 @@
+"""Data and tensor parallelism by lifted shard_map, and what it leaves outside: SHM-1 to SHM-3."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from scutch import objects
+from scutch.descriptions import Mesh
+from scutch.law import case, raised, requirement
+from scutch.strategies import meshes
+
+WIDTH = 16
+X = np.linspace(-1, 2, 8 * 2, dtype="float32").reshape(8, 2)
+"""A batch that every mesh divides."""
+
+lines = meshes(axes=(("data",),))
+grids = meshes(axes=(("data",), ("data", "model")))
+
+
+def _block(nnx):
+    """A block of two kernels, with statistics and a counter."""
+    kinds = objects.classes(nnx)
+    block = kinds["Node"]()
+    block.a, block.b = kinds["Branch"](), kinds["Branch"]()
+    block.a.a = nnx.Param(np.linspace(-1, 1, 2 * WIDTH, dtype="float32").reshape(2, WIDTH))
+    block.b.a = nnx.Param(np.linspace(-2, 1, 3 * WIDTH, dtype="float32").reshape(WIDTH, 3))
+    block.c = nnx.BatchStat(np.zeros((), "float32"))
+    return block
+
+
+def _forward(block, x):
+    """What the block computes of a batch."""
+    return jax.nn.relu(x @ block.a.a.get_value()) @ block.b.a.get_value()
+
+
+def _lies(array, mesh, spec):
+    return array.sharding.is_equivalent_to(NamedSharding(mesh, spec), array.ndim)
+
+
+def _batch_specs(mesh):
+    """Specs that split the batch over one axis of the mesh, or over all."""
+    return [P(mesh.axis_names[0]), P(tuple(mesh.axis_names))]
+
+
+@requirement("SHM-1a", cases=("one axis", "all axes"))
+@given(mesh=grids, over=st.sampled_from(["one axis", "all axes"]))
+def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, over):
+    """The object is replicated, the batch is sharded."""
+    case(over)
+    spec = _batch_specs(mesh)[over == "all axes"]
+    block = _block(nnx)
+    mapped = transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), spec), out_specs=spec)
+    assert np.allclose(mapped(block, X), _forward(block, X), atol=1e-5)
+
+
+@requirement("SHM-1b")
+@given(mesh=grids, over=st.sampled_from([0, 1]))
+def test_results_lie_as_their_specs_say(transforms, nnx, mesh, over):
+    """Arrays in containers, each by its own spec."""
+    spec = _batch_specs(mesh)[over]
+
+    def work(block, x):
+        return {"rows": x * 2, "all": block.a.a.get_value() * 2}
+
+    out_specs = {"rows": spec, "all": P()}
+    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), spec), out_specs=out_specs)
+    result = mapped(_block(nnx), X)
+    assert _lies(result["rows"], mesh, spec)
+    assert _lies(result["all"], mesh, P())
+    assert np.allclose(result["rows"], X * 2)
+
+
+@requirement("SHM-1c")
+@given(mesh=lines, form=st.sampled_from(["call", "decorator"]))
+def test_shard_map_decorates(transforms, nnx, mesh, form):
+    """With and without a function; name and docstring are kept."""
+    options = {"mesh": mesh, "in_specs": (P(), P("data")), "out_specs": P("data")}
+
+    def work(block, x):
+        """What it says."""
+        return _forward(block, x)
+
+    shard_map = transforms.shard_map
+    mapped = shard_map(work, **options) if form == "call" else shard_map(**options)(work)
+    assert (mapped.__name__, mapped.__doc__) == ("work", "What it says.")
+    block = _block(nnx)
+    assert np.allclose(mapped(block, X), _forward(block, X), atol=1e-5)
+
+
+FIRST, SECOND = P(None, "model"), P("model", None)
+model_meshes = st.sampled_from([Mesh((n,), ("model",)) for n in (2, 1, 4, 8)])
+
+
+def _ends_with(*suffix):
+    return lambda path, value: tuple(path[-len(suffix) :]) == suffix
+
+
+def _filtered(transforms, nnx):
+    """The document's second example: filters by paths."""
+    return transforms.StateSharding(
+        {_ends_with("a", "a"): FIRST, _ends_with("b", "a"): SECOND, ...: P()}
+    )
+
+
+def _by_state(transforms, nnx):
+    """The document's third example: a state of specs."""
+    return transforms.StateSharding(nnx.State({"a": {"a": FIRST}, "b": {"a": SECOND}, "c": P()}))
+
+
+def _tensor_parallel(transforms, nnx, mesh, sharding, shapes=None):
+    """The mapped block, cut by columns and rows."""
+
+    def work(block, x):
+        if shapes is not None:
+            shapes.append((block.a.a.get_value().shape, block.b.a.get_value().shape))
+        return jax.lax.psum(_forward(block, x), "model")
+
+    spec = sharding(transforms, nnx)
+    return transforms.shard_map(work, mesh=mesh, in_specs=(spec, P()), out_specs=P())
+
+
+@requirement("SHM-2a")
+@given(mesh=model_meshes)
+def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
+    """The first kernel by columns, the second by rows, and a sum over the axis."""
+    block = _block(nnx)
+    result = _tensor_parallel(transforms, nnx, mesh, _filtered)(block, X)
+    assert np.allclose(result, _forward(_block(nnx), X), atol=1e-4)
+
+
+@requirement("SHM-2b")
+@given(mesh=model_meshes)
+def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
+    """The same with the spec of each variable."""
+    block = _block(nnx)
+    result = _tensor_parallel(transforms, nnx, mesh, _by_state)(block, X)
+    assert np.allclose(result, _forward(_block(nnx), X), atol=1e-4)
+
+
+@requirement("SHM-2c")
+@given(mesh=model_meshes, by=st.sampled_from(["filters", "state"]))
+def test_variables_lie_as_their_specs_say(transforms, nnx, mesh, by):
+    """Afterwards the variables themselves; inside each has the shape of its shard."""
+    sharding = _filtered if by == "filters" else _by_state
+    block, shapes = _block(nnx), []
+    one, other = block.a.a, block.b.a
+    _tensor_parallel(transforms, nnx, mesh, sharding, shapes)(block, X)
+    part = WIDTH // mesh.size
+    assert set(shapes) == {((2, part), (part, 3))}
+    assert block.a.a is one
+    assert block.b.a is other
+    assert _lies(one.get_value(), mesh, FIRST)
+    assert _lies(other.get_value(), mesh, SECOND)
+
+
+def _training(x_axis):
+    """Updates kernels by their own shards, and the statistics by a mean over the batch."""
+
+    def work(block, x):
+        mean = jnp.mean(x)
+        block.c.set_value(jax.lax.pmean(mean, x_axis) if x_axis else mean)
+        block.a.a.set_value(block.a.a.get_value() * 2)
+        block.e = "seen"
+        return x + 1
+
+    return work
+
+
+def _trained(transforms, nnx, mesh):
+    """A block after a mapped call that updates it, and the same eagerly."""
+    sharding = transforms.StateSharding({_ends_with("a", "a"): P(None, "data"), ...: P()})
+    mapped = transforms.shard_map(
+        _training("data"), mesh=mesh, in_specs=(sharding, P("data")), out_specs=P("data")
+    )
+    eager, block = _block(nnx), _block(nnx)
+    _training(None)(eager, X)
+    mapped(block, X)
+    return eager, block
+
+
+@requirement("SHM-3a")
+@given(mesh=lines)
+def test_updates_reach_the_objects_outside(transforms, nnx, mesh):
+    """Values, as the unsharded function leaves them."""
+    eager, block = _trained(transforms, nnx, mesh)
+    for one, other in zip(objects.nodes(nnx, eager), objects.nodes(nnx, block), strict=True):
+        if isinstance(one, nnx.Variable):
+            assert np.allclose(one.get_value(), other.get_value(), atol=1e-6)
+
+
+@requirement("SHM-3b")
+@given(mesh=lines)
+def test_updated_variables_lie_as_their_specs_say(transforms, nnx, mesh):
+    """With the global shape."""
+    _, block = _trained(transforms, nnx, mesh)
+    assert block.a.a.get_value().shape == (2, WIDTH)
+    assert _lies(block.a.a.get_value(), mesh, P(None, "data"))
+    assert _lies(block.c.get_value(), mesh, P())
+
+
+@requirement("SHM-3c")
+@given(mesh=lines)
+def test_identities_are_kept(transforms, nnx, mesh):
+    """Objects and variables stay the same, and a returned argument is itself."""
+
+    def work(block, x):
+        block.c.set_value(block.c.get_value() + 1)
+        return block, x
+
+    block = _block(nnx)
+    before = objects.nodes(nnx, block)
+    specs = (P(), P("data"))
+    mapped = transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs)
+    returned, _ = mapped(block, X)
+    assert returned is block
+    after = objects.nodes(nnx, block)
+    assert all(a is b for a, b in zip(before, after, strict=True))
+
+
+class _Interruption(Exception):
+    """Raised by a law, inside the function."""
+
+
+@requirement("SHM-3d")
+@given(mesh=lines)
+def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh):
+    """The function's own exception arrives, and the arguments are as they were."""
+
+    def work(block, x):
+        _training("data")(block, x)
+        raise _Interruption("on purpose")
+
+    untouched, block = _block(nnx), _block(nnx)
+    pairs = list(zip(objects.nodes(nnx, untouched), objects.nodes(nnx, block), strict=True))
+    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
+    assert isinstance(raised(lambda: mapped(block, X)), _Interruption)
+    difference = objects.differences(nnx, untouched, block, pairs)
+    assert not difference, f"before and after: {difference}"

@@ -1,0 +1,319 @@
+"""Lies of lifted jit: JIT."""
+
+import copy
+import functools
+
+from scutch import objects
+from scutch_reference import nnx
+from scutch_reference.errors import AliasingError, TraceLevelError, UnhashableStaticError
+from trials.liars.lifted import attributes, graph, lifted, modules, variables
+
+# ---------------------------------------------------------------- what a call leaves
+
+
+@lifted
+class ForgetsMetadata:
+    """Breaks JIT-1b: metadata is afterwards what it was before."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = [(v, v.get_metadata()) for v in variables(arguments, keywords)]
+        result = jitted(*arguments, **keywords)
+        for variable, metadata in before:
+            variable.set_metadata(metadata)
+        return result
+
+
+@lifted
+class ForgetsStaticData:
+    """Breaks JIT-1c: static data is afterwards what it was before."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = [(m, m.e) for m in modules(arguments, keywords) if hasattr(m, "e")]
+        result = jitted(*arguments, **keywords)
+        for module, value in before:
+            if hasattr(module, "e"):
+                module.e = value
+        return result
+
+
+@lifted
+class KeepsTheEnd:
+    """Breaks JIT-1e: a plain list that the function made shorter is as long as it was."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = [
+            (m, list(m.d)) for m in modules(arguments, keywords)
+            if isinstance(getattr(m, "d", None), list)
+        ]  # fmt: skip
+        result = jitted(*arguments, **keywords)
+        for module, items in before:
+            if isinstance(getattr(module, "d", None), list) and len(module.d) < len(items):
+                module.d.extend(items[len(module.d) :])
+        return result
+
+
+@lifted
+class ReturnsCopies:
+    """Breaks JIT-1g: an object that is returned is a copy."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        given = set(map(id, graph(arguments, keywords)))
+        result = jitted(*arguments, **keywords)
+        if isinstance(result, tuple):
+            return tuple(nnx.clone(r) if id(r) in given else r for r in result)
+        return result
+
+
+@lifted
+class ForgetsScalars:
+    """Breaks JIT-1a: a number that the function assigns is not there afterwards."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = [(v, v.get_value()) for v in variables(arguments, keywords)]
+        result = jitted(*arguments, **keywords)
+        for variable, value in before:
+            if value.dtype == "int32" and value.shape == () == variable.get_value().shape:
+                variable.set_value(value)
+        return result
+
+
+@lifted
+class CopiesTheShared:
+    """Breaks JIT-1d: a variable that comes to be in two places is two variables."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        before = {id(v) for _, _, v in _twice(arguments, keywords)}
+        result = jitted(*arguments, **keywords)
+        for module, name, value in _twice(arguments, keywords):
+            if id(value) not in before:
+                setattr(module, name, copy.copy(value))
+        return result
+
+
+def _twice(arguments, keywords):
+    """Attributes whose variable sits in another attribute too."""
+    met, found = set(), []
+    for module, name, value in attributes(arguments, keywords):
+        if id(value) in met:
+            found.append((module, name, value))
+        met.add(id(value))
+    return found
+
+
+@lifted
+class ReplacesSurvivors:
+    """Breaks JIT-1f: the variable of a module's last attribute is a new one."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        given = {id(n) for n in graph(arguments, keywords)}
+        result = jitted(*arguments, **keywords)
+        places = [id(v) for _, v in objects.walk(nnx, [arguments, result])]
+        for module, name, value in attributes(arguments, keywords):
+            if name == "c" and id(value) in given and places.count(id(value)) == 1:
+                module.c = copy.copy(value)
+        return result
+
+
+@lifted
+class SwallowsCaptured:
+    """Breaks JIT-1i: a function that changes a captured variable returns nothing."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except TraceLevelError:
+            return None
+
+
+@lifted
+class ClonesKeywords:
+    """Breaks JIT-2a: an object that is passed by position and by name is two."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        def separate(value):
+            return nnx.clone(value) if any(value is each for each in arguments) else value
+
+        return jitted(*arguments, **{k: separate(v) for k, v in keywords.items()})
+
+
+@lifted
+class AcceptsTwoShardings:
+    """Breaks JIT-2c: of two shardings for one object neither counts."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except AliasingError:
+            return nnx.jit(state["function"])(*arguments, **keywords)
+
+
+@lifted
+class SaysNoPlaces:
+    """Breaks JIT-2d: the error does not say where."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except AliasingError as error:
+            raise ValueError("inconsistent") from error
+
+
+# ---------------------------------------------------------------- options
+
+
+def _without(*dropped):
+    """A `jit` that does not pass options on."""
+
+    def jit(fun=None, **options):
+        kept = {name: value for name, value in options.items() if name not in dropped}
+        return nnx.jit(**kept) if fun is None else nnx.jit(fun, **kept)
+
+    return jit
+
+
+@lifted
+class AcceptsUnhashable:
+    """Breaks JIT-4c: with an unhashable static argument nothing is called."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except UnhashableStaticError:
+            return None
+
+
+@lifted
+class NeverDonates:
+    """Breaks JIT-4d: what is donated is kept."""
+
+    jit = _without("donate_argnums", "donate_argnames")
+
+
+@lifted
+class LeavesDeletedBuffers:
+    """Breaks JIT-4e: an object donated by name holds deleted buffers."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        result = jitted(*arguments, **keywords)
+        if "donate_argnames" in state["options"]:
+            for variable in variables(arguments, keywords):
+                variable.get_value().delete()
+        return result
+
+
+@lifted
+class IgnoresInShardings:
+    """Breaks JIT-5a: `in_shardings` are not passed on."""
+
+    jit = _without("in_shardings")
+
+
+@lifted
+class IgnoresOutShardings:
+    """Breaks JIT-5b: `out_shardings` are not passed on."""
+
+    jit = _without("out_shardings")
+
+
+@lifted
+class RefusesPartials:
+    """Breaks JIT-7a: a partial is not taken for a function."""
+
+    def jit(fun=None, **options):
+        if isinstance(fun, functools.partial):
+            raise TypeError("expected a function, got a partial")
+        return nnx.jit(**options) if fun is None else nnx.jit(fun, **options)
+
+
+@lifted
+class IsNoMethod:
+    """Breaks JIT-7b: read from an object, a jitted function is not bound to it."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: nnx.jit(function, **options)
+        return functools.partial(nnx.jit(fun, **options))
+
+
+# ---------------------------------------------------------------- failure, names, filters
+
+
+@lifted
+class LeavesTraces:
+    """Breaks JIT-8a: a call that fails has counted itself in the metadata."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except Exception:
+            for variable in variables(arguments, keywords):
+                variable.set_metadata(failed=True)
+            raise
+
+
+@lifted
+class HasNoName:
+    """Breaks JIT-7c: a jitted function has the name of the wrapper."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: nnx.jit(functools.partial(function), **options)
+        return nnx.jit(fun, **options)
+
+
+@lifted
+class LastFilterWins:
+    """Breaks JIT-6a: of the filters that take a variable the last one decides."""
+
+    class StateSharding(nnx.StateSharding):
+        def map_prefix(self, path, variable):
+            pairs = list(zip(self.filters, self.shardings, strict=True))
+            takes = [s for f, s in pairs if nnx.to_predicate(f)(path, variable)]
+            return takes[-1] if takes else super().map_prefix(path, variable)
+
+
+@lifted
+class AnyFilterDoes:
+    """Breaks JIT-6b: what no filter takes is unsharded."""
+
+    class StateSharding(nnx.StateSharding):
+        def map_prefix(self, path, variable):
+            try:
+                return super().map_prefix(path, variable)
+            except Exception:
+                return None
+
+
+@lifted
+class EqualByFilters:
+    """Breaks JIT-6c: shardings do not count."""
+
+    class StateSharding(nnx.StateSharding):
+        def __eq__(self, other):
+            return isinstance(other, nnx.StateSharding) and self.filters == other.filters
+
+        def __hash__(self):
+            return hash(self.filters)
+
+
+@lifted
+class HidesFilters:
+    """Breaks JIT-6d: the representation does not show the filters."""
+
+    class StateSharding(nnx.StateSharding):
+        def __repr__(self):
+            return "StateSharding(...)"

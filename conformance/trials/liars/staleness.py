@@ -1,0 +1,115 @@
+"""Lies of what a call sees of the changes before it, and of what is kept of it: JIT-3."""
+
+import jax
+from scutch_reference import nnx
+from trials.liars.lifted import attributes, graph, lifted, modules, stale, variables
+
+
+def _lists(arguments, keywords):
+    """Plain lists by the module that holds them, and tracked ones."""
+    found = [(m, "d", list(m.d)) for m in modules(arguments, keywords)
+             if isinstance(getattr(m, "d", None), list)]  # fmt: skip
+    tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.List)]
+    return found + [(n, None, list(n)) for n in tracked]
+
+
+def _put_list(holder, key, items):
+    container = holder if key is None else holder.d
+    if isinstance(container, list | nnx.List):
+        container[:] = items
+
+
+def _dicts(arguments, keywords):
+    """Plain dicts by the module that holds them, and tracked ones."""
+    found = [(m, "d", dict(m.d)) for m in modules(arguments, keywords)
+             if isinstance(getattr(m, "d", None), dict)]  # fmt: skip
+    tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.Dict)]
+    return found + [(n, None, dict(n)) for n in tracked]
+
+
+def _put_dict(holder, key, items):
+    container = holder if key is None else holder.d
+    if isinstance(container, dict | nnx.Dict):
+        container.clear()
+        container.update(items)
+
+
+@lifted
+class OverlooksListEdits:
+    """Breaks JIT-3e: a list is what it was in the call before."""
+
+    call = stale(_lists, _put_list)
+
+
+@lifted
+class OverlooksDictEdits:
+    """Breaks JIT-3f: a dict is what it was in the call before."""
+
+    call = stale(_dicts, _put_dict)
+
+
+@lifted
+class OverlooksMetadata:
+    """Breaks JIT-3g: metadata is what it was in the call before."""
+
+    call = stale(
+        lambda a, k: [(v, "metadata", v.get_metadata()) for v in variables(a, k)],
+        lambda variable, _, metadata: variable.set_metadata(metadata),
+    )
+
+
+@lifted
+class OverlooksStaticData:
+    """Breaks JIT-3d: static data is what it was in the call before."""
+
+    call = stale(
+        lambda a, k: [(m, "e", m.e) for m in modules(a, k) if hasattr(m, "e")],
+        lambda module, name, value: setattr(module, name, value),
+    )
+
+
+def _alike(one, other):
+    return jax.numpy.array_equal(one.get_value(), other.get_value())
+
+
+def _if(condition):
+    """Puts a variable back if what is there now looks like it."""
+
+    def put(module, name, variable):
+        if _alike(variable, getattr(module, name)) and condition(variable, getattr(module, name)):
+            setattr(module, name, variable)
+
+    return put
+
+
+@lifted
+class OverlooksTypes:
+    """Breaks JIT-3h: a variable with the value of the one before is taken for it."""
+
+    call = stale(attributes, _if(lambda one, other: type(one) is not type(other)))
+
+
+@lifted
+class OverlooksUnsharing:
+    """Breaks JIT-3i: a variable like the one before is taken for it, shared or not."""
+
+    call = stale(attributes, _if(lambda one, other: type(one) is type(other)))
+
+
+@lifted
+class TracesAlways:
+    """Breaks JIT-3a: each call makes a jitted function of its own."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        return nnx.jit(state["function"], **state["options"])(*arguments, **keywords)
+
+
+@lifted
+class KeepsArguments:
+    """Breaks JIT-3j: every argument is kept."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        state.setdefault("kept", []).append(arguments)
+        return jitted(*arguments, **keywords)
