@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 
-from ..errors import LiftingError
+from ..errors import LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .layouts import (
     NOTHING,
@@ -277,6 +277,12 @@ class Lifted:
         return found
 
     def _static_key(self, layout: Layout, everything: tuple[Any, ...]) -> tuple[Static, ...]:
+        """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
+        for i in layout.statics:
+            try:
+                hash(everything[i])
+            except TypeError as error:
+                raise UnhashableStaticError(layout.labels[i], everything[i]) from error
         return tuple(Static(everything[i], layout.labels[i]) for i in layout.statics)
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
