@@ -159,9 +159,7 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
-TWICE = Graph(
-    (Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32")))
-)
+TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
 
 
 @requirement("JIT-3i", cases=("changed",))
