@@ -27,7 +27,7 @@ def requirement(identifier: str, *, cases: tuple[str, ...] = ()) -> Callable[[Te
 
 
 def costly(test: Test) -> Test:
-    """Mark a law whose every input is compiled: it gets a third of the inputs of a profile."""
+    """Mark a law whose every input is compiled: it gets a third of a profile's inputs."""
     test.scutch_share = 1 / 3  # type: ignore[attr-defined]
     return test
 

@@ -42,7 +42,7 @@ def law_settings(profile: Profile, *, search: bool = True, share: float = 1.0) -
     """
     phases = (Phase.explicit, Phase.generate, Phase.shrink) if search else (Phase.explicit,)
     return settings(
-        max_examples=max(1, round(profile.examples * share)),
+        max_examples=max(min(15, profile.examples), round(profile.examples * share)),
         phases=phases,
         deadline=None,
         database=None,

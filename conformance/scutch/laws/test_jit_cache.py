@@ -4,10 +4,11 @@ import gc
 import weakref
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch import objects
+from scutch.descriptions import Array, Graph, Object, Program, Ref, Step, Variable
 from scutch.law import case, costly, requirement
 from scutch.programs import (
     ATTRIBUTES,
@@ -158,9 +159,13 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
+TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
+
+
 @requirement("JIT-3i", cases=("changed",))
 @costly
 @given(world=_changes("unshare", "share"))
+@example(world=Program(TWICE, between=((Step("unshare"),),)))
 def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, world):
     """One object in two places, or two that are equal."""
     _sees(transforms, nnx, world)
