@@ -188,7 +188,7 @@ class Traces:
     param_names = ("implementation",)
 
     def track_traces(self, implementation):
-        """Ten calls: values change, a list grows and shrinks again, metadata comes and goes."""
+        """Ten calls, between which values change and a list grows and shrinks again."""
         nnx = loaded(NNX[implementation])
         traces = []
         model = nnx.List([nnx.Param(jnp.ones(3)) for _ in range(3)])
