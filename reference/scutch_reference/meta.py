@@ -128,6 +128,13 @@ class Partitioned(Box[A]):
         """Return a box with some fields changed."""
         return cast(Self, dataclasses.replace(cast(Any, self), **changes))
 
+    def _axis_name(self, params: Mapping[Any, Any]) -> Any:
+        """The name of the axis that comes or goes (BOX-8)."""
+        if PARTITION_NAME not in params:
+            raise errors.PartitioningUnspecifiedError(self, params)
+        name = params[PARTITION_NAME]
+        return tuple(name) if type(name) is list else name
+
     def _place(self, index: int, axes: int) -> int:
         """A negative index from the front, in an array of so many axes (BOX-11)."""
         if index < -axes:
@@ -146,11 +153,7 @@ class Partitioned(Box[A]):
           PartitioningUnspecifiedError: `params` names no axis (BOX-8).
           AxisIndexError: A negative index before the first axis.
         """
-        if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(self, params)
-        name, names = params[PARTITION_NAME], self.names
-        if type(name) is list:
-            name = tuple(name)
+        name, names = self._axis_name(params), self.names
         if index < 0:
             index = self._place(index, len(names) + 1)
         if index > len(names):
@@ -170,11 +173,7 @@ class Partitioned(Box[A]):
           AxisNameError: The axis has another name (BOX-9).
           AxisIndexError: A negative index before the first axis.
         """
-        if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(self, params)
-        name, names = params[PARTITION_NAME], self.names
-        if type(name) is list:
-            name = tuple(name)
+        name, names = self._axis_name(params), self.names
         if index < 0:
             index = self._place(index, len(names))
         found = names[index] if index < len(names) else None
