@@ -10,11 +10,16 @@ from scutch.verdicts import rule, summarize
 from trials.liars import jit as jit
 from trials.liars import shard_map as shard_map
 from trials.liars import staleness as staleness
+from trials.liars import transforms as transforms
 from trials.liars.lifted import LIFTED
 
 FEW = Profile(3, 120, 0, "")
-LAWS = [entry for entry in suite.entries() if entry.requirement[:3] in ("JIT", "SHM")]
-ROWS = {row.id: row for row in catalogue.load() if row.area in ("JIT", "SHM")}
+ROWS = {
+    row.id: row
+    for row in catalogue.load()
+    if row.area in ("JIT", "SHM") or (row.area, row.capability) == ("OBJ", "transforms")
+}
+LAWS = [e for e in suite.entries() if e.requirement[:3] in ("JIT", "SHM") or e.requirement in ROWS]
 
 
 def _tried(entry, implementation, profile):

@@ -151,7 +151,7 @@ def test_gradients_are_those_of_the_pure_function(
     definition, variables, rest = nnx.split(nnx.clone(model), chosen, ...)
 
     def pure(variables, x, rest):
-        return loss(nnx.merge(definition, variables, rest), x)
+        return loss(nnx.clone(nnx.merge(definition, variables, rest)), x)
 
     options = {"has_aux": has_aux}
     value, (state, slope) = jax.value_and_grad(pure, (0, 1), **options)(variables, x, rest)
@@ -224,9 +224,7 @@ loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, No
     out=ends,
     reverse=st.booleans(),
 )
-def test_a_lifted_scan_equals_the_loop(
-    transforms, nnx, axes, whole, tied, changed, out, reverse
-):
+def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, changed, out, reverse):
     """Each step has its slice, what the step before left, and what all share."""
     case("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
@@ -305,9 +303,7 @@ def _specs(nnx, module):
     names=st.sampled_from(NAMES),
     axis=st.integers(0, 2),
 )
-def test_lifted_maps_and_loops_name_the_axis_that_they_add(
-    transforms, nnx, how, made, names, axis
-):
+def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how, made, names, axis):
     """Objects that are made inside, and objects that are given and have the axis outside."""
     case(f"{how} {'made' if made else 'given'}")
     axis = min(axis, len(names))
