@@ -372,6 +372,7 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
             variable.set_metadata(out_sharding=(f"axis_{i}",), eager_sharding=False)
     pairs = _pairs(nnx, expected, model)
     optimizer = transforms.Optimizer(model, transformation, wrt=chosen)
+    kept = _kept(nnx, optimizer.opt_state)
     values = nnx.to_pure_dict(nnx.state(expected, chosen))
     state = transformation.init(values)
     for step in steps:
@@ -385,10 +386,12 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
     assert not difference, f"optax and the optimizer: {difference}"
     assert alike(jax.tree.leaves(optimizer.opt_state), jax.tree.leaves(state))
     assert int(optimizer.step.get_value()) == len(steps)
+    after = _kept(nnx, optimizer.opt_state)
+    assert all(one is other for one, other in zip(kept, after, strict=True))
     names = [v.get_metadata("out_sharding") for v in _kept(nnx, nnx.state(model, chosen))]
-    kept = [v.get_metadata("out_sharding", None) for v in _kept(nnx, optimizer.opt_state)]
+    found = [v.get_metadata("out_sharding", None) for v in kept]
     copies = {"sgd": 0, "momentum": 1, "adam": 2}[name]
-    assert [each for each in kept if each is not None] == names * copies
+    assert [each for each in found if each is not None] == names * copies
 
 
 def _kept(nnx, tree):
