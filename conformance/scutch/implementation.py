@@ -44,9 +44,12 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
-            "get_named_sharding".split()
+            "get_named_sharding PARTITION_NAME".split()
         ),
-        "transforms": frozenset("jit shard_map StateSharding grad vmap scan".split()),
+        "transforms": frozenset(
+            "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
+            "Optimizer".split()
+        ),
         "bridge": frozenset(),
         "export": frozenset(),
     }

@@ -10,11 +10,16 @@ from scutch.verdicts import rule, summarize
 from trials.liars import jit as jit
 from trials.liars import shard_map as shard_map
 from trials.liars import staleness as staleness
+from trials.liars import transforms as transforms
 from trials.liars.lifted import LIFTED
 
 FEW = Profile(3, 120, 0, "")
-LAWS = [entry for entry in suite.entries() if entry.requirement[:3] in ("JIT", "SHM")]
-ROWS = {row.id: row for row in catalogue.load() if row.area in ("JIT", "SHM")}
+ROWS = {
+    row.id: row
+    for row in catalogue.load()
+    if row.area in ("JIT", "SHM") or (row.area, row.capability) == ("OBJ", "transforms")
+}
+LAWS = [e for e in suite.entries() if e.requirement[:3] in ("JIT", "SHM") or e.requirement in ROWS]
 
 
 def _tried(entry, implementation, profile):
@@ -43,7 +48,8 @@ NEAR = ("JIT-1", "JIT-2", "JIT-3", "JIT-6", "JIT-8")
 
 @pytest.mark.parametrize("liar", LIFTED, ids=[f"{li.breaks[0]}-{li.name}" for li in LIFTED])
 def test_a_liar_is_convicted_of_nothing_else(liar):
-    near = [e for e in LAWS if e.requirement.startswith(NEAR) or e.requirement in liar.breaks]
+    beside = (*liar.breaks, *(("OBJ",) if liar.breaks[0].startswith("OBJ") else NEAR))
+    near = [entry for entry in LAWS if entry.requirement.startswith(beside)]
     profile = {True: PROFILES["ci"], False: FEW}
     trials = [_tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in near]
     rows = [ROWS[e.requirement] for e in near]

@@ -1,0 +1,400 @@
+"""Lifted derivatives, maps and loops over objects, and the optimizer: OBJ-5p and OBJ-7."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
+
+from scutch.law import case, requirement
+from scutch.likeness import alike
+from scutch.objects import classes, differences, nodes
+
+KINDS = ("Param", "BatchStat", "Count")
+"""The types of variables in the model, for each of which an axis is drawn."""
+
+PLACES = (("a",), ("b",), ("c", "a"), ("c", "b"))
+SIZE = 3
+X = np.arange(1, 1 + SIZE, dtype="float32")
+
+changes = st.sets(st.sampled_from(KINDS))
+ends = st.sampled_from([0, 1])
+
+
+def _kind(nnx, variable):
+    """Which of `KINDS` a variable is of; one of a subclass counts as its parent."""
+    own = classes(nnx)
+    return next(kind for kind in KINDS if isinstance(variable, own[kind]))
+
+
+def _is_axis(axis):
+    return isinstance(axis, int)
+
+
+def _model(nnx, axes=None, tied=False):
+    """A module in a module, with whole numbers; variables with an axis are stacked along it."""
+    own = classes(nnx)
+
+    def variable(kind, first):
+        value = np.arange(first, first + 2, dtype="float32")
+        made = own[kind](value)
+        axis = (axes or {}).get(_kind(nnx, made))
+        if _is_axis(axis):
+            made.set_value(np.stack([value + i for i in range(SIZE)], axis))
+        return made
+
+    root, root.c = own["Node"](), own["Branch"]()
+    root.a, root.b = variable("Param", 1), variable("BatchStat", 2)
+    root.c.a, root.c.b = root.a if tied else variable("Scale", 3), variable("Count", 0)
+    return root
+
+
+def _at(root, place):
+    return functools.reduce(getattr, place, root)
+
+
+@functools.cache
+def _body(nnx, changed):
+    """A function of a module and a number, which changes variables of some types."""
+
+    def body(module, x):
+        total = x
+        for weight, place in enumerate(PLACES, 1):
+            total = total + weight * jnp.sum(_at(module, place).get_value())
+        for variable in (_at(module, place) for place in PLACES):
+            if _kind(nnx, variable) in changed:
+                variable.set_value(variable.get_value() - total)
+        return module.a.get_value() + total
+
+    return body
+
+
+def _lane(nnx, root, axes, index, before=None):
+    """One slice of a model; what is carried is as the lane before left it."""
+    lane = nnx.clone(root)
+    olds = nodes(nnx, lane if before is None else before)
+    for variable, old in zip(nodes(nnx, lane), olds, strict=True):
+        if isinstance(variable, nnx.Variable):
+            axis = axes[_kind(nnx, variable)]
+            if _is_axis(axis):
+                variable.set_value(np.take(variable.get_value(), index, axis))
+            elif axis is not None:
+                variable.set_value(old.get_value())
+    return lane
+
+
+def _gather(nnx, root, axes, lanes):
+    """Give a model what its lanes have come to; the last lane is that of the last step."""
+    found = [nodes(nnx, lane) for lane in lanes]
+    for i, variable in enumerate(nodes(nnx, root)):
+        if isinstance(variable, nnx.Variable):
+            axis = axes[_kind(nnx, variable)]
+            if _is_axis(axis):
+                variable.set_value(np.stack([each[i].get_value() for each in found], axis))
+            elif axis is not None:
+                variable.set_value(found[-1][i].get_value())
+
+
+def _prefix(transforms, nnx, axes, whole):
+    """The axes as the transformation takes them."""
+    if whole:
+        return axes[KINDS[0]]
+    by_type = {classes(nnx)[kind]: axis for kind, axis in axes.items()}
+    return transforms.StateAxes(by_type)
+
+
+def _pairs(nnx, one, other):
+    return list(zip(nodes(nnx, one), nodes(nnx, other), strict=True))
+
+
+def _loss(module, x):
+    """A scalar, and what it was computed from; the statistics are changed."""
+    values = [_at(module, place).get_value() for place in PLACES]
+    module.b.set_value(module.b.get_value() + x)
+    return sum(jnp.sum(weight * x * v**2) for weight, v in enumerate(values, 1)), values[0] * x
+
+
+def _value(module, x):
+    return _loss(module, x)[0]
+
+
+FILTERS = {
+    "default": lambda nnx: nnx.Param,
+    "type": lambda nnx: nnx.BatchStat,
+    "path": lambda nnx: nnx.PathContains("c"),
+    "either": lambda nnx: nnx.Any(classes(nnx)["Scale"], nnx.BatchStat),
+    "neither": lambda nnx: nnx.Not(nnx.Param),
+}
+
+
+@requirement("OBJ-7a", cases=(*FILTERS, "several", "shared"))
+@given(
+    wanted=st.sampled_from(list(FILTERS)),
+    several=st.booleans(),
+    tied=st.booleans(),
+    with_value=st.booleans(),
+    has_aux=st.booleans(),
+)
+def test_gradients_are_those_of_the_pure_function(
+    transforms, nnx, wanted, several, tied, with_value, has_aux
+):
+    """The state of gradients, beside the gradient of an array where it is asked for, too."""
+    case(wanted)
+    if tied:
+        case("shared")
+    loss, x, model = _loss if has_aux else _value, np.float32(3), _model(nnx, tied=tied)
+    chosen = FILTERS[wanted](nnx)
+    definition, variables, rest = nnx.split(nnx.clone(model), chosen, ...)
+
+    def pure(variables, x, rest):
+        return loss(nnx.clone(nnx.merge(definition, variables, rest)), x)
+
+    options = {"has_aux": has_aux}
+    value, (state, slope) = jax.value_and_grad(pure, (0, 1), **options)(variables, x, rest)
+    argnums = 0 if wanted == "default" else transforms.DiffState(0, chosen)
+    if several:
+        case("several")
+        argnums = (argnums, 1)
+    lift = transforms.value_and_grad if with_value else transforms.grad
+    found = lift(loss, argnums=argnums, **options)(model, x)
+    if with_value:
+        result, found = found
+        assert alike(result, value)
+    elif has_aux:
+        found, aux = found
+        assert alike(aux, value[1])
+    if several:
+        found, along = found
+        assert alike(along, slope)
+    assert isinstance(found, nnx.State)
+    expected = _flat(nnx, state)
+    assert alike(_flat(nnx, found), expected)
+    assert expected
+
+
+def _flat(nnx, state):
+    """Paths of a state with types and values."""
+    return {p: (type(v).__name__, v.get_value()) for p, v in nnx.to_flat_state(state)}
+
+
+map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
+
+
+@requirement("OBJ-7c", cases=("whole", "by type", "several axes", "shared", "changed"))
+@given(axes=map_axes, whole=st.booleans(), tied=st.booleans(), changed=changes, out=ends)
+def test_a_lifted_map_equals_the_loop_over_the_lanes(
+    transforms, nnx, axes, whole, tied, changed, out
+):
+    """Variables without an axis are the same for all lanes, and stay as they were."""
+    case("whole" if whole else "by type")
+    axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
+    for name, holds in (("several axes", len(set(axes.values())) > 1), ("shared", tied)):
+        if holds:
+            case(name)
+    changed = frozenset(kind for kind in changed if axes[kind] is not None)
+    if changed:
+        case("changed")
+    body = _body(nnx, changed)
+    looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
+    pairs = _pairs(nnx, looped, model)
+    lanes = [_lane(nnx, looped, axes, i) for i in range(SIZE)]
+    results = [body(lane, x) for lane, x in zip(lanes, X, strict=True)]
+    _gather(nnx, looped, axes, lanes)
+    in_axes = (_prefix(transforms, nnx, axes, whole), 0)
+    found = transforms.vmap(body, in_axes=in_axes, out_axes=out)(model, X)
+    assert alike(found, np.stack(results, out))
+    difference = differences(nnx, looped, model, pairs)
+    assert not difference, f"loop and map: {difference}"
+
+
+CARRIED = "carried"
+loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None, CARRIED])))
+
+
+@requirement("OBJ-7d", cases=("whole", "by type", "carried", "sliced", "shared by all", "reverse"))
+@given(
+    axes=loop_axes,
+    whole=st.booleans(),
+    tied=st.booleans(),
+    changed=changes,
+    out=ends,
+    reverse=st.booleans(),
+)
+def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, changed, out, reverse):
+    """Each step has its slice, what the step before left, and what all share."""
+    case("whole" if whole else "by type")
+    axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
+    for axis in axes.values():
+        case({CARRIED: CARRIED, None: "shared by all"}.get(axis, "sliced"))
+    if reverse:
+        case("reverse")
+    changed = frozenset(kind for kind in changed if axes[kind] is not None)
+    body = _body(nnx, changed)
+    looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
+    pairs = _pairs(nnx, looped, model)
+    order = range(SIZE)[:: -1 if reverse else 1]
+    lanes, results, before = {}, {}, None
+    for i in order:
+        before = lanes[i] = _lane(nnx, looped, axes, i, before)
+        results[i] = body(before, X[i])
+    stacked = np.stack([results[i] for i in range(SIZE)], out)
+    _gather(nnx, looped, axes, [lanes[i] for i in range(SIZE)])
+    for variable, last in _pairs(nnx, looped, before):
+        if isinstance(variable, nnx.Variable) and axes[_kind(nnx, variable)] == CARRIED:
+            variable.set_value(last.get_value())
+    assert alike(_scanned(transforms, nnx, axes, whole, body, model, out, reverse), stacked)
+    difference = differences(nnx, looped, model, pairs)
+    assert not difference, f"loop and scan: {difference}"
+
+
+def _scanned(transforms, nnx, axes, whole, body, model, out, reverse):
+    """The results of the lifted loop, which carries a count of its steps or the model."""
+    carry = transforms.Carry
+    axes = {kind: carry if axis == CARRIED else axis for kind, axis in axes.items()}
+    options = {"out_axes": (carry, out), "reverse": reverse}
+    if whole and axes["Param"] is carry:
+        step = _returning(body)
+        returned, found = transforms.scan(step, in_axes=(carry, 0), **options)(model, X)
+        assert returned is model
+        return found
+    prefix = _prefix(transforms, nnx, axes, whole)
+    step = transforms.scan(_counting(body), in_axes=(prefix, carry, 0), **options)
+    count, found = step(model, np.float32(0), X)
+    assert alike(count, np.float32(SIZE))
+    return found
+
+
+@functools.cache
+def _returning(body):
+    return lambda module, x: (module, body(module, x))
+
+
+@functools.cache
+def _counting(body):
+    return lambda module, count, x: (count + 1, body(module, x))
+
+
+NAMES = ((None,), ("data",), ("data", None), (None, "data"), ("model", "data"))
+LAYERS = "layers"
+
+
+def _named(nnx, names, shape):
+    """A module with a variable that has names, and one that has none."""
+    module = classes(nnx)["Node"]()
+    module.a = nnx.Param(jnp.zeros(shape), out_sharding=names, eager_sharding=False)
+    module.b = nnx.BatchStat(jnp.zeros(shape))
+    return module
+
+
+def _specs(nnx, module):
+    """The specs of both variables."""
+    specs = nnx.to_flat_state(nnx.get_partition_spec(nnx.state(module)))
+    return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for _, v in specs]
+
+
+@requirement("OBJ-5p", cases=("vmap given", "vmap made", "scan given", "scan made"))
+@given(
+    how=st.sampled_from(["vmap", "scan"]),
+    made=st.booleans(),
+    names=st.sampled_from(NAMES),
+    axis=st.integers(0, 2),
+)
+def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how, made, names, axis):
+    """Objects that are made inside, and objects that are given and have the axis outside."""
+    case(f"{how} {'made' if made else 'given'}")
+    axis = min(axis, len(names))
+    shape = tuple(range(2, 2 + len(names)))
+    longer = (*names[:axis], LAYERS, *names[axis:])
+    inside = []
+
+    def make(x):
+        module = _named(nnx, names, shape)
+        inside.append(_specs(nnx, module))
+        return module
+
+    def use(module, x):
+        inside.append(_specs(nnx, module))
+        module.a.set_value(module.a.get_value() + x)
+        return x
+
+    def call():
+        lift = functools.partial(
+            getattr(transforms, how),
+            in_axes=(0,) if made else (axis, 0),
+            out_axes=axis if made else 0,
+            transform_metadata={nnx.PARTITION_NAME: LAYERS},
+        )
+        if made:
+            return _specs(nnx, lift(make)(X))
+        module = _named(nnx, longer, (*shape[:axis], SIZE, *shape[axis:]))
+        lift(use)(module, X)
+        return _specs(nnx, module)
+
+    found = []
+    jax.eval_shape(lambda: found.extend(call()))
+    assert all(specs == [PartitionSpec(*names), PartitionSpec()] for specs in inside)
+    assert inside
+    assert found == [PartitionSpec(*longer), PartitionSpec()]
+
+
+TRANSFORMATIONS = {
+    "sgd": lambda optax: optax.sgd(0.5),
+    "momentum": lambda optax: optax.sgd(0.5, momentum=0.5),
+    "adam": lambda optax: optax.adam(0.5),
+}
+OPTIMIZED = {
+    "Param": lambda nnx: nnx.Param,
+    "BatchStat": lambda nnx: nnx.BatchStat,
+    "either": lambda nnx: nnx.Any(nnx.Param, nnx.BatchStat),
+}
+
+
+@requirement("OBJ-7e", cases=(*TRANSFORMATIONS, *OPTIMIZED))
+@given(
+    name=st.sampled_from(list(TRANSFORMATIONS)),
+    wanted=st.sampled_from(list(OPTIMIZED)),
+    steps=st.lists(st.sampled_from([1.0, -2.0]), max_size=2),
+    tied=st.booleans(),
+)
+def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wanted, steps, tied):
+    """Parameters and its own state, step by step; its variables have the parameters' names."""
+    optax = pytest.importorskip("optax", reason="optax, which the optimizer wraps, is not there")
+    case(name)
+    case(wanted)
+    chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)
+    expected, model = _model(nnx, tied=tied), _model(nnx, tied=tied)
+    for root in (expected, model):
+        for i, variable in enumerate(v for v in nodes(nnx, root) if isinstance(v, nnx.Variable)):
+            variable.set_metadata(out_sharding=(f"axis_{i}",), eager_sharding=False)
+    pairs = _pairs(nnx, expected, model)
+    optimizer = transforms.Optimizer(model, transformation, wrt=chosen)
+    kept = _kept(nnx, optimizer.opt_state)
+    values = nnx.to_pure_dict(nnx.state(expected, chosen))
+    state = transformation.init(values)
+    for step in steps:
+        slopes = jax.tree.map(lambda x: x * step, values)  # noqa: B023  used at once
+        gradients = jax.tree.map(lambda x: x * step, nnx.state(model, chosen))  # noqa: B023
+        updates, state = transformation.update(slopes, state, values)
+        values = optax.apply_updates(values, updates)
+        optimizer.update(model, gradients)
+    nnx.update(expected, values)
+    difference = differences(nnx, expected, model, pairs)
+    assert not difference, f"optax and the optimizer: {difference}"
+    assert alike(jax.tree.leaves(optimizer.opt_state), jax.tree.leaves(state))
+    assert int(optimizer.step.get_value()) == len(steps)
+    after = _kept(nnx, optimizer.opt_state)
+    assert all(one is other for one, other in zip(kept, after, strict=True))
+    names = [v.get_metadata("out_sharding") for v in _kept(nnx, nnx.state(model, chosen))]
+    found = [v.get_metadata("out_sharding", None) for v in kept]
+    copies = {"sgd": 0, "momentum": 1, "adam": 2}[name]
+    assert [each for each in found if each is not None] == names * copies
+
+
+def _kept(nnx, tree):
+    """The variables in a tree."""
+    leaves = jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, nnx.Variable))
+    return [each for each in leaves if isinstance(each, nnx.Variable)]

@@ -1,0 +1,152 @@
+"""Lies of lifted derivatives, maps and loops, and of the optimizer: OBJ-5p and OBJ-7."""
+
+import functools
+
+import jax
+from scutch_reference import nnx
+from trials.liars.lifted import lifted
+
+
+def _without(lift, *dropped):
+    """A transformation that does not pass options on."""
+
+    def lying(fun=None, **options):
+        kept = {name: value for name, value in options.items() if name not in dropped}
+        return lift(**kept) if fun is None else lift(fun, **kept)
+
+    return lying
+
+
+@lifted
+class NamesNoMappedAxis:
+    """Breaks OBJ-5p: `vmap` does not name the axis that it adds."""
+
+    vmap = _without(nnx.vmap, "transform_metadata")
+
+
+@lifted
+class NamesNoScannedAxis:
+    """Breaks OBJ-5p: `scan` does not name the axis that it adds."""
+
+    scan = _without(nnx.scan, "transform_metadata")
+
+
+def _doubled(state):
+    return jax.tree.map(lambda x: 2 * x, state)
+
+
+@lifted
+class DoublesFiltered:
+    """Breaks OBJ-7a: `grad` by a filter of the user's is twice the gradient."""
+
+    def grad(f, **options):
+        differentiated = nnx.grad(f, **options)
+        is_plain = isinstance(options.get("argnums", 0), int)
+
+        @functools.wraps(f)
+        def told(*arguments):
+            found = differentiated(*arguments)
+            return found if is_plain or options.get("has_aux") else _doubled(found)
+
+        return told
+
+
+@lifted
+class DifferentiatesParams:
+    """Breaks OBJ-7a: whatever the filter, the gradient is that of the parameters."""
+
+    def value_and_grad(f, **options):
+        return nnx.value_and_grad(f, **{**options, "argnums": 0})
+
+
+@lifted
+class MapsFirstAxes:
+    """Breaks OBJ-7c: objects with axes by filter give results along the first axis."""
+
+    def vmap(f, *, in_axes=0, out_axes=0, **options):
+        by_filter = isinstance(in_axes, tuple) and isinstance(in_axes[0], nnx.StateAxes)
+        return nnx.vmap(f, in_axes=in_axes, out_axes=0 if by_filter else out_axes, **options)
+
+
+@lifted
+class ForgetsLanes:
+    """Breaks OBJ-7c: what the lanes change in statistics is lost."""
+
+    def vmap(f, **options):
+        mapped = nnx.vmap(f, **options)
+
+        @functools.wraps(f)
+        def told(*arguments):
+            before = _statistics(arguments[0])
+            result = mapped(*arguments)
+            for variable, value in before:
+                variable.set_value(value)
+            return result
+
+        return told
+
+
+def _statistics(argument):
+    """The statistics of a mapped module that holds another, and their values."""
+    if not isinstance(argument, nnx.Module) or not hasattr(argument, "c"):
+        return []
+    return [(argument.b, argument.b.get_value())]
+
+
+@lifted
+class LoopsForward:
+    """Breaks OBJ-7d: `reverse` does not count."""
+
+    scan = _without(nnx.scan, "reverse")
+
+
+@lifted
+class CarriesTheStart:
+    """Breaks OBJ-7d: a module that is carried is afterwards what it was before."""
+
+    def scan(f, **options):
+        looped = nnx.scan(f, **options)
+
+        @functools.wraps(f)
+        def told(*arguments):
+            carries = isinstance(arguments[0], nnx.Module) and options["in_axes"][0] is nnx.Carry
+            before = nnx.clone(arguments[0]) if carries else None
+            result = looped(*arguments)
+            if carries:
+                nnx.update(arguments[0], nnx.state(before))
+            return result
+
+        return told
+
+
+@lifted
+class ForgetsMomentum:
+    """Breaks OBJ-7e: the state of the transformation stays what it was at first."""
+
+    class Optimizer(nnx.Optimizer):
+        def update(self, model, grads, /, **kwargs):
+            before = jax.tree.map(lambda x: x, self.opt_state)
+            super().update(model, grads, **kwargs)
+            nnx.update(self.opt_state, before)
+
+
+@lifted
+class NamesNoMoments:
+    """Breaks OBJ-7e: what is kept for a parameter has none of its names."""
+
+    class Optimizer(nnx.Optimizer):
+        def __init__(self, model, tx, *, wrt):
+            super().__init__(model, tx, wrt=wrt)
+            for _, node in nnx.iter_graph(self):
+                if isinstance(node, nnx.OptVariable):
+                    node.set_metadata(out_sharding=None)
+
+
+@lifted
+class ReplacesParameters:
+    """Breaks OBJ-7e: the first parameter of a model is a new variable after an update."""
+
+    class Optimizer(nnx.Optimizer):
+        def update(self, model, grads, /, **kwargs):
+            super().update(model, grads, **kwargs)
+            model.a = model.a.replace(model.a.get_value())
