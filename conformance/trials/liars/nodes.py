@@ -51,33 +51,44 @@ class MeshlessNode(Node):
         return super().unflatten({**dict(static), "mesh": None}, children)
 
 
-class Names:
-    """Static data that compares names and nothing else."""
+class AllBut:
+    """Static data that compares all of its fields but one."""
 
-    def __init__(self, fields):
+    def __init__(self, forgotten, fields):
         self.fields = fields
+        self.compared = {name: value for name, value in fields if name != forgotten}
 
     def __eq__(self, other):
-        return dict(self.fields)["names"] == dict(other.fields)["names"]
+        return self.compared == other.compared
 
     def __hash__(self):
-        return hash(dict(self.fields)["names"])
+        return hash(tuple(self.compared.items()))
 
 
-@of_boxes
-class MeshIsNoStructure(Node):
-    """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
+class Forgetful(Node):
+    """A node whose structure leaves out the field named `forgotten`."""
 
     def flatten(self):
         children, static = Node.flatten(self)
-        return children, Names((*static, ("rules", getattr(self, "rules", None))))
+        return children, AllBut(self.forgotten, static)
 
     @classmethod
     def unflatten(cls, static, children):
-        fields = dict(static.fields)
-        if not hasattr(cls, "rules"):
-            del fields["rules"]
-        return super().unflatten(fields, children)
+        return super().unflatten(dict(static.fields), children)
+
+
+@of_boxes
+class NamesAreNoStructure(Forgetful):
+    """Breaks BOX-2c: boxes with different names have equal tree structures."""
+
+    forgotten = "names"
+
+
+@of_boxes
+class MeshIsNoStructure(Forgetful):
+    """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
+
+    forgotten = "mesh"
 
 
 @of_boxes
