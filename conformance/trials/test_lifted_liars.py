@@ -7,8 +7,11 @@ from scutch.attempt import prepare
 from scutch.profiles import PROFILES, Profile
 from scutch.subjects import partitioned
 from scutch.verdicts import rule, summarize
+from trials.liars import arguments as arguments
+from trials.liars import composition as composition
 from trials.liars import jit as jit
 from trials.liars import shard_map as shard_map
+from trials.liars import stages as stages
 from trials.liars import staleness as staleness
 from trials.liars.lifted import LIFTED
 
@@ -52,5 +55,6 @@ def test_a_liar_is_convicted_of_nothing_else(liar):
     assert found == set(liar.breaks)
 
 
-def test_every_law_of_lifted_transformations_has_a_row():
-    assert {entry.requirement for entry in LAWS} == set(ROWS)
+def test_every_requirement_has_a_law_and_a_liar():
+    lied_about = {identifier for liar in LIFTED for identifier in liar.breaks}
+    assert set(ROWS) == {entry.requirement for entry in LAWS} == lied_about
