@@ -72,7 +72,9 @@ class FirstShardingServesAll:
 
     def jit(fun=None, out_shardings=None, **options):
         if fun is None:
-            return functools.partial(FirstShardingServesAll.jit, out_shardings=out_shardings, **options)
+            return functools.partial(
+                FirstShardingServesAll.jit, out_shardings=out_shardings, **options
+            )
         if isinstance(out_shardings, tuple):
             out_shardings = tuple(
                 s.shardings[0] if isinstance(s, nnx.StateSharding) else s for s in out_shardings

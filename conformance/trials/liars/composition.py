@@ -80,7 +80,7 @@ class KeepsOneStructure:
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
-        structure = fingerprint(nnx, [*arguments, sorted(keywords.items())])
+        structure = fingerprint(nnx, [a for a in arguments if graph([a], {})])
         if state.setdefault("last", structure) != structure:
             state.pop("kept", None)
         state["last"] = structure

@@ -81,9 +81,12 @@ class GathersResults:
     shard_map = _around(
         lambda mapped, arguments: jax.tree.map(
             lambda x: (
-                x if isinstance(x, jax.core.Tracer) else jax.device_get(x) + jax.numpy.zeros(())
+                x
+                if isinstance(x, jax.core.Tracer | nnx.Pytree)
+                else jax.device_get(x) + jax.numpy.zeros(())
             ),
             mapped(*arguments),
+            is_leaf=lambda x: isinstance(x, nnx.Pytree),
         )
     )
 
