@@ -175,9 +175,7 @@ class Placement(Description):
 
     def build(self, world: World) -> "Placement":
         """The placement of real things."""
-        return Placement(
-            build(self.array, world), self.names, self.rules, build(self.mesh, world)
-        )
+        return Placement(build(self.array, world), self.names, self.rules, build(self.mesh, world))
 
 
 @dataclass(frozen=True, repr=False)

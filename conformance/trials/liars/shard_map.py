@@ -261,6 +261,7 @@ class StopsMappedGradients:
         lambda mapped, arguments: jax.tree.map(
             lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x,
             mapped(*arguments),
+            is_leaf=lambda x: isinstance(x, nnx.Pytree),
         )
     )
 
