@@ -148,10 +148,10 @@ class CompiledCostsNothing:
 
 
 @lifted
-class LoweredHasNoText:
-    """Breaks JIT-9d: the text of the lowered form is empty."""
+class LoweredHasNoProgram:
+    """Breaks JIT-9d: the lowered form has no program."""
 
-    jit = instead("Lowered", "as_text", lambda **options: "")
+    jit = instead("Lowered", "compiler_ir", lambda dialect=None: None)
 
 
 @lifted
