@@ -54,7 +54,7 @@ def _compiled_once(tmp_path_factory):
     compilation_cache.reset_cache()
 
 
-QUICK = ("JIT-1", "JIT-2", "JIT-8", "SHM")
+QUICK = ("JIT-2", "JIT-8", "SHM-3", "SHM-4")
 """Rows that are quick to try on every liar of their area, beside those of its own number."""
 
 

@@ -235,7 +235,7 @@ class IsNoMethod:
     def jit(fun=None, **options):
         if fun is None:
             return lambda function: nnx.jit(function, **options)
-        return functools.partial(nnx.jit(fun, **options))
+        return functools.update_wrapper(functools.partial(nnx.jit(fun, **options)), fun)
 
 
 # ---------------------------------------------------------------- failure, names, filters
