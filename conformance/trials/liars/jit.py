@@ -6,7 +6,7 @@ import functools
 from scutch import objects
 from scutch_reference import nnx
 from scutch_reference.errors import AliasingError, TraceLevelError, UnhashableStaticError
-from trials.liars.lifted import attributes, graph, lifted, modules, variables
+from trials.liars.lifted import attributes, graph, lifted, modules, variables, without
 
 # ---------------------------------------------------------------- what a call leaves
 
@@ -172,16 +172,6 @@ class SaysNoPlaces:
 # ---------------------------------------------------------------- options
 
 
-def _without(*dropped):
-    """A `jit` that does not pass options on."""
-
-    def jit(fun=None, **options):
-        kept = {name: value for name, value in options.items() if name not in dropped}
-        return nnx.jit(**kept) if fun is None else nnx.jit(fun, **kept)
-
-    return jit
-
-
 @lifted
 class AcceptsUnhashable:
     """Breaks JIT-4c: with an unhashable static argument nothing is called."""
@@ -198,7 +188,7 @@ class AcceptsUnhashable:
 class NeverDonates:
     """Breaks JIT-4d: what is donated is kept."""
 
-    jit = _without("donate_argnums", "donate_argnames")
+    jit = without("donate_argnums", "donate_argnames")
 
 
 @lifted
@@ -218,14 +208,14 @@ class LeavesDeletedBuffers:
 class IgnoresInShardings:
     """Breaks JIT-5a: `in_shardings` are not passed on."""
 
-    jit = _without("in_shardings")
+    jit = without("in_shardings")
 
 
 @lifted
 class IgnoresOutShardings:
     """Breaks JIT-5b: `out_shardings` are not passed on."""
 
-    jit = _without("out_shardings")
+    jit = without("out_shardings")
 
 
 @lifted
@@ -245,7 +235,7 @@ class IsNoMethod:
     def jit(fun=None, **options):
         if fun is None:
             return lambda function: nnx.jit(function, **options)
-        return functools.partial(nnx.jit(fun, **options))
+        return functools.update_wrapper(functools.partial(nnx.jit(fun, **options)), fun)
 
 
 # ---------------------------------------------------------------- failure, names, filters

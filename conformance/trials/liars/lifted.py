@@ -38,6 +38,16 @@ def lying_jit(call):
     return jit
 
 
+def without(*dropped):
+    """A `jit` that does not pass options on."""
+
+    def jit(fun=None, **options):
+        kept = {name: value for name, value in options.items() if name not in dropped}
+        return nnx.jit(**kept) if fun is None else nnx.jit(fun, **kept)
+
+    return jit
+
+
 class Told:
     """A jitted function that is called in another way, and is honest otherwise."""
 

@@ -1,9 +1,12 @@
 """Lies of lifted shard_map: SHM."""
 
 import functools
+import re
 
 import jax
+from jax.sharding import PartitionSpec as P
 from scutch_reference import nnx
+from scutch_reference.errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from trials.liars.lifted import lifted, variables
 
 
@@ -17,6 +20,44 @@ def _around(call):
         return functools.wraps(f)(lambda *arguments: call(mapped, arguments))
 
     return shard_map
+
+
+def _specs(change):
+    """A `shard_map` that maps with `change(in_specs, options)`."""
+
+    def shard_map(f=None, *, in_specs, **options):
+        given = {"in_specs": change(in_specs, options), **options}
+        return nnx.shard_map(**given) if f is None else nnx.shard_map(f, **given)
+
+    return shard_map
+
+
+def _filtered(change):
+    """A change of specs by filters."""
+
+    def changed(spec):
+        if not isinstance(spec, nnx.StateSharding):
+            return spec
+        pairs = zip(spec.filters, spec.shardings, strict=True)
+        return nnx.StateSharding([(f, change(f, s)) for f, s in pairs])
+
+    return _specs(lambda specs, options: tuple(map(changed, specs)))
+
+
+def _accepting(error):
+    """A `shard_map` whose functions return nothing where they ought to raise."""
+
+    def call(mapped, arguments):
+        try:
+            return mapped(*arguments)
+        except error:
+            return None
+
+    return _around(call)
+
+
+def _is_traced(arguments):
+    return any(isinstance(v.get_value(), jax.core.Tracer) for v in variables(arguments, {}))
 
 
 @lifted
@@ -40,9 +81,12 @@ class GathersResults:
     shard_map = _around(
         lambda mapped, arguments: jax.tree.map(
             lambda x: (
-                x if isinstance(x, jax.core.Tracer) else jax.device_get(x) + jax.numpy.zeros(())
+                x
+                if isinstance(x, jax.core.Tracer | nnx.Pytree)
+                else jax.device_get(x) + jax.numpy.zeros(())
             ),
             mapped(*arguments),
+            is_leaf=lambda x: isinstance(x, nnx.Pytree),
         )
     )
 
@@ -129,3 +173,106 @@ class TracesEachCall:
         return functools.wraps(f)(
             lambda *arguments: nnx.shard_map(lambda *a: f(*a), **options)(*arguments)
         )
+
+
+@lifted
+class IgnoresTrailingNone:
+    """Breaks SHM-2a: by filters, `P("model", None)` is read as `P(None, "model")`."""
+
+    shard_map = _filtered(
+        lambda f, spec: P(None, spec[0]) if len(spec) == 2 and spec[1] is None else spec
+    )
+
+
+@lifted
+class ReplicatesStates:
+    """Breaks SHM-2b: the specs of a `State` count for nothing."""
+
+    shard_map = _filtered(lambda f, spec: P() if isinstance(f, nnx.PathIn) else spec)
+
+
+def _leaving_traces(mapped, arguments):
+    try:
+        return mapped(*arguments)
+    except Exception:
+        for variable in variables(arguments, {}):
+            variable.set_metadata(failed=True)
+        raise
+
+
+@lifted
+class FailsWithTraces:
+    """Breaks SHM-3d: a call that fails has counted itself in the metadata."""
+
+    shard_map = _around(_leaving_traces)
+
+
+@lifted
+class AcceptsUnknownAxes:
+    """Breaks SHM-4a: an axis that the mesh has not is accepted."""
+
+    shard_map = _accepting(MeshAxisError)
+
+
+@lifted
+class AcceptsRemainders:
+    """Breaks SHM-4b: a size that cannot be divided is accepted."""
+
+    shard_map = _accepting(IndivisibleSizeError)
+
+
+@lifted
+class AcceptsUnfiltered:
+    """Breaks SHM-4d: a variable that no filter takes is accepted."""
+
+    shard_map = _accepting(NoFilterMatchError)
+
+
+def _nowhere(mapped, arguments):
+    try:
+        return mapped(*arguments)
+    except (MeshAxisError, IndivisibleSizeError) as error:
+        raise ValueError(" ".join(re.findall(r"nope|(?<!\[)\b\d+\b", str(error)))) from None
+
+
+@lifted
+class SaysNoArgument:
+    """Breaks SHM-4e: the error has the axis and the sizes, and nothing else."""
+
+    shard_map = _around(_nowhere)
+
+
+@lifted
+class ForgetsUnderJit:
+    """Breaks SHM-5a: a mapped function updates nothing that is being traced."""
+
+    shard_map = _around(
+        lambda mapped, arguments: mapped(
+            *(nnx.clone(arguments) if _is_traced(arguments) else arguments)
+        )
+    )
+
+
+@lifted
+class StopsMappedGradients:
+    """Breaks SHM-5b: nothing that is mapped has a gradient."""
+
+    shard_map = _around(
+        lambda mapped, arguments: jax.tree.map(
+            lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x,
+            mapped(*arguments),
+            is_leaf=lambda x: isinstance(x, nnx.Pytree),
+        )
+    )
+
+
+@lifted
+class CutsAutomaticAxes:
+    """Breaks SHM-5d: the batch is cut over the automatic axes, too."""
+
+    def shard_map(f=None, *, mesh, in_specs, out_specs, auto=frozenset(), **options):
+        if auto:
+            all_axes = P(mesh.axis_names)
+            in_specs, out_specs = (in_specs[0], all_axes), all_axes
+        given = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, **options}
+        return nnx.shard_map(**given) if f is None else nnx.shard_map(f, **given)

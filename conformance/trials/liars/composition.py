@@ -1,0 +1,171 @@
+"""Lies of repeated and nested calls of lifted jit: JIT-1h, JIT-2b, JIT-3, JIT-7 and JIT-8b."""
+
+import weakref
+
+import jax
+from jax.core import Tracer
+from scutch.programs import fingerprint
+from scutch_reference import nnx
+from trials.liars.lifted import graph, lifted, variables
+
+
+def _call_without(jitted, arguments, keywords, chosen):
+    """Call, and put the values of the chosen variables back."""
+    before = [(v, v.get_raw_value()) for v in chosen]
+    result = jitted(*arguments, **keywords)
+    for variable, value in before:
+        variable.set_raw_value(value)
+    return result
+
+
+def _known(state, node):
+    return state.get(id(node), lambda: None)() is node
+
+
+def _remember(state, nodes):
+    state.update((id(node), weakref.ref(node)) for node in nodes)
+
+
+@lifted
+class OverlooksNewcomers:
+    """Breaks JIT-1h: a variable put in between two calls is not updated."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        nodes = graph(arguments, keywords)
+        returning = any(_known(state, node) for node in nodes)
+        new = [v for v in variables(arguments, keywords) if returning and not _known(state, v)]
+        result = _call_without(jitted, arguments, keywords, new)
+        _remember(state, graph(arguments, keywords))
+        return result
+
+
+@lifted
+class TiesEqualArrays:
+    """Breaks JIT-2b: variables that hold the same array are one."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        held = {}
+        for variable in variables(arguments, keywords):
+            held.setdefault(id(variable.get_raw_value()), []).append(variable)
+        result = jitted(*arguments, **keywords)
+        for first, *others in held.values():
+            for other in others:
+                other.set_raw_value(first.get_raw_value())
+        return result
+
+
+def _jitted(state, key):
+    """The jitted function for a key."""
+    kept = state.setdefault("kept", {})
+    if key not in kept:
+        kept[key] = nnx.jit(state["function"], **state["options"])
+    return kept[key]
+
+
+@lifted
+class TracesEachObject:
+    """Breaks JIT-3b: each object has a trace of its own."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        return _jitted(state, tuple(map(id, arguments)))(*arguments, **keywords)
+
+
+@lifted
+class KeepsOneStructure:
+    """Breaks JIT-3c: the last structure alone is kept."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        structure = fingerprint(nnx, [a for a in arguments if graph([a], {})])
+        if state.setdefault("last", structure) != structure:
+            state.pop("kept", None)
+        state["last"] = structure
+        return _jitted(state, None)(*arguments, **keywords)
+
+
+@lifted
+class NestsOnce:
+    """Breaks JIT-7d: a second call on the same objects, inside a trace, updates nothing."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        traced = [v for v in variables(arguments, keywords) if isinstance(v.get_value(), Tracer)]
+        again = [v for v in traced if _known(state, v)]
+        result = _call_without(jitted, arguments, keywords, again)
+        _remember(state, traced)
+        return result
+
+
+def _forgetful(transform):
+    """A transformation that makes no updates if it is given a jitted function."""
+
+    def transformed(f, **options):
+        lifted_one = getattr(nnx, transform)(f, **options)
+        if not hasattr(f, "lower"):
+            return lifted_one
+        return lambda module, *arguments: lifted_one(nnx.clone(module), *arguments)
+
+    return transformed
+
+
+@lifted
+class GradForgetsUpdates:
+    """Breaks JIT-7e: the gradient of a jitted function updates nothing."""
+
+    grad = _forgetful("grad")
+
+
+@lifted
+class VmapForgetsUpdates:
+    """Breaks JIT-7f: the map of a jitted function updates nothing."""
+
+    vmap = _forgetful("vmap")
+
+
+@lifted
+class ScanForgetsUpdates:
+    """Breaks JIT-7g: the scan of a jitted function updates nothing."""
+
+    scan = _forgetful("scan")
+
+
+@lifted
+class StopsGradients:
+    """Breaks JIT-7h: what is computed without objects has no gradient."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        result = jitted(*arguments, **keywords)
+        if graph(arguments, keywords) or not isinstance(result, Tracer):
+            return result
+        return jax.lax.stop_gradient(result)
+
+
+@lifted
+class BearsAGrudge:
+    """Breaks JIT-8b: a function that failed changes nothing any more."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        if state.get("failed"):
+            return jitted(*nnx.clone(arguments), **nnx.clone(keywords))
+        try:
+            return jitted(*arguments, **keywords)
+        except Exception:
+            state["failed"] = True
+            raise
+
+
+@lifted
+class RenamesExceptions:
+    """Breaks JIT-8b: another exception arrives than was raised."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except Exception as error:
+            raise RuntimeError(str(error)) from error
