@@ -2,10 +2,11 @@
 
 import jax
 import pytest
+from hypothesis import Phase, settings
 from jax.experimental.compilation_cache import compilation_cache
 from scutch import catalogue, suite
 from scutch.adapters.reference import implementation as reference
-from scutch.attempt import prepare
+from scutch.attempt import is_property, prepare
 from scutch.profiles import PROFILES, Profile
 from scutch.subjects import partitioned
 from scutch.verdicts import rule, summarize
@@ -33,6 +34,11 @@ def _tried(entry, implementation, profile):
     subject = partitioned(implementation)
     tried = suite.attempt(entry, implementation, subject)
     prepare(entry.function, profile, 0)
+    if is_property(entry.function):
+        law = entry.function
+        law._hypothesis_internal_use_settings = settings(
+            law._hypothesis_internal_use_settings, phases=[Phase.explicit, Phase.generate]
+        )
     error = None
     try:
         tried.search(entry.function)

@@ -46,6 +46,14 @@ def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spe
         case("base")
 
 
+TAGGED = Graph(
+    (
+        Object("Node", {"a": Ref(1)}),
+        Variable("Param", Array((2,), "int32"), metadata={"tag": "hot"}),
+    )
+)
+
+
 @requirement("OBJ-3b", cases=("taken", "left", "predicate", "path", "tag", "name"))
 @given(
     root=object_trees(variable=tagged),
@@ -54,6 +62,8 @@ def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spe
         st.tuples(st.sampled_from(["tag", "name"]), st.sampled_from(["hot", "frozen"])),
     ),
 )
+@example(root=TAGGED, wanted=("name", "hot"))
+@example(root=TAGGED, wanted=("tag", "hot"))
 def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
     """A callable is asked with path and variable; a path holds the key; a tag is the metadata's."""
     if _check(nnx, root, wanted):
