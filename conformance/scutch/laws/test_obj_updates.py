@@ -1,9 +1,10 @@
 """Setting the values of objects in place: OBJ-2."""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from scutch.descriptions import Array, Graph, Object, Twins, Variable
 from scutch.filters import made, takes
 from scutch.law import case, refused, requirement
 from scutch.likeness import alike
@@ -34,6 +35,11 @@ def _is_node(nnx, value):
     pair=twins(object_trees(variable=numeric, bare=False)),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
     how=st.sampled_from(["states", "pure dictionaries", "own state"]),
+)
+@example(
+    pair=Twins(Graph((Object("Branch", {"a": Variable("Param", Array((2,)))}),))),
+    wanted=[("type", "Param")],
+    how="pure dictionaries",
 )
 def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
     """Each variable that a state names has its value, and the others have theirs."""
