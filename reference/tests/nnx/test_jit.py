@@ -139,7 +139,7 @@ def test_lifted_functions_keep_nothing_alive():
     long_lived = Box()
     both = nnx.jit(lambda m, other: m.w[...] + other.w[...])
 
-    def dead(make, n=300):
+    def dead(make, n=1000):
         found = []
         for _ in range(n):
             short = make()
@@ -157,6 +157,7 @@ def test_lifted_functions_keep_nothing_alive():
     assert dead(Box)
     assert dead(cyclic)
     assert len(long_lived._plans or {}) <= 1
+    assert len(both._frames) <= 2
 
 
 def test_an_object_dies_without_the_garbage_collector():
