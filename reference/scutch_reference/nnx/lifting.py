@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import jax
@@ -35,7 +36,7 @@ from .layouts import (
     unbound,
 )
 from .outcomes import Commit, Groups, Outcome, Report
-from .placing import explain, place
+from .placing import explain, place, sharding_of
 from .prefixes import FilterPrefix, at, for_leaves, is_branch
 from .statics import Static
 from .tracing import Tracer, current_level
@@ -126,6 +127,15 @@ class Frame:
     def _extra_values(self) -> list[Any]:
         """What else leaves may be given."""
         return []
+
+    def is_in_place(self, leaves: list[Any]) -> bool:
+        """Whether the leaves lie where they were seen to be right, and none is donated."""
+        if self.settled is None or self.split:
+            return False
+        try:
+            return all(map(is_, map(sharding_of, leaves), self.settled))
+        except AttributeError:  # Not all leaves are arrays on devices.
+            return False
 
     def parted(self, leaves: list[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Donated leaves, and the others."""
@@ -360,7 +370,7 @@ class Lifted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, transformed; its arguments change as it changes them."""
         parts = frame, _, _, values, plain = self._found(args, kwargs)
-        if not frame.is_direct:
+        if not frame.is_direct and not (self._is_direct and frame.is_in_place(values)):
             return self.execute(Call(*parts), frame.transformed)
         try:
             outcome, groups, out = frame.transformed((), values, *plain)

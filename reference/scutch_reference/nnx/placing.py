@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .lifting import Call
 
 # The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
-_sharding_of = attrgetter("_sharding")
+sharding_of = attrgetter("_sharding")
 
 
 def concrete_shardings(asked: list[Any]) -> list[Any] | None:
@@ -59,9 +59,9 @@ def place(call: Call) -> None:
     wanted = frame.placements or []
     values = call.values
     try:
-        if frame.settled is not None and all(map(is_, map(_sharding_of, values), frame.settled)):
+        if frame.settled is not None and all(map(is_, map(sharding_of, values), frame.settled)):
             return
-        seen = list(map(_sharding_of, values))
+        seen = list(map(sharding_of, values))
     except AttributeError:  # Not all leaves are arrays on devices.
         seen = None
     if call.plan is None or call.plan.level != current_level():
