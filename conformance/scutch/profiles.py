@@ -34,16 +34,15 @@ DEFAULT = "ci"
 DEVICES = 8
 
 
-def law_settings(profile: Profile, *, search: bool = True, share: float = 1.0) -> settings:
+def law_settings(profile: Profile, *, share: float = 1.0) -> settings:
     """Hypothesis settings for one law.
 
     Nothing is kept between runs: a failure is replayed from its own text, and past ones are
     explicit examples. Shrinking is on; time limits are the runner's, which can end a hang.
     """
-    phases = (Phase.explicit, Phase.generate, Phase.shrink) if search else (Phase.explicit,)
     return settings(
         max_examples=max(min(15, profile.examples), round(profile.examples * share)),
-        phases=phases,
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
         deadline=None,
         database=None,
         print_blob=False,

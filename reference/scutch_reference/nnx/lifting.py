@@ -129,8 +129,8 @@ class Frame:
         return []
 
     def is_in_place(self, leaves: list[Any]) -> bool:
-        """Whether the leaves lie where they were seen to be right, and none is donated."""
-        if self.settled is None or self.split:
+        """Whether the leaves lie where they were seen to be right."""
+        if self.settled is None:
             return False
         try:
             return all(map(is_, map(sharding_of, leaves), self.settled))
@@ -370,7 +370,9 @@ class Lifted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, transformed; its arguments change as it changes them."""
         parts = frame, _, _, values, plain = self._found(args, kwargs)
-        if not frame.is_direct and not (self._is_direct and frame.is_in_place(values)):
+        if not frame.is_direct and (
+            frame.split or not self._is_direct or not frame.is_in_place(values)
+        ):
             return self.execute(Call(*parts), frame.transformed)
         try:
             outcome, groups, out = frame.transformed((), values, *plain)

@@ -7,7 +7,7 @@ one that was seen to be right.
 
 from __future__ import annotations
 
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -58,9 +58,9 @@ def place(call: Call) -> None:
     frame = call.frame
     wanted = frame.placements or []
     values = call.values
+    if frame.is_in_place(values):
+        return
     try:
-        if frame.settled is not None and all(map(is_, map(sharding_of, values), frame.settled)):
-            return
         seen = list(map(sharding_of, values))
     except AttributeError:  # Not all leaves are arrays on devices.
         seen = None
