@@ -59,7 +59,7 @@ class Requirement:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
-        others = ("logical", "meta") if self.area == "LOG" else ()
+        others = ("logical", "meta") if self.area in ("LOG", "LIN") else ()
         objects = ("nnx",) if self.capability == "transforms" else ()
         return tuple(dict.fromkeys((self.capability, *others, *objects)))
 

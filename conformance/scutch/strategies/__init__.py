@@ -8,6 +8,8 @@ from scutch.strategies.boxes import logical_placements as logical_placements
 from scutch.strategies.boxes import nested_boxes as nested_boxes
 from scutch.strategies.boxes import placed_boxes as placed_boxes
 from scutch.strategies.meshes import meshes as meshes
+from scutch.strategies.models import lifted_models as lifted_models
+from scutch.strategies.models import models as models
 from scutch.strategies.names import axis_names as axis_names
 from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules
