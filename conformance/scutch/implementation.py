@@ -39,8 +39,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "set_logical_axis_rules get_logical_axis_rules".split()
         ),
         "linen": frozenset(
-            "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit remat "
-            "DenyList TrainState Partitioned LogicallyPartitioned with_partitioning "
+            "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
+            "remat DenyList TrainState Partitioned LogicallyPartitioned with_partitioning "
             "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
             "logical_to_mesh_sharding meta PARTITION_NAME".split()
         ),

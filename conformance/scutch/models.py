@@ -111,9 +111,11 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
         case "":
             return init
         case "Partitioned":
-            return linen.with_partitioning(init, layer.names)
+            wrap: Callable[..., Callable[..., Any]] = linen.with_partitioning
+            return wrap(init, layer.names)
         case "LogicallyPartitioned":
-            return linen.with_logical_partitioning(init, layer.names)
+            wrap = linen.with_logical_partitioning
+            return wrap(init, layer.names)
     kind = boxes.foreign(meta.AxisMetadata)[layer.box]
     return lambda *args, **kwargs: kind(init(*args, **kwargs), layer.names)
 
