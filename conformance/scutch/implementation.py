@@ -42,7 +42,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
             "remat DenyList TrainState Partitioned LogicallyPartitioned with_partitioning "
             "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
-            "logical_to_mesh_sharding meta PARTITION_NAME".split()
+            "logical_to_mesh_sharding meta broadcast PARTITION_NAME".split()
         ),
         "nnx": frozenset(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
