@@ -66,7 +66,6 @@ class Linear(Module):
         kernel_metadata: Mapping[str, Any] = NO_METADATA,
         bias_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make the parameters."""
         kernel = kernel_init(rngs.params(), (in_features, out_features), param_dtype)
         self.kernel = Param(kernel, **kernel_metadata)
         self.bias = data(None)
@@ -120,7 +119,6 @@ class Embed(Module):
         rngs: Rngs,
         embedding_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make the table."""
         table = embedding_init(rngs.params(), (num_embeddings, features), param_dtype)
         self.embedding = Param(table, **embedding_metadata)
         self.num_embeddings, self.features = num_embeddings, features
@@ -251,7 +249,6 @@ class BatchNorm(_Normalization):
         bias_metadata: Mapping[str, Any] = NO_METADATA,
         scale_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make parameters and statistics."""
         self.mean = BatchStat(jnp.zeros((num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((num_features,), jnp.float32))
         self._begin(
@@ -326,7 +323,6 @@ class LayerNorm(_Normalization):
         bias_metadata: Mapping[str, Any] = NO_METADATA,
         scale_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make the parameters."""
         self._begin(
             num_features,
             use_bias,
@@ -378,7 +374,6 @@ class Dropout(Module):
         rng_collection: str = "dropout",
         rngs: Rngs | RngStream | None = None,
     ):
-        """Fork the stream."""
         self.rate, self.broadcast_dims = rate, tuple(broadcast_dims)
         self.deterministic, self.rng_collection = deterministic, rng_collection
         stream = rngs[rng_collection] if isinstance(rngs, Rngs) else rngs
