@@ -292,3 +292,14 @@ class ReplicationError(ScutchReferenceError, ValueError):
 
 class LayerError(ScutchReferenceError, ValueError):
     """A layer is called in a way that says too little, or with inputs that it cannot take."""
+
+
+# The bridge ---------------------------------------------------------------------------------------
+
+
+class RegistryError(ScutchReferenceError, ValueError):
+    """A collection and a variable type cannot be paired, or are not (BRG-1)."""
+
+
+class CrossingError(ScutchReferenceError, ValueError):
+    """Something cannot cross the bridge (BRG-4, BRG-6)."""
