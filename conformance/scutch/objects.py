@@ -13,7 +13,7 @@ what can be seen of a graph is read as its user would read it: by attributes, no
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,7 @@ ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
 
 VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate", "Scale", "Count")
+HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
 MODULES = ("Node", "Branch")
 TRACKED = ("List", "Dict")
 
@@ -58,6 +59,24 @@ def classes(nnx: Any) -> Mapping[str, type]:
     return MappingProxyType(
         {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
     )
+
+
+@functools.lru_cache(maxsize=64)
+def variable_types(nnx: Any) -> Mapping[str, type]:
+    """Variable types that derive from each other in several ways, by name."""
+    own = classes(nnx)
+
+    class Finer(own["Scale"]):  # type: ignore[misc, name-defined]
+        """A kind of a kind of parameter."""
+
+    class Finest(Finer):
+        """A kind of that."""
+
+    class Both(own["Count"], own["Scale"]):  # type: ignore[misc, name-defined]
+        """A type with two bases."""
+
+    further = {kind.__name__: kind for kind in (Finer, Finest, Both)}
+    return MappingProxyType({**own, **further})
 
 
 def put(nnx: Any, node: Any, name: str, value: Any) -> None:
@@ -198,3 +217,13 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
 def metadata(variable: Any) -> dict[str, Any]:
     """All metadata of a variable."""
     return dict(variable.get_metadata())
+
+
+def recording(events: list[str], name: str) -> Callable[..., Any]:
+    """A hook that notes its name, and leaves the value as it is."""
+
+    def hook(variable: Any, value: Any, *axis: Any) -> Any:
+        events.append(name)
+        return value
+
+    return hook
