@@ -64,19 +64,14 @@ def classes(nnx: Any) -> Mapping[str, type]:
 @functools.lru_cache(maxsize=64)
 def variable_types(nnx: Any) -> Mapping[str, type]:
     """Variable types that derive from each other in several ways, by name."""
-    own = classes(nnx)
-
-    class Finer(own["Scale"]):  # type: ignore[misc, name-defined]
-        """A kind of a kind of parameter."""
-
-    class Finest(Finer):
-        """A kind of that."""
-
-    class Both(own["Count"], own["Scale"]):  # type: ignore[misc, name-defined]
-        """A type with two bases."""
-
-    further = {kind.__name__: kind for kind in (Finer, Finest, Both)}
-    return MappingProxyType({**own, **further})
+    types = dict(classes(nnx))
+    for name, bases in (
+        ("Finer", ("Scale",)),
+        ("Finest", ("Finer",)),
+        ("Both", ("Count", "Scale")),
+    ):
+        types[name] = type(name, tuple(types[base] for base in bases), {})
+    return MappingProxyType(types)
 
 
 def put(nnx: Any, node: Any, name: str, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 from hypothesis import assume, given
@@ -14,7 +15,7 @@ from scutch.objects import differences
 from scutch.strategies import collection_names, collections, object_trees, variable_trees
 
 
-class Frozen(Mapping):
+class Frozen(Mapping[str, Any]):
     """A mapping that is no dictionary."""
 
     def __init__(self, content):
