@@ -274,31 +274,24 @@ def _module(path: Sequence[str]) -> str:
     return f"the module at /{'/'.join(path)}"
 
 
-class ModuleError(ScutchReferenceError, ValueError, AttributeError):
+class ModuleError(ScutchReferenceError, ValueError):
     """A Linen module is used in a way, or at a time, that it cannot follow."""
 
 
-class ScopeParamNotFoundError(ScutchReferenceError, KeyError, ValueError):
+class ScopeParamNotFoundError(_KeyError):
     """`apply` got no parameter of that name (LIN-1)."""
 
     def __init__(self, name: str, path: Sequence[str], present: Iterable[str]):
-        """Args: the parameter's `name`, its module's `path`, the parameters `present` there."""
-        self.problem = (
+        super().__init__(
             f"{_module(path)} asks for the parameter {name!r}, but the collection 'params' has "
             f"{sorted(present)!r} there. Pass the variables that `init` returned."
         )
-        super().__init__(self.problem)
-
-    def __str__(self) -> str:
-        """The message, without the quotes of a `KeyError`."""
-        return self.problem
 
 
 class ScopeParamShapeError(ScutchReferenceError, ValueError):
     """A parameter has another shape than its initializer gives (LIN-1)."""
 
     def __init__(self, name: str, path: Sequence[str], expected: Any, found: Any):
-        """Args: the parameter's `name`, its module's `path`, shapes `expected` and `found`."""
         super().__init__(
             f"The parameter {name!r} of {_module(path)} has shape {found!r}, "
             f"but its initializer gives {expected!r} for these inputs."
@@ -309,7 +302,6 @@ class NameInUseError(ScutchReferenceError, ValueError):
     """One name for two parameters, variables or sub-modules (LIN-1)."""
 
     def __init__(self, kind: str, name: str, path: Sequence[str], taken: str):
-        """Args: the `kind` and `name` of the newcomer, its module's `path`, who has `taken` it."""
         super().__init__(
             f"Tried to give the name {name!r} to a {kind} of {_module(path)}, "
             f"but a {taken} there has it. Names are unique within a module."
@@ -320,7 +312,6 @@ class ModifyScopeVariableError(ScutchReferenceError, ValueError):
     """A variable is written whose collection is not mutable (LIN-8)."""
 
     def __init__(self, collection: str, name: str, path: Sequence[str]):
-        """Args: the `collection` and `name` of the variable, its module's `path`."""
         super().__init__(
             f"Tried to write the variable {name!r} of {_module(path)}, but its collection "
             f"{collection!r} is not mutable: apply(..., mutable=[{collection!r}])."
@@ -331,9 +322,19 @@ class InvalidRngError(ScutchReferenceError, ValueError):
     """A key is drawn from a stream that has none (LIN-8)."""
 
     def __init__(self, stream: str, path: Sequence[str], streams: Iterable[str]):
-        """Args: the `stream`, the `path` of the module that draws, the `streams` there are."""
         super().__init__(
             f"{_module(path)} draws a key from the stream {stream!r}, but keys were passed for "
             f"{sorted(streams)!r} only: rngs={{{stream!r}: jax.random.key(0)}}, and under `scan` "
             f"or `vmap` split_rngs={{{stream!r}: True}}."
         )
+
+
+# The bridge ---------------------------------------------------------------------------------------
+
+
+class RegistryError(ScutchReferenceError, ValueError):
+    """A collection and a variable type cannot be paired, or are not (BRG-1)."""
+
+
+class CrossingError(ScutchReferenceError, ValueError):
+    """Something cannot cross the bridge (BRG-4, BRG-6)."""
