@@ -76,6 +76,7 @@ def fixtures(
         "linen": implementation.linen,
         "nnx": implementation.nnx,
         "transforms": implementation.transforms,
+        "bridge": implementation.bridge,
         SUBJECT: subject,
         **others,
     }
