@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, costly, refused, requirement
+from scutch.law import case, costly, dear, refused, requirement
 from scutch.likeness import alike
 from scutch.models import LIFTS
 from scutch.strategies import lifted_models
@@ -133,7 +133,7 @@ def test_a_missing_stream_is_refused(linen, stream, others):
 
 
 @requirement("LIN-8f", cases=LIFTS)
-@costly
+@dear
 @given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
 def test_lifted_statistics_are_each_their_own(model):
     """Each layer or lane updates its own, as the loop does."""
@@ -174,7 +174,7 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
 
 
 @requirement("LIN-8h", cases=("split", "shared"))
-@costly
+@dear
 @given(kind=st.sampled_from(LIFTS), split=st.booleans(), seed=st.integers(0, 9))
 def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     """Another mask for each layer or lane, or the same."""

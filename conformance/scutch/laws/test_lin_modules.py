@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scutch import models
 from scutch.descriptions import Model
-from scutch.law import case, costly, refused, requirement
+from scutch.law import case, costly, dear, refused, requirement
 from scutch.likeness import alike
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
@@ -69,7 +69,7 @@ def test_abstract_init_foresees_the_variables(model):
 
 
 @requirement("LIN-1d")
-@costly
+@dear
 @given(model=drawn_models(max_size=2))
 def test_jitted_init_is_the_eager_one(model):
     """The tree, the boxes, and the values to float tolerance."""
