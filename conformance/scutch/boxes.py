@@ -5,7 +5,8 @@ Each obeys document `000_` and shares nothing with `Partitioned` but the abstrac
 - `Wrapped` keeps its value in a field of another name, and offers no partition spec;
 - `Annotated` carries a further piece of metadata beside the names;
 - `Padded` fills the gap before an axis beyond its rank with a name of its own;
-- `Lookalike` has the static fields of `Partitioned`, names and a mesh, and is no `Partitioned`.
+- `Lookalike` has the static fields of `Partitioned`, names and a mesh, and is no `Partitioned`;
+- `Plain` and `Portable` can cross the bridge: by their attributes, and by methods of their own.
 """
 
 import functools
@@ -18,6 +19,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 PARTITION_NAME = "partition_name"
 KINDS = ("Wrapped", "Annotated", "Padded", "Lookalike")
+CROSSING = ("Plain", "Portable")
 
 
 @functools.lru_cache(maxsize=32)
@@ -79,12 +81,36 @@ def foreign(base: type) -> Mapping[str, type]:
     class Lookalike(Wrapped):
         mesh: Any = None
 
+    @dataclass(frozen=True)
+    class Plain(Named):
+        value: Any
+        names: tuple[Any, ...]
+        unit: str = "metre"
+
+        def unbox(self) -> Any:
+            return self.value
+
+        def replace_boxed(self, val: Any) -> Any:
+            return replace(self, value=val)
+
+    @dataclass(frozen=True)
+    class Portable(Wrapped):
+        def to_nnx_metadata(self) -> dict[str, Any]:
+            return {"value": self.payload, "called": self.names}
+
+        @classmethod
+        def from_nnx_metadata(cls, metadata: Mapping[str, Any]) -> Any:
+            return cls(metadata["value"], metadata["called"])
+
     static = {
         Wrapped: ["names"],
         Annotated: ["names", "unit"],
         Padded: ["names", "unit", "padding"],
         Lookalike: ["names", "mesh"],
+        Plain: ["names", "unit"],
+        Portable: ["names"],
     }
     for kind, names in static.items():
-        jax.tree_util.register_dataclass(kind, data_fields=["payload"], meta_fields=names)
+        data = ["value" if kind is Plain else "payload"]
+        jax.tree_util.register_dataclass(kind, data_fields=data, meta_fields=names)
     return {kind.__name__: kind for kind in static}

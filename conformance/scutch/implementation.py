@@ -9,6 +9,7 @@ that answers to the standard's names (those of the documents). A capability left
 Only adapters import implementations. Laws reach them through the fixtures of `scutch.plugin`.
 """
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -50,7 +51,11 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
             "Optimizer".split()
         ),
-        "bridge": frozenset(),
+        "bridge": frozenset(
+            "variable_type variable_type_name register_variable_name_type_pair "
+            "sort_variable_types NNXMeta is_vanilla_variable to_linen_var to_nnx_var get_col_name "
+            "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars".split()
+        ),
         "export": frozenset(),
     }
 )
@@ -81,6 +86,29 @@ class Namespace:
 
     def __repr__(self) -> str:
         return f"<{self._title}>"
+
+
+RENAMED: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "variable_type": ("variable_type_from_name", {"allow_register": True}),
+        "variable_type_name": ("variable_name_from_type", {"allow_register": True}),
+        "register_variable_name_type_pair": ("register_variable_name", {}),
+    }
+)
+"""Names of the documents with those of Flax 0.12, and the arguments by which these do the same."""
+
+
+class _Renamed:
+    """A module that answers to the names of the documents where it has today's."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name in RENAMED and not hasattr(self._module, name):
+            today, arguments = RENAMED[name]
+            return functools.partial(getattr(self._module, today), **arguments)
+        return getattr(self._module, name)
 
 
 @dataclass(frozen=True)
@@ -148,6 +176,7 @@ def flax_shaped(
         "logical": ("linen.spmd", "linen"),
         "nnx": ("nnx",),
         "transforms": ("nnx",),
+        "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
     }
     wanted = tuple(layout) if claims is None else tuple(claims)
     unknown = sorted(set(wanted) - set(CAPABILITIES))
@@ -159,7 +188,7 @@ def flax_shaped(
     namespaces = {
         capability: Namespace(
             f"{name} {version}: {capability}",
-            *(importlib.import_module(f"{package}.{module}") for module in layout[capability]),
+            *(_Renamed(importlib.import_module(f"{package}.{m}")) for m in layout[capability]),
         )
         for capability in wanted
     }

@@ -13,7 +13,7 @@ what can be seen of a graph is read as its user would read it: by attributes, no
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,7 @@ ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
 
 VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate", "Scale", "Count")
+HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
 MODULES = ("Node", "Branch")
 TRACKED = ("List", "Dict")
 
@@ -58,6 +59,19 @@ def classes(nnx: Any) -> Mapping[str, type]:
     return MappingProxyType(
         {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
     )
+
+
+@functools.lru_cache(maxsize=64)
+def variable_types(nnx: Any) -> Mapping[str, type]:
+    """Variable types that derive from each other in several ways, by name."""
+    types = dict(classes(nnx))
+    for name, bases in (
+        ("Finer", ("Scale",)),
+        ("Finest", ("Finer",)),
+        ("Both", ("Count", "Scale")),
+    ):
+        types[name] = type(name, tuple(types[base] for base in bases), {})
+    return MappingProxyType(types)
 
 
 def put(nnx: Any, node: Any, name: str, value: Any) -> None:
@@ -198,3 +212,13 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
 def metadata(variable: Any) -> dict[str, Any]:
     """All metadata of a variable."""
     return dict(variable.get_metadata())
+
+
+def recording(events: list[str], name: str) -> Callable[..., Any]:
+    """A hook that notes its name, and leaves the value as it is."""
+
+    def hook(variable: Any, value: Any, *axis: Any) -> Any:
+        events.append(name)
+        return value
+
+    return hook

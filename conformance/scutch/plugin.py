@@ -203,6 +203,12 @@ def transforms(implementation: Implementation) -> Any:
 
 
 @pytest.fixture(scope="session")
+def bridge(implementation: Implementation) -> Any:
+    """Its namespace of the bridge."""
+    return implementation.bridge
+
+
+@pytest.fixture(scope="session")
 def unasserted(pytestconfig: pytest.Config) -> Iterator[Callable[..., Any]]:
     """Removes axes in a process without assertions: `(subject, names, index, name) -> names`."""
     with without_assertions(pytestconfig.stash[JUDGE].case.where) as ask:

@@ -75,6 +75,7 @@ def fixtures(
         "logical": implementation.logical,
         "nnx": implementation.nnx,
         "transforms": implementation.transforms,
+        "bridge": implementation.bridge,
         SUBJECT: subject,
         **others,
     }

@@ -33,6 +33,8 @@ PARTITION_NAME = "partition_name"
 
 
 _PLAIN = {str, type(None)}
+# Fields of boxes that are called otherwise in the metadata of variables.
+_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 # One box ------------------------------------------------------------------------------------------
@@ -66,7 +68,6 @@ class Partitioned(Box[A]):
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        """Keep the names as a hashable tuple."""
         if type(self.names) is not tuple or not _PLAIN.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
@@ -127,6 +128,18 @@ class Partitioned(Box[A]):
     def replace(self, **changes: Any) -> Self:
         """Return a box with some fields changed."""
         return cast(Self, dataclasses.replace(cast(Any, self), **changes))
+
+    def to_nnx_metadata(self) -> dict[str, Any]:
+        """Return the fields under the names that they have as metadata of a variable (BRG-4)."""
+        return {_NNX_NAMES.get(name, name): each for name, each in vars(self).items()}
+
+    @classmethod
+    def from_nnx_metadata(cls, metadata: Mapping[str, Any]) -> Self:
+        """Return the box of such metadata; what is no field of it is left out (BRG-4)."""
+        fields = [
+            (f.name, _NNX_NAMES.get(f.name, f.name)) for f in dataclasses.fields(cast(Any, cls))
+        ]
+        return cls(**{name: metadata[key] for name, key in fields if key in metadata})
 
     def _axis_name(self, params: Mapping[Any, Any]) -> Any:
         """The name of the axis that comes or goes (BOX-8)."""
@@ -208,7 +221,6 @@ class Partitioned(Box[A]):
         return hash((type(self), self._static(), structure, *map(kind, leaves)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the value. The rest is immutable, and a mesh could not be copied on JAX 0.4."""
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 

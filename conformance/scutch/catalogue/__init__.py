@@ -59,9 +59,10 @@ class Requirement:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
-        others = ("logical", "meta") if self.area == "LOG" else ()
-        objects = ("nnx",) if self.capability == "transforms" else ()
-        return tuple(dict.fromkeys((self.capability, *others, *objects)))
+        others: tuple[str, ...] = ("logical", "meta") if self.area == "LOG" else ()
+        others += ("nnx",) if self.capability == "transforms" else ()
+        others += ("meta", "logical", "nnx") if self.capability == "bridge" else ()
+        return tuple(dict.fromkeys((self.capability, *others)))
 
 
 @functools.cache

@@ -7,6 +7,10 @@ from scutch.strategies.boxes import held_boxes as held_boxes
 from scutch.strategies.boxes import logical_placements as logical_placements
 from scutch.strategies.boxes import nested_boxes as nested_boxes
 from scutch.strategies.boxes import placed_boxes as placed_boxes
+from scutch.strategies.bridge import collection_names as collection_names
+from scutch.strategies.bridge import collections as collections
+from scutch.strategies.bridge import crossing_boxes as crossing_boxes
+from scutch.strategies.bridge import variable_trees as variable_trees
 from scutch.strategies.meshes import meshes as meshes
 from scutch.strategies.names import axis_names as axis_names
 from scutch.strategies.names import logical_names as logical_names

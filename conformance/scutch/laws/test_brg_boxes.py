@@ -1,0 +1,166 @@
+"""The box of a variable: BRG-5."""
+
+import operator
+
+import jax
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.descriptions import Array
+from scutch.law import case, is_partitioning_error, refused, requirement
+from scutch.likeness import alike
+from scutch.objects import HOOKS, differences, metadata, recording
+from scutch.strategies import axis_names, variables
+
+hooks = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)
+positions = st.integers(0, 3)
+simple = st.sampled_from([1, 0, 2.5, "text", (1, 2)])
+noted = st.sampled_from([{}, {"note": 1}, {"note": [1, 2]}, {"note": "some", "tag": {"k": 1}}])
+kinds = st.sampled_from(["Param", "BatchStat", "Cache"])
+
+
+def _given(variable):
+    """The metadata that a user has given, without what an implementation keeps for itself."""
+    return {n: each for n, each in metadata(variable).items() if n in ("note", "tag", *HOOKS)}
+
+
+@requirement("BRG-5a", cases=("vanilla", "metadata", "hook", "empty hook"))
+@given(variable=variables(), full=hooks, empty=hooks)
+def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
+    """And becomes its bare value."""
+    plain = not _given(variable) and not metadata(variable).get("out_sharding")
+    for name in empty:
+        variable.set_metadata(name, ())
+    for name in full:
+        variable.set_metadata(name, recording([], name))
+    case("hook" if full else "metadata" if not plain else "empty hook" if empty else "vanilla")
+    vanilla = plain and not full
+    assert bridge.is_vanilla_variable(variable) is vanilla
+    linen = bridge.to_linen_var(variable)
+    assert isinstance(linen, bridge.NNXMeta) is not vanilla
+    if vanilla:
+        value = variable.get_raw_value()
+        assert alike(linen, value)
+        assert linen is value or not hasattr(value, "shape")
+
+
+@requirement("BRG-5b", cases=("metadata", "hook"))
+@given(variable=variables(), chosen=hooks)
+def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
+    """Which has all that the variable has, and gives it back; no hook runs."""
+    events = []
+    for name in chosen:
+        variable.set_metadata(name, recording(events, name))
+    assume(_given(variable))
+    case("hook" if chosen else "metadata")
+    box = bridge.to_linen_var(variable)
+    assert type(box) is bridge.NNXMeta
+    assert box.var_type is type(variable)
+    assert alike(box.value, variable.get_raw_value())
+    assert alike({n: box.metadata[n] for n in _given(variable)}, _given(variable))
+    back = box.to_nnx_variable()
+    assert not events
+    assert not differences(nnx, back, variable)
+
+
+@requirement("BRG-5c", cases=("tree", "array"))
+@given(variable=variables(), replacement=st.sampled_from([1.5, "text", ()]))
+def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replacement):
+    """It opens to its value; filled again it has the same type and metadata, also in a tree."""
+    value = variable.get_raw_value()
+    case("array" if hasattr(value, "shape") else "tree")
+    box = bridge.NNXMeta(type(variable), value, _given(variable))
+    assert isinstance(box, meta.AxisMetadata)
+    assert meta.is_axis_metadata(box)
+    assert box.unbox() is value
+    filled = box.replace_boxed(replacement)
+    assert filled.unbox() == replacement
+    assert (filled.var_type, alike(filled.metadata, box.metadata)) == (box.var_type, True)
+    assert box.unbox() is value
+    tree = {"x": box, "y": 1}
+    assert alike(meta.unbox(tree), {"x": value, "y": 1})
+    assert alike(meta.replace_boxed(tree, meta.unbox(tree)), tree)
+
+
+@requirement("BRG-5c", cases=("differ", "list"))
+@given(one=st.tuples(kinds, simple, noted), other=st.tuples(kinds, simple, noted))
+def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
+    """The leaves are those of the value; boxes are equal when their contents are."""
+
+    def made(kind, value, notes):
+        return bridge.NNXMeta(getattr(nnx, kind), value, notes)
+
+    box = made(*one)
+    leaves, structure = jax.tree_util.tree_flatten(box)
+    assert leaves == jax.tree_util.tree_leaves(one[1])
+    assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
+    assert alike(jax.tree_util.tree_map(lambda x: x, box), box)
+    others = jax.tree_util.tree_structure(made(*other))
+    plain = operator.eq(*map(jax.tree_util.tree_structure, (one[1], other[1])))
+    same = plain and one[0] == other[0] and one[2] == other[2]
+    case("list" if "note" in one[2] and isinstance(one[2]["note"], list) else "differ")
+    assert (structure == others) is same
+    assert (box == made(*other)) is (same and one[1] == other[1])
+    again = jax.tree_util.tree_structure(made(*one))
+    assert (structure == again, hash(structure) == hash(again)) == (True, True)
+
+
+@st.composite
+def _named(draw):
+    """Names for the axes of an array, and the array."""
+    names = draw(st.lists(axis_names(), min_size=1, max_size=3).map(tuple))
+    return names, Array((2,) * len(names))
+
+
+def _box(bridge, nnx, named, **further):
+    names, value = named
+    notes = {"out_sharding": names, "eager_sharding": False, **further}
+    return bridge.to_linen_var(nnx.Param(value, **notes))
+
+
+def _names(box):
+    return tuple(box.metadata["out_sharding"])
+
+
+@requirement("BRG-5d")
+@given(named=_named(), index=positions, name=axis_names())
+def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, named, index, name):
+    """Removing it restores the box; what is not about axes stays."""
+    box, names = _box(bridge, nnx, named, note="some"), named[0]
+    index = min(index, len(names))
+    params = {meta.PARTITION_NAME: name}
+    added = box.add_axis(index, params)
+    assert _names(added) == (*names[:index], name, *names[index:])
+    assert (added.var_type, added.metadata["note"]) == (nnx.Param, "some")
+    assert added.unbox() is box.unbox()
+    assert _names(box) == names
+    assert alike(added.remove_axis(index, params), box)
+
+
+@requirement("BRG-5d")
+@given(named=_named(), index=positions, name=axis_names())
+def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, named, index, name):
+    """One is needed, and another one's is refused."""
+    box, names = _box(bridge, nnx, named), named[0]
+    index %= len(names)
+    assume(name != names[index])
+    for change in (box.add_axis, box.remove_axis):
+        assert is_partitioning_error(refused(lambda change=change: change(index, {})))
+    refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
+    assert _names(box) == names
+
+
+@requirement("BRG-5e", cases=("named", "unnamed"))
+@given(named=_named(), annotated=st.booleans())
+def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
+    """Named or not, alone and in a tree."""
+    case("named" if annotated else "unnamed")
+    notes = {"out_sharding": named[0], "eager_sharding": False} if annotated else {}
+    flat = [n for name in named[0] if name for n in ((name,) if isinstance(name, str) else name)]
+    assume(len({*flat}) == len(flat))
+    variable = nnx.Param(np.asarray(named[1]), note="some", **notes)
+    box = bridge.to_linen_var(variable)
+    spec = nnx.get_partition_spec(variable).get_raw_value()
+    assert box.get_partition_spec() == spec
+    assert meta.get_partition_spec({"x": box}) == {"x": spec}

@@ -1,0 +1,193 @@
+"""One variable, across the bridge and back: BRG-4."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scutch.law import case, refused, requirement
+from scutch.likeness import alike
+from scutch.objects import HOOKS, differences, metadata, recording
+from scutch.strategies import (
+    arrays,
+    boxes,
+    collection_names,
+    collections,
+    crossing_boxes,
+    held_boxes,
+    logical_placements,
+    twins,
+    values,
+    variable_trees,
+    variables,
+)
+
+hooked = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)
+NOTES = {"note": "some", "list": [1, {"k": 2}], "tag": None}
+notes = st.lists(st.sampled_from(list(NOTES)), min_size=1, max_size=2, unique=True)
+
+
+@requirement("BRG-4a", cases=("array",))
+@given(col=collection_names(), value=values())
+def test_a_plain_value_crosses_and_returns(bridge, col, value):
+    """As the same object, if it is an array."""
+    variable = bridge.to_nnx_var(col, value)
+    assert type(variable) is bridge.variable_type(col)
+    assert alike(variable.get_raw_value(), value)
+    assert bridge.is_vanilla_variable(variable)
+    back = bridge.to_linen_var(variable)
+    assert alike(back, value)
+    if isinstance(value, np.ndarray):
+        case("array")
+        assert back is value
+
+
+@requirement("BRG-4b", cases=("mesh", "names"))
+@given(col=collection_names(), box=st.one_of(boxes(), held_boxes()))
+def test_a_partitioned_box_crosses_and_returns(bridge, col, box):
+    """With class, value, names and mesh."""
+    if box.mesh is not None:
+        case("mesh")
+    if any(box.names):
+        case("names")
+    variable = bridge.to_nnx_var(col, box)
+    assert type(variable) is bridge.variable_type(col)
+    assert alike(variable.get_raw_value(), box.value)
+    assert alike(bridge.to_linen_var(variable), box)
+
+
+@requirement("BRG-4c", cases=("mesh", "no mesh"))
+@given(col=collection_names(), placed=logical_placements(), held=st.booleans())
+def test_a_logical_box_crosses_and_returns(bridge, logical, col, placed, held):
+    """With class, value, names, mesh and rules."""
+    case("mesh" if held else "no mesh")
+
+    def made():
+        mesh = placed.mesh if held else None
+        return logical.LogicallyPartitioned(
+            placed.array, placed.names, mesh=mesh, rules=placed.rules
+        )
+
+    assert alike(bridge.to_linen_var(bridge.to_nnx_var(col, made())), made())
+
+
+@requirement("BRG-4d", cases=("Plain", "Portable"))
+@given(col=collection_names(), box=crossing_boxes())
+def test_a_foreign_box_crosses_and_returns(bridge, col, box):
+    """By its own methods, or by its attributes."""
+    case(type(box).__name__)
+    variable = bridge.to_nnx_var(col, box)
+    found = metadata(variable)
+    assert type(variable) is bridge.variable_type(col)
+    assert alike(variable.get_raw_value(), box.unbox())
+    assert found["names" if type(box).__name__ == "Plain" else "called"] == box.names
+    assert alike(bridge.to_linen_var(variable), box)
+
+
+@requirement("BRG-4e", cases=("hooked", "metadata"))
+@given(variable=variables(), hooks=hooked)
+def test_a_variable_crosses_and_returns(bridge, nnx, variable, hooks):
+    """With type, value, metadata and hooks, of which none runs."""
+    events = []
+    if hooks:
+        case("hooked")
+        for name in hooks:
+            variable.set_metadata(name, recording(events, name))
+    if variable.has_metadata("note"):
+        case("metadata")
+    col = bridge.variable_type_name(type(variable))
+    back = bridge.to_nnx_var(col, bridge.to_linen_var(variable))
+    assert not differences(nnx, back, variable)
+    assert not events
+
+
+@requirement("BRG-4e", cases=("boxed", "foreign"))
+@given(
+    col=collection_names(),
+    box=st.one_of(boxes(arrays(max_rank=0)), crossing_boxes(arrays(max_rank=2))),
+    chosen=notes,
+)
+def test_what_was_added_to_a_boxed_variable_returns(bridge, nnx, meta, col, box, chosen):
+    """Metadata that the box has no place for is not lost."""
+    case("boxed" if isinstance(box, meta.Partitioned) else "foreign")
+    variable = bridge.to_nnx_var(col, box)
+    variable.set_metadata(**{name: NOTES[name] for name in chosen})
+    back = bridge.to_nnx_var(col, bridge.to_linen_var(variable))
+    assert not differences(nnx, back, variable)
+
+
+def _containers(value):
+    """The mutable containers in a value, and in values and metadata of boxes and variables."""
+    if isinstance(value, list | dict):
+        yield value
+    if isinstance(value, list | tuple):
+        inside = value
+    elif isinstance(value, dict):
+        inside = value.values()
+    elif hasattr(value, "get_metadata") and not isinstance(value, type):
+        inside = (value.get_raw_value(), metadata(value))
+    elif hasattr(value, "unbox") and not isinstance(value, type):
+        inside = (value.unbox(), getattr(value, "metadata", None))
+    else:
+        return
+    for part in inside:
+        yield from _containers(part)
+
+
+def _apart(one, other):
+    ours, theirs = list(_containers(one)), list(_containers(other))
+    return not {*map(id, ours)} & {*map(id, theirs)}
+
+
+@requirement("BRG-4f", cases=("container",))
+@given(pair=twins(variables()), listed=st.booleans())
+def test_crossing_to_linen_leaves_the_variable(bridge, nnx, pair, listed):
+    """As it was, with all of its containers to itself."""
+    for variable in pair:
+        if listed:
+            variable.set_metadata(**NOTES)
+    linen = bridge.to_linen_var(pair[0])
+    back = bridge.to_nnx_var(bridge.variable_type_name(type(pair[0])), linen)
+    if any(_containers(linen)):
+        case("container")
+    assert not differences(nnx, *pair)
+    assert _apart(pair[0], linen)
+    assert _apart(linen, back)
+
+
+@requirement("BRG-4f", cases=("partitioned", "logical", "foreign"))
+@given(
+    col=collection_names(),
+    pair=twins(st.one_of(boxes(arrays(max_rank=0)), crossing_boxes())),
+    named=st.booleans(),
+)
+def test_crossing_to_nnx_leaves_the_box(bridge, meta, logical, col, pair, named):
+    """As it was."""
+    if isinstance(pair[0], meta.Partitioned) and named:
+        case("logical")
+        pair = [logical.LogicallyPartitioned(box.value, box.names, rules=()) for box in pair]
+    else:
+        case("partitioned" if isinstance(pair[0], meta.Partitioned) else "foreign")
+    bridge.to_linen_var(bridge.to_nnx_var(col, pair[0]))
+    assert alike(*pair)
+
+
+@requirement("BRG-4f")
+@given(linen=twins(collections()), attributes=twins(variable_trees()))
+def test_converting_trees_leaves_them(bridge, nnx, linen, attributes):
+    """As they were, with all of their containers to themselves."""
+    made = bridge.nnx_attrs_to_linen_vars(attributes[0])
+    assert not differences(nnx, *attributes)
+    assert _apart(made, attributes[0])
+    made = bridge.linen_vars_to_nnx_attrs(linen[0])
+    assert alike(*linen)
+    assert _apart(made, linen[0])
+
+
+@requirement("BRG-4g")
+@given(variable=variables(), col=collection_names())
+def test_a_box_of_another_collection_is_refused(bridge, variable, col):
+    """The error shows the type of the box and that of the collection."""
+    typ, other = type(variable), bridge.variable_type(col)
+    assume(typ is not other)
+    box = bridge.NNXMeta(typ, variable.get_raw_value(), {"note": 1})
+    refused(lambda: bridge.to_nnx_var(col, box), naming=(typ.__name__, other.__name__))

@@ -1,0 +1,175 @@
+"""Which variable type stands for which collection: BRG-1 to BRG-3.
+
+There is no way to take a pair back, so every input has names of its own.
+"""
+
+import itertools
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.law import case, refused, requirement
+from scutch.objects import variable_types
+
+KNOWN = {
+    "params": "Param",
+    "batch_stats": "BatchStat",
+    "cache": "Cache",
+    "intermediates": "Intermediate",
+}
+TYPES = ("Variable", "Param", "Intermediate", "Scale", "Finer", "Count", "Finest", "Both")
+_numbers = itertools.count()
+stems = st.sampled_from(["x", "my_col", "Params", "with space", "é"])
+bases = st.sampled_from(["Variable", "Param", "Both"])
+
+
+def _fresh(stem):
+    """A name that nobody has seen."""
+    return f"{stem}_{next(_numbers)}"
+
+
+def _new(nnx, base, stem):
+    """A type that nobody has seen."""
+    return type(_fresh(stem), (variable_types(nnx)[base],), {})
+
+
+@requirement("BRG-1a", cases=("registered", "new name", "new type"))
+@given(stem=stems, base=bases, how=st.sampled_from(["registered", "new name", "new type"]))
+def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
+    """Whichever of the two was there first."""
+    case(how)
+    if how == "new name":
+        name = _fresh(stem)
+        typ = bridge.variable_type(name)
+        assert issubclass(typ, nnx.Variable)
+        assert typ.__name__ == name
+    else:
+        typ = _new(nnx, base, stem)
+        name = typ.__name__
+        if how == "registered":
+            name = _fresh(stem)
+            bridge.register_variable_name_type_pair(name, typ)
+    for _ in range(2):
+        assert bridge.variable_type_name(typ) == name
+        assert bridge.variable_type(name) is typ
+
+
+@requirement("BRG-1b")
+@given(stem=stems, count=st.integers(2, 4))
+def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
+    """However many ask at once."""
+    name, found, barrier = _fresh(stem), [], threading.Barrier(count)
+
+    def ask():
+        barrier.wait(10)
+        found.append(bridge.variable_type(name))
+
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == count
+    assert all(typ is bridge.variable_type(name) for typ in found)
+
+
+@requirement("BRG-1c")
+@given(stem=stems, base=bases)
+def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
+    """The error shows the name and who has it; the pair that there was stays."""
+    owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)
+    name = newcomer.__name__
+    bridge.register_variable_name_type_pair(name, owner)
+    refused(lambda: bridge.variable_type_name(newcomer), naming=(name, owner.__name__))
+    assert bridge.variable_type(name) is owner
+    assert bridge.variable_type_name(owner) == name
+
+
+@requirement("BRG-1c")
+@given(stem=stems, base=bases)
+def test_a_taken_name_is_refused(bridge, nnx, stem, base):
+    """The error shows the name and both types; the pair that there was stays."""
+    owner, newcomer, name = _new(nnx, base, "owner"), _new(nnx, base, "newcomer"), _fresh(stem)
+    bridge.register_variable_name_type_pair(name, owner)
+    refused(
+        lambda: bridge.register_variable_name_type_pair(name, newcomer),
+        naming=(name, owner.__name__, newcomer.__name__),
+    )
+    assert bridge.variable_type(name) is owner
+    assert bridge.variable_type_name(owner) == name
+    assert bridge.variable_type_name(newcomer) == newcomer.__name__
+
+
+@requirement("BRG-1d", cases=("had a name", "had none"))
+@given(stem=stems, base=bases, named=st.booleans())
+def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
+    """The old type no longer leads to the name, nor the old name to the new type."""
+    case("had a name" if named else "had none")
+    old, new, name, former = _new(nnx, base, "old"), _new(nnx, base, "new"), _fresh(stem), ""
+    bridge.register_variable_name_type_pair(name, old)
+    if named:
+        former = _fresh(stem)
+        bridge.register_variable_name_type_pair(former, new)
+    bridge.register_variable_name_type_pair(name, new, overwrite=True)
+    assert bridge.variable_type(name) is new
+    assert bridge.variable_type_name(new) == name
+    assert bridge.variable_type_name(old) != name
+    if named:
+        assert bridge.variable_type(former) is not new
+
+
+@requirement("BRG-2")
+@given(name=st.sampled_from(list(KNOWN)))
+def test_known_collections_have_their_types(bridge, nnx, name):
+    """From the start, in both directions."""
+    typ = getattr(nnx, KNOWN[name])
+    assert bridge.variable_type(name) is typ
+    assert bridge.variable_type_name(typ) == name
+
+
+ITERABLES = {
+    "list": list,
+    "tuple": tuple,
+    "generator": iter,
+    "view": lambda types: dict.fromkeys(types).keys(),
+    "set": set,
+}
+
+
+@requirement("BRG-3a", cases=(*ITERABLES, "related"))
+@given(
+    names=st.lists(st.sampled_from(TYPES), max_size=6),
+    how=st.sampled_from(list(ITERABLES)),
+)
+def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
+    """Whatever the types are in, none is lost and none is added."""
+    case(how)
+    types = [variable_types(nnx)[name] for name in names]
+    if how in ("view", "set"):
+        types = list(dict.fromkeys(types))
+    found = list(bridge.sort_variable_types(ITERABLES[how](types)))
+    assert sorted(map(id, found)) == sorted(map(id, types))
+    for place, typ in enumerate(found):
+        above = [base for base in found[:place] if base is not typ and issubclass(typ, base)]
+        assert not above, f"{typ.__name__} stands after its bases {above}"
+        if any(base is not typ and issubclass(typ, base) for base in found):
+            case("related")
+
+
+def _depth(nnx, typ):
+    return sum(issubclass(base, nnx.Variable) for base in typ.__mro__)
+
+
+@requirement("BRG-3b", cases=("alike",))
+@given(names=st.lists(st.sampled_from(TYPES), max_size=6))
+def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
+    """And sorting again changes nothing."""
+    types = [variable_types(nnx)[name] for name in names]
+    found = list(bridge.sort_variable_types(types))
+    for depth in {_depth(nnx, typ) for typ in types}:
+        alike = [typ for typ in types if _depth(nnx, typ) == depth]
+        if len({*alike}) > 1:
+            case("alike")
+        assert [typ for typ in found if _depth(nnx, typ) == depth] == alike
+    assert list(bridge.sort_variable_types(found)) == found

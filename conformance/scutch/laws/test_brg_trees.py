@@ -1,0 +1,174 @@
+"""Collections of Linen and attributes of NNX: BRG-6."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+from scutch.law import case, refused, requirement
+from scutch.likeness import alike
+from scutch.objects import differences
+from scutch.strategies import collection_names, collections, object_trees, variable_trees
+
+
+class Frozen(Mapping[str, Any]):
+    """A mapping that is no dictionary."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __getitem__(self, key):
+        return self.content[key]
+
+    def __iter__(self):
+        return iter(self.content)
+
+    def __len__(self):
+        return len(self.content)
+
+
+jax.tree_util.register_pytree_with_keys(
+    Frozen,
+    lambda x: ([(DictKey(k), x.content[k]) for k in sorted(x.content)], tuple(sorted(x.content))),
+    lambda keys, children: Frozen(dict(zip(keys, children, strict=True))),
+)
+
+
+def _flat(tree, path=()):
+    """The leaves of nested mappings, by path."""
+    found = {}
+    for key, node in tree.items():
+        inside = isinstance(node, Mapping)
+        found |= _flat(node, (*path, key)) if inside else {(*path, key): node}
+    return found
+
+
+@requirement("BRG-6a", cases=("several", "joined", "deep"))
+@given(linen=collections())
+def test_linen_variables_become_attributes_and_return(bridge, linen):
+    """Each at its path, with the type of its collection."""
+    attributes = bridge.linen_vars_to_nnx_attrs(linen)
+    expected = _flat(linen)
+    if len(linen) > 1:
+        case("several")
+        if any(path[1] in col for path in expected for c, col in linen.items() if c != path[0]):
+            case("joined")
+    found = _flat(attributes)
+    assert found.keys() == {path[1:] for path in expected}
+    for path in expected:
+        if len(path) > 2:
+            case("deep")
+        assert type(found[path[1:]]) is bridge.variable_type(path[0])
+    assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
+
+
+@requirement("BRG-6b", cases=("several", "deep"))
+@given(attributes=variable_trees())
+def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
+    """With paths, types, values and metadata."""
+    linen = bridge.nnx_attrs_to_linen_vars(attributes)
+    expected = _flat(attributes)
+    if any(len(path) > 1 for path in expected):
+        case("deep")
+    if len(linen) > 1:
+        case("several")
+    paths = {(bridge.variable_type_name(type(v)), *path) for path, v in expected.items()}
+    assert _flat(linen).keys() == paths
+    assert not differences(nnx, bridge.linen_vars_to_nnx_attrs(linen), attributes)
+
+
+@requirement("BRG-6c", cases=("same", "below", "above"))
+@given(
+    linen=collections(),
+    col=collection_names(),
+    place=st.integers(0, 5),
+    how=st.sampled_from(["same", "below", "above"]),
+    first=st.booleans(),
+)
+def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
+    """Also where it is a variable in one and a sub-layer in the other."""
+    paths = sorted(path for path in _flat(linen) if path[0] != col and col not in linen)
+    assume(paths)
+    owner, *path = paths[place % len(paths)]
+    if how == "below":
+        other = {path[-1]: {"further": 1.0}}
+    elif how == "above":
+        assume(len(path) > 1)
+        path = path[:-1]
+        other = {path[-1]: 1.0}
+    else:
+        other = {path[-1]: 1.0}
+    case(how)
+    for layer in reversed(path[:-1]):
+        other = {layer: other}
+    both = {col: other, **linen} if first else {**linen, col: other}
+    naming = (*path, col, owner) if how != "above" else (*path, col)
+    refused(lambda: bridge.linen_vars_to_nnx_attrs(both), naming=naming)
+
+
+MAPPINGS = {"frozen": Frozen, "ordered": OrderedDict, "dict": dict}
+
+
+def _with_mappings(tree, kind):
+    inside = {k: _with_mappings(v, kind) if isinstance(v, dict) else v for k, v in tree.items()}
+    return MAPPINGS[kind](inside)
+
+
+@requirement("BRG-6d", cases=("frozen", "ordered", "empty"))
+@given(
+    linen=collections(),
+    kind=st.sampled_from(list(MAPPINGS)),
+    empty=st.lists(st.sampled_from([(), ("sub",), ("a", "sub")]), max_size=2),
+    col=collection_names(),
+)
+def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty, col):
+    """The attributes are those of the dictionaries without the empty ones."""
+    case(kind)
+    expected = bridge.linen_vars_to_nnx_attrs(linen)
+    taken = {path[1:] for path in _flat(linen)}
+    given_ = {name: dict(tree) for name, tree in linen.items()}
+    for path in empty:
+        if any(path[:end] in taken for end in range(len(path) + 1)):
+            continue
+        case("empty")
+        home = given_.setdefault(col, {})
+        for key in path:
+            home[key] = dict(home.get(key, {}))
+            home = home[key]
+    found = bridge.linen_vars_to_nnx_attrs(_with_mappings(given_, kind))
+    wanted, flat = _flat(expected), _flat(found)
+    assert flat.keys() == wanted.keys()
+    assert not any(differences(nnx, flat[path], wanted[path]) for path in wanted)
+
+
+@requirement("BRG-6e", cases=("collection", "refused"))
+@given(col=collection_names(), rest=st.lists(st.integers(0, 3), max_size=2), key=st.integers(0, 3))
+def test_the_collection_is_the_first_key(bridge, col, rest, key):
+    """A path that does not begin with one is refused, and shown."""
+    keys = [DictKey(col), SequenceKey(31), GetAttrKey("attr"), FlattenedIndexKey(71)]
+    path = (keys[key], *(keys[i] for i in rest))
+    if key == 0:
+        case("collection")
+        assert bridge.get_col_name(path) == col
+    else:
+        case("refused")
+        shown = (("31",), ("attr",), ("71",))[key - 1]
+        refused(lambda: bridge.get_col_name(path), naming=shown)
+
+
+@requirement("BRG-6f")
+@given(attributes=variable_trees(), root=object_trees(), deep=st.booleans())
+def test_graph_definitions_travel_in_their_own_collection(bridge, nnx, attributes, root, deep):
+    """Each at its path."""
+    definition = nnx.graphdef(root)
+    path = ("graphs", "inner") if deep else ("graph",)
+    attributes |= {"graphs": {"inner": definition}} if deep else {"graph": definition}
+    linen = bridge.nnx_attrs_to_linen_vars(attributes)
+    assert _flat(linen)[("nnx", *path)] == definition
+    back = _flat(bridge.linen_vars_to_nnx_attrs(linen))
+    assert back.keys() == _flat(attributes).keys()
+    assert back[path] == definition

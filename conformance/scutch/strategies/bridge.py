@@ -1,0 +1,66 @@
+"""What crosses the bridge: boxes, and trees of variables on either side."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scutch.boxes import CROSSING
+from scutch.descriptions import Foreign
+from scutch.strategies.boxes import boxes, rank_of
+from scutch.strategies.names import name_tuples
+from scutch.strategies.objects import variables
+from scutch.strategies.values import arrays, values
+
+COLLECTIONS = ("params", "batch_stats", "cache", "intermediates", "ours")
+LAYERS = ("a", "b", "c")
+_VALUES = arrays(max_rank=2)
+
+
+def collection_names() -> st.SearchStrategy[str]:
+    """Collections that are known from the start, and one that is not."""
+    return st.sampled_from(COLLECTIONS)
+
+
+@st.composite
+def crossing_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
+    """Boxes of classes written elsewhere that can cross the bridge."""
+    value = draw(values() if wraps is None else wraps)
+    return Foreign(draw(st.sampled_from(CROSSING)), value, draw(name_tuples(rank_of(value))))
+
+
+@st.composite
+def attributes(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int = 2) -> dict[str, Any]:
+    """Nested dictionaries over a strategy of leaves, none of them empty."""
+    chosen = draw(st.lists(st.sampled_from(LAYERS), min_size=1, max_size=3, unique=True))
+    deeper = [depth > 0 and draw(st.booleans()) for _ in chosen]
+    return {
+        name: draw(attributes(leaf, depth - 1)) if deep else draw(leaf)
+        for name, deep in zip(chosen, deeper, strict=True)
+    }
+
+
+def variable_trees() -> st.SearchStrategy[dict[str, Any]]:
+    """Nested dictionaries of NNX variables, whose values are no dictionaries themselves."""
+    return attributes(variables(_VALUES))
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> dict[str, Any]:
+    """Linen's variables: values and boxes in collections, no path in two of them."""
+    leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES))
+    drawn = draw(attributes(st.tuples(collection_names(), leaf)))
+    found: dict[str, Any] = {}
+    _deal(drawn, (), found)
+    return found
+
+
+def _deal(tree: dict[str, Any], path: tuple[str, ...], found: dict[str, Any]) -> None:
+    """Give every leaf to its collection."""
+    for name, node in tree.items():
+        if isinstance(node, dict):
+            _deal(node, (*path, name), found)
+        else:
+            home = found.setdefault(node[0], {})
+            for layer in path:
+                home = home.setdefault(layer, {})
+            home[name] = node[1]

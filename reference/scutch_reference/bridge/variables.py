@@ -1,0 +1,205 @@
+"""Variables on both sides of the bridge: collections and boxes in Linen, types and metadata in NNX.
+
+What a Linen *box* holds beside its value is *metadata* of the NNX variable, which remembers the
+class of the box; metadata that no box came with travels in an `NNXMeta`. To cross is no event: no
+hook runs, no value is placed, and no container is shared between the two sides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar, cast
+
+import jax
+from jax.sharding import PartitionSpec
+
+from .. import nnx
+from ..content import equal, kind
+from ..errors import CrossingError
+from ..meta import AxisMetadata
+from ..nnx.spmd import add_axis, remove_axis
+from ..nnx.statics import Static
+from ..nnx.variables import HOOKS
+from .registry import Type, variable_type, variable_type_name
+
+A = TypeVar("A")
+_BOX_TYPE = "linen_meta_type"
+_value_key = jax.tree_util.GetAttrKey("value")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NNXMeta(AxisMetadata[A]):
+    """The box of a variable: its type, raw value, and metadata, which is static (BRG-5)."""
+
+    var_type: Type
+    value: A
+    metadata: dict[str, Any]
+
+    def unbox(self) -> A:
+        """Return the value (BOX-3)."""
+        return self.value
+
+    def replace_boxed(self, val: Any) -> NNXMeta[Any]:
+        """Return a box with the same type and metadata around `val` (BOX-4)."""
+        return NNXMeta(self.var_type, val, self.metadata)
+
+    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Name a new axis, if the variable has names, and run its hooks; see `nnx.spmd`."""
+        add_axis(variable := self.to_nnx_variable(), index, params)
+        return dataclasses.replace(self, metadata=variable.get_metadata())
+
+    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Forget the name of an axis, and run the hooks; the inverse of `add_axis`."""
+        remove_axis(variable := self.to_nnx_variable(), index, params)
+        return dataclasses.replace(self, metadata=variable.get_metadata())
+
+    def get_partition_spec(self) -> PartitionSpec | None:
+        """The spec of the variable (BRG-5e)."""
+        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
+        return cast(PartitionSpec | None, spec)
+
+    def to_nnx_variable(self) -> nnx.Variable[A]:
+        """The variable; no hook runs."""
+        return self.var_type.from_metadata(self.value, self.metadata)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal type, metadata and value."""
+        return type(self) is type(other) and equal(self, other)
+
+    def __hash__(self) -> int:
+        """Hash type, metadata and the structure of the value, never the numbers."""
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(kind, leaves)))
+
+
+jax.tree_util.register_pytree_with_keys(
+    NNXMeta,
+    lambda x: (((_value_key, x.value),), (x.var_type, Static(x.metadata))),
+    lambda static, children: NNXMeta(static[0], next(iter(children)), static[1].value),
+    lambda x: ((x.value,), (x.var_type, Static(x.metadata))),
+)
+
+
+def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
+    """Whether a variable has no metadata; hooks that are empty are none (BRG-5)."""
+    metadata = variable.get_metadata()
+    return all(name in HOOKS and not hooks for name, hooks in metadata.items())
+
+
+def _anew(value: Any) -> Any:
+    """The same leaves, in containers of their own."""
+    return jax.tree.map(lambda leaf: leaf, value)
+
+
+def _attributes(box: Any) -> dict[str, Any]:
+    return dict(box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box))
+
+
+def _boxed(box_type: Any, attributes: dict[str, Any]) -> Any:
+    """A box of the class, or `None` where it would not hold all of the attributes."""
+    if hasattr(box_type, "from_nnx_metadata"):
+        box = box_type.from_nnx_metadata(dict(attributes))
+    else:
+        try:
+            inspect.signature(box_type).bind(**attributes)
+        except TypeError:
+            return None
+        box = box_type(**attributes)
+    return box if _attributes(box).keys() >= attributes.keys() else None
+
+
+def to_linen_var(variable: nnx.Variable[Any]) -> Any:
+    """A variable as Linen has it: a bare value, the box that it came from, or an `NNXMeta`.
+
+    It is an `NNXMeta` too where the box has no place for all that the variable holds (BRG-4).
+    """
+    value, metadata = _anew(variable.get_raw_value()), variable.get_metadata()
+    if _BOX_TYPE in metadata:
+        further = {name: each for name, each in metadata.items() if name != _BOX_TYPE}
+        box = _boxed(metadata[_BOX_TYPE], {**further, "value": value})
+        if box is not None:
+            return box
+    return value if is_vanilla_variable(variable) else NNXMeta(type(variable), value, metadata)
+
+
+def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
+    """What lies in a Linen collection, as a variable; `to_linen_var` is the inverse (BRG-4).
+
+    A box has `to_nnx_metadata` and `from_nnx_metadata`, or a constructor that takes its attributes,
+    `value` among them. An `NNXMeta` must be of the type of the collection.
+    """
+    typ = variable_type(col)
+    if isinstance(x, NNXMeta):
+        if x.var_type is not typ:
+            raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
+        return x.replace_boxed(_anew(x.value)).to_nnx_variable()
+    if not isinstance(x, AxisMetadata):
+        return typ.from_metadata(_anew(x), {})
+    attributes = _attributes(x)
+    if "value" not in attributes:
+        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")
+    return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
+
+
+# Trees of variables -------------------------------------------------------------------------------
+
+
+def get_col_name(keypath: Sequence[Any]) -> str:
+    """The collection of a key path, which begins with it; else it is a `CrossingError`."""
+    if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
+        raise CrossingError(f"A path begins with its collection, a key; got {tuple(keypath)!r}.")
+    return str(keypath[0].key)
+
+
+def _leaves(tree: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    for key, node in tree.items():
+        if isinstance(node, Mapping):
+            yield from _leaves(node, (*path, key))
+        else:
+            yield (*path, key), node
+
+
+def _put(tree: dict[Any, Any], path: tuple[Any, ...], leaf: Any) -> None:
+    for key in path[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[path[-1]] = leaf
+
+
+def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Collections of Linen variables as one tree of NNX variables (BRG-6).
+
+    Mappings of any class are layers, all else is a variable. A path that is a variable in one
+    collection and anything in another is a `CrossingError`.
+    """
+    attributes: dict[str, Any] = {}
+    owners: dict[tuple[Any, ...], tuple[str, bool]] = {}
+    for col, tree in variables.items():
+        if not isinstance(tree, Mapping):
+            raise CrossingError(f"The collection {col!r} is no mapping, but {tree!r}.")
+        for path, leaf in _leaves(tree):
+            for end in range(1, len(path) + 1):
+                whole = end == len(path)
+                owner, taken = owners.setdefault(path[:end], (col, whole))
+                if owner != col and (taken or whole):
+                    raise CrossingError(f"{path[:end]} is in both {owner!r} and {col!r}.")
+            graph = isinstance(leaf, nnx.GraphDef)
+            _put(attributes, path, leaf if graph else to_nnx_var(col, leaf))
+    return attributes
+
+
+def nnx_attrs_to_linen_vars(nnx_attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """A tree of NNX variables as collections of Linen variables (BRG-6).
+
+    Graph definitions go to the collection `nnx`; anything else is a `CrossingError`.
+    """
+    collections: dict[str, Any] = {}
+    for path, leaf in _leaves(nnx_attrs):
+        if isinstance(leaf, nnx.Variable):
+            _put(collections, (variable_type_name(type(leaf)), *path), to_linen_var(leaf))
+        elif isinstance(leaf, nnx.GraphDef):
+            _put(collections, ("nnx", *path), leaf)
+        else:
+            raise CrossingError(f"{path} is {leaf!r}, which is neither a variable nor a graph.")
+    return collections
