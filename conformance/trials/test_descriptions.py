@@ -19,6 +19,8 @@ drawn = st.one_of(
     strategies.logical_names(),
     strategies.rules(),
     strategies.meshes(),
+    strategies.models(),
+    strategies.lifted_models(inner=("scan", "vmap")),
 )
 
 

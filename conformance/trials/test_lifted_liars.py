@@ -93,6 +93,14 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
     assert set(found) == set(liar.breaks), found
 
 
+def test_a_disagreement_with_the_reference_shows_both_answers():
+    (liar,) = (liar for liar in LIFTED if liar.breaks == ("LIN-4h",))
+    (law,) = (entry for entry in LAWS if entry.requirement == "LIN-4h")
+    text = _tried(law, liar.implementation, PROFILES["ci"]).reason
+    assert "gradients differ: reference answers [" in text
+    assert f"; {liar.name} answers [" in text
+
+
 def test_every_requirement_has_a_law_and_a_liar():
     lied_about = {identifier for liar in LIFTED for identifier in liar.breaks}
     assert set(ROWS) == {entry.requirement for entry in LAWS} == lied_about

@@ -42,7 +42,7 @@ def test_init_follows_its_key(model, seeds):
 
 
 @requirement("LIN-1b")
-@costly
+@dear
 @given(model=any_models, train=st.booleans(), seed=st.integers(0, 3))
 def test_apply_depends_on_its_arguments_alone(model, train, seed):
     """And changes none of them."""
@@ -56,7 +56,7 @@ def test_apply_depends_on_its_arguments_alone(model, train, seed):
 
 
 @requirement("LIN-1c", cases=("boxed",))
-@costly
+@dear
 @given(model=any_models)
 def test_abstract_init_foresees_the_variables(model):
     """Structure, shapes, dtypes, and boxes with their names."""
