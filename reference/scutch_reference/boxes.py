@@ -30,7 +30,6 @@ class AxisMetadata(Generic[A], abc.ABC):
     """
 
     def __init_subclass__(cls, **kwargs: Any):
-        """Enter the class into the box types."""
         super().__init_subclass__(**kwargs)
         BOX_TYPES.add(cls)
 
@@ -90,7 +89,6 @@ class Box(AxisMetadata[A]):
     """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
 
     def __init_subclass__(cls, **kwargs: Any):
-        """Make the class a dataclass and a pytree node."""
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False)(cls)
         # A subclass may well say `@dataclass(frozen=True)` too. It gets its way if it finds no

@@ -19,11 +19,16 @@ class ScutchReferenceError(Exception):
     """The base of the errors that the reference raises."""
 
 
+class _KeyError(ScutchReferenceError, KeyError, ValueError):
+    """A `KeyError` whose message is shown as it is, without quotes."""
+
+    __str__ = Exception.__str__
+
+
 class PartitioningUnspecifiedError(ScutchReferenceError):
     """An axis of a partitioned box comes or goes, and nobody said what it is called (BOX-8)."""
 
     def __init__(self, box: Any, params: Mapping[Any, Any]):
-        """Args: `box` that was to change, `params` that hold no `partition_name`."""
         super().__init__(
             f"Tried to add or remove an axis of {_described(box)}, but 'partition_name' is not in "
             f"the parameters {dict(params)!r}.\n"
@@ -38,7 +43,6 @@ class AxisNameError(ScutchReferenceError, ValueError):
     """The axis to remove is called something else (BOX-9)."""
 
     def __init__(self, box: Any, index: int, found: Any, expected: Any):
-        """Args: `box` and `index` tried, the name `found` there, the name `expected`."""
         super().__init__(
             f"Tried to remove axis {index} of {_described(box)} as {expected!r}, but the axis "
             f"there is named {found!r}. Remove axes in the reverse of the order they were added."
@@ -49,7 +53,6 @@ class AxisIndexError(ScutchReferenceError, ValueError, IndexError):
     """A negative index points before the first axis (BOX-11)."""
 
     def __init__(self, box: Any, index: int, lowest: int):
-        """Args: `box` and `index` tried, and the `lowest` index that it admits."""
         super().__init__(
             f"Axis index {index} is out of range for {_described(box)}: "
             f"the lowest possible index is {lowest}."
@@ -60,7 +63,6 @@ class NamesError(ScutchReferenceError, ValueError):
     """Axis names that are no sequence with one hashable entry for each axis."""
 
     def __init__(self, names: Any):
-        """Args: the `names` that were given."""
         super().__init__(
             f"Axis names must be a sequence with one entry for each axis, got {names!r}.\n"
             "  wrong:  names='data'\n"
@@ -72,7 +74,6 @@ class StructureMismatchError(ScutchReferenceError, ValueError):
     """The updates of `replace_boxed` are shaped differently from its tree (BOX-15)."""
 
     def __init__(self, path: str, expected: str, found: str):
-        """Args: the key `path`, what the tree has there, and what the updates have there."""
         super().__init__(
             f"replace_boxed needs updates with the structure of the unboxed tree. "
             f"At {path or 'the root'} the tree has {expected}, the updates have {found}."
@@ -83,7 +84,6 @@ class RankMismatchError(ScutchReferenceError, ValueError):
     """A constraint names more or fewer axes than its array has (LOG-8)."""
 
     def __init__(self, names: Iterable[Any], shape: tuple[int, ...]):
-        """Args: the `names` of the constraint, the `shape` of the array."""
         names = tuple(names)
         super().__init__(
             f"with_logical_constraint got {len(names)} axis names {names!r} for an array with "
@@ -95,7 +95,6 @@ class RepeatedAxisError(ScutchReferenceError, ValueError):
     """A logical name, or a mesh axis, stands for two axes of one array (LOG-2, LOG-3)."""
 
     def __init__(self, repeated: Iterable[Any], names: Iterable[Any]):
-        """Args: what is `repeated`, in which `names`."""
         super().__init__(
             f"Axis names {tuple(repeated)!r} occur more than once in {tuple(names)!r}; "
             "an axis name may stand for one axis of an array only."
@@ -106,7 +105,6 @@ class AxisRulesError(ScutchReferenceError, ValueError):
     """Axis rules that are no sequence of pairs (LOG-3)."""
 
     def __init__(self, problem: str):
-        """Args: the `problem`, with the offending value."""
         super().__init__(
             f"{problem}\n"
             "Axis rules are pairs of a logical name and the mesh axes for it "
@@ -119,7 +117,6 @@ class UnmatchedAxisError(ScutchReferenceError, ValueError):
     """No rule takes a name, and the fallback is `RAISE_ERROR` (LOG-8)."""
 
     def __init__(self, unmatched: Iterable[Any], names: Iterable[Any], rules: Any):
-        """Args: the `unmatched` names, among the `names`, under the `rules`."""
         super().__init__(
             f"Axis names {tuple(unmatched)!r} of {tuple(names)!r} did not match a rule that is "
             f"still free, and the fallback is RAISE_ERROR. The rules are {rules!r}."
@@ -144,7 +141,6 @@ class TraceLevelError(ScutchReferenceError, ValueError):
     """An object is changed at another trace level than the one that made it (JIT-1)."""
 
     def __init__(self, tried: str, value: Any, where: str = ""):
-        """Args: what was `tried`, on which `value`, and `where` it sits, if that is known."""
         super().__init__(
             f"Tried to {tried} a {_kind(value)}{f' ({where})' if where else ''} from a different "
             "trace level than the one it was created at. A transformed function may change the "
@@ -158,7 +154,6 @@ class LeakedTracerError(ScutchReferenceError, ValueError):
     """A variable holds a tracer whose trace has ended."""
 
     def __init__(self, argument: str, path: Sequence[Any], value: Any):
-        """Args: the `argument` and `path` of the variable, the dead `value` in it."""
         super().__init__(
             f"The variable at {_at(argument, path)} holds a tracer ({value.aval.str_short()}) of a "
             "transformation that is over. It was assigned inside a transformed function that did "
@@ -170,7 +165,6 @@ class UnhashableStaticError(ScutchReferenceError, TypeError, ValueError):
     """Static data that cannot be part of a compilation key (JIT-4)."""
 
     def __init__(self, where: str, value: Any):
-        """Args: `where` the value sits (an argument or a path), the `value`."""
         super().__init__(
             f"Static data must be hashable, but {where} is {value!r} of the unhashable type "
             f"{type(value).__qualname__}. Use a hashable type (a tuple for a list, a frozen "
@@ -182,7 +176,6 @@ class AliasingError(ScutchReferenceError, ValueError):
     """One object is reached at two places that ask for different things (JIT-2)."""
 
     def __init__(self, what: str, value: Any, first: tuple[str, Any], second: tuple[str, Any]):
-        """Args: `what` differs, the shared `value`, and (place, what was asked) twice."""
         super().__init__(
             f"Inconsistent {what} for an aliased {_kind(value)}: it is reached as {first[0]} with "
             f"{first[1]!r}, and as {second[0]} with {second[1]!r}. "
@@ -194,7 +187,6 @@ class NoFilterMatchError(ScutchReferenceError, ValueError):
     """No filter takes a leaf, and every leaf must go somewhere (OBJ-1, JIT-6)."""
 
     def __init__(self, where: str, value: Any, filters: Sequence[Any]):
-        """Args: `where` the leaf sits, the leaf's `value`, the `filters` that were tried."""
         super().__init__(
             f"Non-exhaustive filters: none of {tuple(filters)!r} takes the {_kind(value)} at "
             f"{where}. Add a filter for it, or `...` as the last filter for all the rest."
@@ -205,31 +197,23 @@ class FilterError(ScutchReferenceError, TypeError, ValueError):
     """A filter that is none, or that hides the filters after it (OBJ-3)."""
 
     def __init__(self, problem: str):
-        """Args: the `problem`, with the offending filter."""
         super().__init__(
             f"{problem} A filter is a type, a tag, a predicate of (path, value), a boolean, "
             "`...`, None, or a sequence of filters; `...` and True come last."
         )
 
 
-class UnknownPathError(ScutchReferenceError, KeyError, ValueError):
+class UnknownPathError(_KeyError):
     """A state names a path that the object does not have, or lacks one that it has (OBJ-2)."""
 
     def __init__(self, problem: str, paths: Sequence[Any]):
-        """Args: the `problem`, the `paths` that have it."""
-        self.problem = f"{problem}: {', '.join(map(repr, paths))}."
-        super().__init__(self.problem)
-
-    def __str__(self) -> str:
-        """The message, without the quotes of a `KeyError`."""
-        return self.problem
+        super().__init__(f"{problem}: {', '.join(map(repr, paths))}.")
 
 
 class MeshAxisError(ScutchReferenceError, ValueError):
     """A spec names an axis that the mesh does not have (SHM-4)."""
 
     def __init__(self, where: str, spec: Any, axis: Any, axes: Sequence[Any]):
-        """Args: `where`, the `spec`, the unknown `axis` in it, the `axes` of the mesh."""
         super().__init__(
             f"{where}: the spec {spec!r} names the mesh axis {axis!r}, "
             f"but the axes of the mesh are {tuple(axes)!r}."
@@ -240,7 +224,6 @@ class IndivisibleSizeError(ScutchReferenceError, ValueError):
     """An axis of an array cannot be cut into as many parts as its spec asks for (SHM-4)."""
 
     def __init__(self, where: str, shape: Sequence[int], spec: Any, axis: int, parts: int):
-        """Args: `where`, the array's `shape`, its `spec`, the `axis` and the `parts` it asks."""
         found = f"has size {shape[axis]}" if axis < len(shape) else "does not exist"
         super().__init__(
             f"{where}: the spec {spec!r} cuts axis {axis} of an array of shape {tuple(shape)} "
@@ -253,7 +236,6 @@ class DataError(ScutchReferenceError, ValueError):
     """Arrays or variables where static data is expected, or a marker in the wrong place."""
 
     def __init__(self, problem: str):
-        """Args: the `problem`, with the attribute and the value."""
         super().__init__(f"{problem} Mark attributes with nnx.data(...) or nnx.static(...).")
 
 
@@ -261,17 +243,8 @@ class MetadataError(ScutchReferenceError, ValueError):
     """Metadata that is asked for, or given, in no way that there is (OBJ-5)."""
 
 
-class StreamError(ScutchReferenceError, KeyError, AttributeError, ValueError):
+class StreamError(_KeyError, AttributeError):
     """A seed stream that is not there, or that has no key (OBJ-6)."""
-
-    def __init__(self, problem: str):
-        """Args: the `problem`, with the name or the value."""
-        self.problem = problem
-        super().__init__(problem)
-
-    def __str__(self) -> str:
-        """The message, without the quotes of a `KeyError`."""
-        return self.problem
 
 
 class LiftingError(ScutchReferenceError, ValueError):
@@ -282,7 +255,6 @@ class ReplicationError(ScutchReferenceError, ValueError):
     """A value differs between devices, and its spec says that it does not (SHM-4)."""
 
     def __init__(self, where: str, spec: Any, axes: Sequence[Any]):
-        """Args: `where` the value comes out, its `spec`, the `axes` along which it differs."""
         super().__init__(
             f"{where}: the value may differ along the mesh axes {tuple(axes)!r}, but its spec "
             f"{spec!r} says that it is replicated there. Reduce it (jax.lax.psum, pmean), name "
@@ -292,6 +264,69 @@ class ReplicationError(ScutchReferenceError, ValueError):
 
 class LayerError(ScutchReferenceError, ValueError):
     """A layer is called in a way that says too little, or with inputs that it cannot take."""
+
+
+# Linen --------------------------------------------------------------------------------------------
+
+
+def _module(path: Sequence[str]) -> str:
+    """The place of a Linen module, for messages."""
+    return f"the module at /{'/'.join(path)}"
+
+
+class ModuleError(ScutchReferenceError, ValueError):
+    """A Linen module is used in a way, or at a time, that it cannot follow."""
+
+
+class ScopeParamNotFoundError(_KeyError):
+    """`apply` got no parameter of that name (LIN-1)."""
+
+    def __init__(self, name: str, path: Sequence[str], present: Iterable[str]):
+        super().__init__(
+            f"{_module(path)} asks for the parameter {name!r}, but the collection 'params' has "
+            f"{sorted(present)!r} there. Pass the variables that `init` returned."
+        )
+
+
+class ScopeParamShapeError(ScutchReferenceError, ValueError):
+    """A parameter has another shape than its initializer gives (LIN-1)."""
+
+    def __init__(self, name: str, path: Sequence[str], expected: Any, found: Any):
+        super().__init__(
+            f"The parameter {name!r} of {_module(path)} has shape {found!r}, "
+            f"but its initializer gives {expected!r} for these inputs."
+        )
+
+
+class NameInUseError(ScutchReferenceError, ValueError):
+    """One name for two parameters, variables or sub-modules (LIN-1)."""
+
+    def __init__(self, kind: str, name: str, path: Sequence[str], taken: str):
+        super().__init__(
+            f"Tried to give the name {name!r} to a {kind} of {_module(path)}, "
+            f"but a {taken} there has it. Names are unique within a module."
+        )
+
+
+class ModifyScopeVariableError(ScutchReferenceError, ValueError):
+    """A variable is written whose collection is not mutable (LIN-8)."""
+
+    def __init__(self, collection: str, name: str, path: Sequence[str]):
+        super().__init__(
+            f"Tried to write the variable {name!r} of {_module(path)}, but its collection "
+            f"{collection!r} is not mutable: apply(..., mutable=[{collection!r}])."
+        )
+
+
+class InvalidRngError(ScutchReferenceError, ValueError):
+    """A key is drawn from a stream that has none (LIN-8)."""
+
+    def __init__(self, stream: str, path: Sequence[str], streams: Iterable[str]):
+        super().__init__(
+            f"{_module(path)} draws a key from the stream {stream!r}, but keys were passed for "
+            f"{sorted(streams)!r} only: rngs={{{stream!r}: jax.random.key(0)}}, and under `scan` "
+            f"or `vmap` split_rngs={{{stream!r}: True}}."
+        )
 
 
 # The bridge ---------------------------------------------------------------------------------------

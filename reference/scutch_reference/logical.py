@@ -262,7 +262,6 @@ class LogicallyPartitioned(Partitioned[A]):
     rules: Rules | None = None
 
     def __post_init__(self) -> None:
-        """Keep names and rules hashable."""
         super().__post_init__()
         if self.rules is not None:
             object.__setattr__(self, "rules", _checked(self.rules))

@@ -68,7 +68,6 @@ class Partitioned(Box[A]):
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        """Keep the names as a hashable tuple."""
         if type(self.names) is not tuple or not _PLAIN.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
@@ -222,7 +221,6 @@ class Partitioned(Box[A]):
         return hash((type(self), self._static(), structure, *map(kind, leaves)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the value. The rest is immutable, and a mesh could not be copied on JAX 0.4."""
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 

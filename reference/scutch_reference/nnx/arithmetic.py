@@ -54,19 +54,15 @@ class Arithmetic:
     __hash__ = object.__hash__
 
     def __round__(self, ndigits: int = 0) -> Any:
-        """Round the value."""
         return round(self.get_value(), ndigits)
 
     def __index__(self) -> int:
-        """The value as an index."""
         return operator.index(self.get_value())
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over the value."""
         return iter(self.get_value())
 
     def __contains__(self, item: Any) -> bool:
-        """Whether the value contains `item`."""
         return item in self.get_value()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,11 +70,9 @@ class Arithmetic:
         return self.get_value()(*args, **kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        """The value, for functions of NumPy."""
         return np.asarray(self.get_value()).__array__(*args, **kwargs)
 
     def __jax_array__(self) -> Any:
-        """The value, for functions of JAX."""
         return self.get_value()
 
 

@@ -17,11 +17,9 @@ class List(Module, MutableSequence[A], Generic[A]):
     _int_keys = True
 
     def __init__(self, elements: Iterable[A] = (), /):
-        """Take the elements."""
         self.extend(elements or ())
 
     def __len__(self) -> int:
-        """The number of elements."""
         return len(attributes_of(self))
 
     def _elements(self) -> list[Any]:
@@ -36,17 +34,14 @@ class List(Module, MutableSequence[A], Generic[A]):
                 setattr(self, str(i), element)
 
     def __getitem__(self, index: Any) -> Any:
-        """An element, or a plain list of them."""
         return self._elements()[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Replace an element, or a slice."""
         elements = self._elements()
         elements[index] = value
         self._replace(elements)
 
     def __delitem__(self, index: Any) -> None:
-        """Delete an element, or a slice; later ones move up."""
         elements = self._elements()
         del elements[index]
         self._replace(elements)
@@ -62,7 +57,6 @@ class List(Module, MutableSequence[A], Generic[A]):
         setattr(self, str(len(self)), value)
 
     def __iter__(self) -> Iterator[A]:
-        """The elements."""
         return iter(self._elements())
 
     __hash__ = object.__hash__
@@ -72,34 +66,27 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
     """A dictionary with string keys; the element `key` is the attribute `key`."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """Take the items of a mapping, pairs, and keywords."""
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 
     def __getitem__(self, key: str) -> Any:
-        """The element under `key`."""
         return attributes_of(self)[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Set the element under `key`."""
         setattr(self, key, value)
 
     def __getattr__(self, key: str) -> Any:
-        """Elements are attributes."""
         raise AttributeError(f"The Dict has no {key!r}; it has {tuple(attributes_of(self))!r}.")
 
     def __delitem__(self, key: str) -> None:
-        """Delete the element under `key`."""
         if key not in attributes_of(self):
             raise KeyError(key)
         delattr(self, key)
 
     def __iter__(self) -> Iterator[str]:
-        """The keys."""
         return iter(tuple(attributes_of(self)))
 
     def __len__(self) -> int:
-        """The number of elements."""
         return len(attributes_of(self))
 
     __hash__ = object.__hash__
@@ -109,7 +96,6 @@ class Sequential(Module):
     """Functions and modules, one after the other."""
 
     def __init__(self, *fns: Callable[..., Any]):
-        """The functions, in order."""
         self.layers = List(fns)
 
     def __call__(self, *args: Any, rngs: Any = None, **kwargs: Any) -> Any:

@@ -76,7 +76,6 @@ class PathIn:
     paths: frozenset[tuple[Anything, ...]]
 
     def __init__(self, *paths: tuple[Anything, ...]):
-        """The `paths` to take."""
         object.__setattr__(self, "paths", frozenset(map(tuple, paths)))
 
     def __call__(self, path: Anything, value: Anything) -> bool:
@@ -89,7 +88,6 @@ class _Several:
     predicates: tuple[Predicate, ...]
 
     def __init__(self, *filters: Filter):
-        """The `filters` to combine."""
         object.__setattr__(self, "predicates", tuple(map(to_predicate, filters)))
 
 
@@ -116,7 +114,6 @@ class Not:
     predicate: Predicate
 
     def __init__(self, filter: Filter, /):
-        """The `filter` to negate."""
         object.__setattr__(self, "predicate", to_predicate(filter))
 
     def __call__(self, path: Anything, value: Anything) -> bool:

@@ -66,7 +66,6 @@ class Linear(Module):
         kernel_metadata: Mapping[str, Any] = NO_METADATA,
         bias_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make the parameters."""
         kernel = kernel_init(rngs.params(), (in_features, out_features), param_dtype)
         self.kernel = Param(kernel, **kernel_metadata)
         self.bias = data(None)
@@ -120,7 +119,6 @@ class Embed(Module):
         rngs: Rngs,
         embedding_metadata: Mapping[str, Any] = NO_METADATA,
     ):
-        """Make the table."""
         table = embedding_init(rngs.params(), (num_embeddings, features), param_dtype)
         self.embedding = Param(table, **embedding_metadata)
         self.num_embeddings, self.features = num_embeddings, features
@@ -153,34 +151,36 @@ def _canonical(axes: Any, ndim: int) -> tuple[int, ...]:
 class _Normalization(Module):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
-    axis_name: str | None
-    axis_index_groups: Any
-    use_fast_variance: bool
-    epsilon: float
-    dtype: Any
-
-    def _begin(
+    def __init__(
         self,
-        features: int,
-        use_bias: bool,
-        use_scale: bool,
-        bias_init: Any,
-        scale_init: Any,
-        param_dtype: Any,
+        num_features: int,
+        *,
+        epsilon: float,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        use_bias: bool = True,
+        use_scale: bool = True,
+        bias_init: Callable[..., Any] = initializers.zeros,
+        scale_init: Callable[..., Any] = initializers.ones,
+        axis_name: str | None = None,
+        axis_index_groups: Any = None,
+        use_fast_variance: bool = True,
+        promote_dtype: Callable[..., Any] = promote_dtype,
         rngs: Rngs,
-        bias_metadata: Any,
-        scale_metadata: Any,
-    ) -> None:
-        self.scale = data(None)
-        self.bias = data(None)
+        bias_metadata: Mapping[str, Any] = NO_METADATA,
+        scale_metadata: Mapping[str, Any] = NO_METADATA,
+    ):
+        shape = (num_features,)
+        self.scale = self.bias = data(None)
         if use_scale:
-            self.scale = Param(
-                scale_init(rngs.params(), (features,), param_dtype), **scale_metadata
-            )
+            self.scale = Param(scale_init(rngs.params(), shape, param_dtype), **scale_metadata)
         if use_bias:
-            self.bias = Param(bias_init(rngs.params(), (features,), param_dtype), **bias_metadata)
-        self.num_features, self.param_dtype = features, param_dtype
+            self.bias = Param(bias_init(rngs.params(), shape, param_dtype), **bias_metadata)
+        self.num_features, self.epsilon = num_features, epsilon
+        self.dtype, self.param_dtype = dtype, param_dtype
         self.use_bias, self.use_scale = use_bias, use_scale
+        self.axis_name, self.axis_index_groups = axis_name, axis_index_groups
+        self.use_fast_variance, self.promote_dtype = use_fast_variance, promote_dtype
 
     def _moments(self, x: Array, axes: tuple[int, ...], mask: Any) -> tuple[Array, Array]:
         """Mean and variance over `axes`, in float32 at least, and over the devices of an axis."""
@@ -237,38 +237,14 @@ class BatchNorm(_Normalization):
         axis: int = -1,
         momentum: float = 0.99,
         epsilon: float = 1e-5,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
-        use_bias: bool = True,
-        use_scale: bool = True,
-        bias_init: Callable[..., Any] = initializers.zeros,
-        scale_init: Callable[..., Any] = initializers.ones,
-        axis_name: str | None = None,
-        axis_index_groups: Any = None,
-        use_fast_variance: bool = True,
-        promote_dtype: Callable[..., Any] = promote_dtype,
         rngs: Rngs,
-        bias_metadata: Mapping[str, Any] = NO_METADATA,
-        scale_metadata: Mapping[str, Any] = NO_METADATA,
+        **shared: Any,
     ):
-        """Make parameters and statistics."""
+        super().__init__(num_features, epsilon=epsilon, rngs=rngs, **shared)
         self.mean = BatchStat(jnp.zeros((num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((num_features,), jnp.float32))
-        self._begin(
-            num_features,
-            use_bias,
-            use_scale,
-            bias_init,
-            scale_init,
-            param_dtype,
-            rngs,
-            bias_metadata,
-            scale_metadata,
-        )
         self.use_running_average, self.axis = use_running_average, axis
-        self.momentum, self.epsilon, self.dtype = momentum, epsilon, dtype
-        self.axis_name, self.axis_index_groups = axis_name, axis_index_groups
-        self.use_fast_variance, self.promote_dtype = use_fast_variance, promote_dtype
+        self.momentum = momentum
 
     def __call__(
         self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
@@ -310,38 +286,13 @@ class LayerNorm(_Normalization):
         num_features: int,
         *,
         epsilon: float = 1e-6,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
-        use_bias: bool = True,
-        use_scale: bool = True,
-        bias_init: Callable[..., Any] = initializers.zeros,
-        scale_init: Callable[..., Any] = initializers.ones,
         reduction_axes: Any = -1,
         feature_axes: Any = -1,
-        axis_name: str | None = None,
-        axis_index_groups: Any = None,
-        use_fast_variance: bool = True,
-        promote_dtype: Callable[..., Any] = promote_dtype,
         rngs: Rngs,
-        bias_metadata: Mapping[str, Any] = NO_METADATA,
-        scale_metadata: Mapping[str, Any] = NO_METADATA,
+        **shared: Any,
     ):
-        """Make the parameters."""
-        self._begin(
-            num_features,
-            use_bias,
-            use_scale,
-            bias_init,
-            scale_init,
-            param_dtype,
-            rngs,
-            bias_metadata,
-            scale_metadata,
-        )
+        super().__init__(num_features, epsilon=epsilon, rngs=rngs, **shared)
         self.reduction_axes, self.feature_axes = reduction_axes, feature_axes
-        self.epsilon, self.dtype = epsilon, dtype
-        self.axis_name, self.axis_index_groups = axis_name, axis_index_groups
-        self.use_fast_variance, self.promote_dtype = use_fast_variance, promote_dtype
 
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
         """Normalize."""
@@ -378,7 +329,6 @@ class Dropout(Module):
         rng_collection: str = "dropout",
         rngs: Rngs | RngStream | None = None,
     ):
-        """Fork the stream."""
         self.rate, self.broadcast_dims = rate, tuple(broadcast_dims)
         self.deterministic, self.rng_collection = deterministic, rng_collection
         stream = rngs[rng_collection] if isinstance(rngs, Rngs) else rngs

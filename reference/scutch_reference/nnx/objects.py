@@ -109,7 +109,6 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         return node
 
     def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
-        """Note the marked attributes of the class, and register it with JAX."""
         super().__init_subclass__(**kwargs)
         cls._class_tags = {**cls._class_tags, **_marked(cls)}
         if pytree:
@@ -121,7 +120,6 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     # then on it is compared on every call.
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """The attributes by name."""
         if not self._exposed:
             _put(self, "_exposed", True)
             note_change(self._cell)
@@ -149,7 +147,6 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         _put(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Delete an attribute."""
         check_level(self._level, f"delete the attribute {name!r} of", self)
         note_change(self._cell)
         object.__delattr__(self, name)
@@ -157,20 +154,16 @@ class Pytree(_Attributes, metaclass=ABCMeta):
             set_tags(self, {k: v for k, v in self._tags.items() if k != name})
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes and their marks."""
         return {"attributes": dict(attributes_of(self)), "tags": dict(self._tags)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the attributes and their marks."""
         attributes_of(self).update(state["attributes"])
         _put(self, "_tags", state["tags"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle by class and attributes."""
         return _blank, (type(self),), self.__getstate__()
 
     def __repr__(self) -> str:
-        """Class and attributes; an object inside itself is `...`."""
         if id(self) in _under_repr:
             return f"{type(self).__name__}(...)"
         _under_repr.add(id(self))
@@ -262,7 +255,6 @@ class Object(Pytree, pytree=False):
     """A node of a graph that JAX does not take apart."""
 
     def __init_subclass__(cls, **kwargs: Any):
-        """Subclasses are no pytrees either."""
         super().__init_subclass__(pytree=kwargs.pop("pytree", False), **kwargs)
 
 

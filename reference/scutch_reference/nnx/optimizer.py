@@ -53,7 +53,6 @@ class Optimizer(Pytree):
     def __init__(
         self, model: Any, tx: optax.GradientTransformation, *, wrt: Any, graph: bool | None = None
     ):
-        """Make the state of the transformation."""
         self.step = OptState(jnp.array(0, dtype=jnp.uint32))
         self.tx = tx
         self.wrt = wrt
@@ -90,7 +89,6 @@ class ModelAndOptimizer(Optimizer):
     """An optimizer that holds its model."""
 
     def __init__(self, model: Any, tx: optax.GradientTransformation, *, wrt: Any = Param):
-        """Keep the model."""
         super().__init__(model, tx, wrt=wrt)
         self.model = model
 

@@ -108,7 +108,6 @@ class RngStream(_Random, Pytree):
     """
 
     def __init__(self, key: Any, *, tag: str):
-        """Start the stream."""
         key = _as_key(key)
         self.tag = tag
         self.key = RngKey(key, tag=tag)
@@ -143,7 +142,6 @@ class Rngs(_Random, Pytree):
     """
 
     def __init__(self, default: Any = None, **rngs: Any):
-        """Start the streams."""
         if isinstance(default, Mapping):
             rngs = {**default, **rngs}
         elif default is not None:
@@ -175,19 +173,15 @@ class Rngs(_Random, Pytree):
         return self._stream("default")()
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return (name for name, _ in self.items())
 
     def __len__(self) -> int:
-        """The number of streams."""
         return len(list(self.items()))
 
     def __bool__(self) -> bool:
-        """Always true: no streams are something else than no `Rngs`."""
         return True
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a stream of this name."""
         return name in attributes_of(self)
 
     def items(self) -> Iterator[tuple[str, RngStream]]:
@@ -227,11 +221,9 @@ class SplitBackups(tuple[tuple[Any, ...], ...]):
     __slots__ = ()
 
     def __enter__(self) -> Self:
-        """The backups."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the streams."""
         restore_rngs(self)
 
 

@@ -36,7 +36,6 @@ class State(MutableMapping[K, V]):
     _mapping: dict[Any, Any]
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        """Copy the mapping."""
         items = dict(mapping).items()
         object.__setattr__(self, "_mapping", {k: _bare(v, copy=True) for k, v in items})
 
@@ -48,7 +47,6 @@ class State(MutableMapping[K, V]):
         return state
 
     def __init_subclass__(cls, **kwargs: Any):
-        """Register the class with JAX."""
         super().__init_subclass__(**kwargs)
         _register(cls)
 
@@ -58,12 +56,10 @@ class State(MutableMapping[K, V]):
         return self._mapping
 
     def __getitem__(self, key: K) -> Any:
-        """The leaf, or a view of the mapping, under `key`."""
         value = self._mapping[key]
         return self._around(value) if isinstance(value, dict) else value
 
     def __getattr__(self, key: str) -> Any:
-        """`state[key]`."""
         if key.startswith("__") or key == "_mapping":
             raise AttributeError(key)
         if key not in self._mapping:
@@ -71,35 +67,27 @@ class State(MutableMapping[K, V]):
         return self[key]  # type: ignore[index]
 
     def __setitem__(self, key: K, value: Any) -> None:
-        """Set a leaf, or a mapping."""
         self._mapping[key] = _bare(value)
 
     def __setattr__(self, key: str, value: Any) -> None:
-        """`state[key] = value`."""
         self[key] = value  # type: ignore[index]
 
     def __delitem__(self, key: K) -> None:
-        """Delete what is under `key`."""
         del self._mapping[key]
 
     def __iter__(self) -> Iterator[K]:
-        """The keys."""
         return iter(self._mapping)
 
     def __len__(self) -> int:
-        """The number of keys."""
         return len(self._mapping)
 
     def __repr__(self) -> str:
-        """The nested content."""
         return f"{type(self).__name__}({self._mapping!r})"
 
     def __or__(self, other: Mapping[Any, Any]) -> State[Any, Any]:
-        """Both, where `other` wins."""
         return merge_state(self, other)
 
     def __sub__(self, other: Mapping[Any, Any]) -> State[Any, Any]:
-        """What `other` has no path for."""
         paths = {path for path, _ in to_flat_state(other)}
         return from_flat_state((p, v) for p, v in to_flat_state(self) if p not in paths)
 
@@ -174,7 +162,6 @@ class FlatState(Sequence[tuple[Path, V]], Generic[V]):
     """Pairs of (path, leaf), sorted by path."""
 
     def __init__(self, items: Iterable[tuple[Path, V]], /, *, sort: bool = True):
-        """Take the pairs; `sort` them unless they are sorted."""
         pairs = ((tuple(path), leaf) for path, leaf in items)
         self._items = tuple(
             sorted(pairs, key=lambda item: tuple(map(key_order, item[0]))) if sort else pairs
@@ -195,16 +182,13 @@ class FlatState(Sequence[tuple[Path, V]], Generic[V]):
     @overload
     def __getitem__(self, index: slice) -> FlatState[V]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """A pair, or a part of the pairs."""
         found = self._items[index]
         return FlatState(found, sort=False) if isinstance(index, slice) else found  # type: ignore[arg-type]
 
     def __len__(self) -> int:
-        """The number of leaves."""
         return len(self._items)
 
     def __repr__(self) -> str:
-        """The pairs."""
         return f"FlatState({list(self._items)!r})"
 
     def to_nested_state(self) -> State[Any, V]:

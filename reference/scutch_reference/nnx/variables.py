@@ -67,7 +67,6 @@ class Variable(Arithmetic, Generic[A]):
     required_metadata: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
-        """Make a variable; the creation hooks run once, now."""
         eager = metadata.get("eager_sharding", True)
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
@@ -99,7 +98,6 @@ class Variable(Arithmetic, Generic[A]):
         return variable
 
     def __init_subclass__(cls, **kwargs: Any):
-        """Register the type with JAX: a variable is a node with its raw value as child."""
         super().__init_subclass__(**kwargs)
         _register(cls)
 
@@ -170,7 +168,6 @@ class Variable(Arithmetic, Generic[A]):
         self.set_value(value, index=index)
 
     def __delitem__(self, index: Any) -> None:
-        """Delete a part of a value that is a container."""
         value = self.get_value()
         del value[index]
         self.set_value(value)
@@ -268,11 +265,9 @@ class Variable(Arithmetic, Generic[A]):
             self._replace_metadata(copied(state._metadata))
 
     def __copy__(self) -> Self:
-        """Equal, and another."""
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by type, raw value and metadata."""
         return _restored, (type(self), self._cell[0], self._metadata)
 
     # ---- attributes ---------------------------------------------------------------------------
@@ -281,7 +276,6 @@ class Variable(Arithmetic, Generic[A]):
         check_level(self._level, tried, self)
 
     def __getattr__(self, name: str) -> Any:
-        """Metadata, or else an attribute of the value: `kernel.shape`."""
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
         if name in Variable.__slots__ or name.startswith("__"):
             raise AttributeError(name)
@@ -290,7 +284,6 @@ class Variable(Arithmetic, Generic[A]):
         return getattr(self._cell[0], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Only `value` and what a subclass defines; metadata has its own setter."""
         self._check(f"set {name!r} of")
         if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
             raise AttributeError(
@@ -302,7 +295,6 @@ class Variable(Arithmetic, Generic[A]):
             note_change(self._cell)
 
     def __repr__(self) -> str:
-        """Type, value and metadata."""
         metadata = "".join(f", {k}={v!r}" for k, v in self._metadata.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
 

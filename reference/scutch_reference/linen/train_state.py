@@ -1,0 +1,85 @@
+"""What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any, Self, dataclass_transform
+
+import jax
+
+
+def field(*, pytree_node: bool = True, **kwargs: Any) -> Any:
+    """A field of a train state; with `pytree_node=False` it is static."""
+    return dataclasses.field(metadata={"pytree_node": pytree_node}, **kwargs)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class _Node:
+    """Makes a subclass a frozen dataclass and a pytree node."""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        data: list[str] = []
+        static: list[str] = []
+        for each in dataclasses.fields(cls):  # type: ignore[arg-type]
+            (data if each.metadata.get("pytree_node", True) else static).append(each.name)
+        keys = [jax.tree_util.GetAttrKey(name) for name in data]
+
+        def build(fields: Any, children: Any) -> Any:
+            node = object.__new__(cls)
+            vars(node).update(zip([*static, *data], [*fields, *children], strict=True))
+            return node
+
+        def static_of(node: Any) -> Any:
+            return tuple(getattr(node, name) for name in static)
+
+        def children_of(node: Any) -> Any:
+            return tuple(getattr(node, name) for name in data)
+
+        jax.tree_util.register_pytree_with_keys(
+            cls,
+            lambda node: (tuple(zip(keys, children_of(node), strict=True)), static_of(node)),
+            build,
+            lambda node: (children_of(node), static_of(node)),
+        )
+
+
+class TrainState(_Node):
+    """Parameters, and the state of an optimizer for them. Subclasses add fields of their own.
+
+    Args:
+      step: How many updates were applied.
+      apply_fn: What computes the outputs: `model.apply`. Static.
+      params: A tree of arrays and boxes.
+      tx: A gradient transformation, as optax has them: `init` and `update`. Static.
+      opt_state: Its state; boxed where the parameters are.
+    """
+
+    step: Any
+    apply_fn: Callable[..., Any] = field(pytree_node=False)
+    params: Any
+    tx: Any = field(pytree_node=False)
+    opt_state: Any
+
+    @classmethod
+    def create(cls, *, apply_fn: Callable[..., Any], params: Any, tx: Any, **fields: Any) -> Self:
+        """The state before the first step."""
+        state = tx.init(params)
+        return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)
+
+    def apply_gradients(self, *, grads: Any, **changes: Any) -> Self:
+        """The state after one update; `grads` has the structure of `params` (LIN-7)."""
+        updates, state = self.tx.update(grads, self.opt_state, self.params)
+        params = jax.tree.map(_added, self.params, updates)
+        return self.replace(step=self.step + 1, params=params, opt_state=state, **changes)
+
+    def replace(self, **changes: Any) -> Self:
+        """The state with other values for some fields."""
+        return dataclasses.replace(self, **changes)
+
+
+def _added(parameter: Any, update: Any) -> Any:
+    return operator.add(parameter, update).astype(parameter.dtype)
