@@ -25,6 +25,7 @@ IMPLEMENTATIONS = ["jax", *NNX, "equinox"]
 ARRAYS = [4, 32, 256, 2048]
 KINDS = ["forward", "update", "sharded", "shard_map", "shard_map in jit"]
 LAYER = 4
+COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def loaded(name):
@@ -181,16 +182,36 @@ class Dispatch:
     track_python_calls.unit = "Python calls"
 
 
+def events(name, function):
+    """How often JAX reports an event while `function` runs."""
+    heard = []
+
+    def listen(event, seconds, **_):
+        heard.append(event == name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        function()
+        return sum(heard)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
 class Traces:
     """How often a function is traced over a sequence of calls."""
 
     params = (["reference", "flax"],)
     param_names = ("implementation",)
 
-    def track_traces(self, implementation):
+    def setup(self, implementation):
+        """Find the library, and what the calls compile besides."""
+        self.nnx = loaded(NNX[implementation])
+        if not hasattr(self.nnx, "List"):
+            raise NotImplementedError(f"{implementation} has no nnx.List")
+
+    def _traces(self):
         """Ten calls, between which values change and a list grows and shrinks again."""
-        nnx = loaded(NNX[implementation])
-        traces = []
+        nnx, traces = self.nnx, []
         model = nnx.List([nnx.Param(jnp.ones(3)) for _ in range(3)])
 
         @nnx.jit
@@ -207,7 +228,17 @@ class Traces:
             function(model)
         return len(traces)
 
+    def track_traces(self, implementation):
+        """How often the function is traced."""
+        return self._traces()
+
+    def track_compilations(self, implementation):
+        """How often XLA compiles anything on the way, once what is compiled for all is there."""
+        self._traces()
+        return events(COMPILED, self._traces)
+
     track_traces.unit = "traces"
+    track_compilations.unit = "compilations"
 
 
 def paired(left, right, rounds):
@@ -233,3 +264,5 @@ class Ratio:
         """At most 1.3 for 32 arrays or more, and 2 for 4; 1.5 for shard_map."""
         calls = [call_of(name, kind, arrays) for name in ("jax", "reference")]
         return paired(*calls, max(40, 20_000 // (arrays + 20)))[0]
+
+    track_ratio.jitters = True
