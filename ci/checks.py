@@ -38,7 +38,10 @@ def steps() -> tuple[Step, ...]:
     """Everything that must pass, quick things first."""
     trials = "conformance/trials"
     parallel = ("-n", str(judgment.processors()))
-    alone = [f"{trials}/test_{name}.py" for name in ("benchmarks", "gate", "package", "readme")]
+    alone = [
+        f"{trials}/test_{name}.py"
+        for name in ("benchmarks", "gate", "package", "processes", "readme")
+    ]
     return (
         Step("lint", ("ruff", "check", ".")),
         Step("format", ("ruff", "format", "--check", ".")),
