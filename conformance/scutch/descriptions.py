@@ -20,7 +20,7 @@ from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch import boxes, objects, programs
+from scutch import boxes, models, objects, programs
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class World:
       meta: The namespace of document `000_`.
       make_box: `(value, names, mesh) -> box`, a box of the class under judgment.
       nnx: The namespace of objects and variables.
+      linen: The namespace of Linen modules.
       nodes: Those of the graph that is being built, by number.
     """
 
     meta: Any
     make_box: Callable[..., Any]
     nnx: Any = None
+    linen: Any = None
     nodes: Sequence[Any] = ()
 
 
@@ -313,6 +315,67 @@ class Program(Description):
         inside = replace(world, nodes=self.graph.grow(world))
         arguments = build(self.arguments, inside)
         return programs.Play(world.nnx, arguments, self.steps, self.results, self.between)
+
+
+@dataclass(frozen=True, repr=False)
+class Layer(Description):
+    """One layer of a Linen model: a kind of `strategies.models`, and the box of its first variable.
+
+    Args:
+      kind: What it does.
+      box: A kind of box: the implementation's own, one of `scutch.boxes`, or none if empty.
+      names: Those of the box, one for each axis.
+    """
+
+    kind: str
+    box: str = ""
+    names: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Lift(Description):
+    """Layers of a Linen model that are repeated by `scan`, or mapped by `vmap`.
+
+    Args:
+      kind: `scan` or `vmap`.
+      layers: What is lifted: layers, and lifts again.
+      length: How many there are.
+      axis: Of the parameters; other collections are stacked at their first.
+      name: The partition name.
+      named: Whether there is one.
+      split: Whether each has keys of its own.
+    """
+
+    kind: str
+    layers: tuple[Any, ...]
+    length: int = 2
+    axis: int = 0
+    name: Any = None
+    named: bool = True
+    split: bool = True
+
+
+@dataclass(frozen=True, repr=False)
+class Model(Description):
+    """A Linen model: a stack of layers and lifts, and the batch that it is for; see `models`.
+
+    Args:
+      layers: Each is a `Layer` or a `Lift`.
+      width: Of a row.
+      batch: How many rows there are.
+      form: How it is written, one of `models.FORMS`.
+    """
+
+    layers: tuple[Layer | Lift, ...]
+    width: int = 2
+    batch: int = 2
+    form: str = "compact"
+
+    def build(self, world: World) -> models.Instance:
+        """The model over the implementation, with a batch."""
+        x = np.linspace(-1, 2, self.batch * self.width, dtype="float32") ** 2
+        batch = x.reshape(self.batch, self.width)
+        return models.Instance(self, world.meta, world.linen, batch)
 
 
 @functools.partial(

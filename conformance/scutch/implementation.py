@@ -39,7 +39,12 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "logical_to_mesh_axes logical_to_mesh logical_to_mesh_sharding logical_axis_rules "
             "set_logical_axis_rules get_logical_axis_rules".split()
         ),
-        "linen": frozenset(),
+        "linen": frozenset(
+            "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
+            "remat DenyList TrainState Partitioned LogicallyPartitioned with_partitioning "
+            "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
+            "logical_to_mesh_sharding meta broadcast PARTITION_NAME".split()
+        ),
         "nnx": frozenset(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
@@ -174,6 +179,7 @@ def flax_shaped(
     layout = {
         "meta": ("core.meta",),
         "logical": ("linen.spmd", "linen"),
+        "linen": ("linen", "core", "training.train_state"),
         "nnx": ("nnx",),
         "transforms": ("nnx",),
         "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
@@ -258,10 +264,11 @@ def check(found: Any, where: str) -> Implementation:
             f"implementation {where!r} claims no capability; "
             f"expected at least one of {', '.join(CAPABILITIES)}"
         )
-    if "logical" in found.claims and "meta" not in found.claims:
-        raise SetupError(
-            f"implementation {where!r} claims 'logical' without 'meta', which it needs"
-        )
+    for claim, needed in (("logical", "meta"), ("linen", "logical")):
+        if claim in found.claims and needed not in found.claims:
+            raise SetupError(
+                f"implementation {where!r} claims {claim!r} without {needed!r}, which it needs"
+            )
     for capability, names in found.missing().items():
         raise SetupError(
             f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "

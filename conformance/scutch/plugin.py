@@ -191,6 +191,18 @@ def logical(implementation: Implementation) -> Any:
 
 
 @pytest.fixture(scope="session")
+def linen(implementation: Implementation) -> Any:
+    """Its namespace of Linen modules."""
+    return implementation.linen
+
+
+@pytest.fixture(scope="session")
+def reference() -> Implementation:
+    """The reference, whose answers those of the implementation are compared with."""
+    return load("reference")
+
+
+@pytest.fixture(scope="session")
 def nnx(implementation: Implementation) -> Any:
     """Its namespace of objects and variables."""
     return implementation.nnx
@@ -358,7 +370,7 @@ def _world(item: pytest.Function) -> World:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
         chosen = SUBJECTS["partitioned"](implementation)
-    return World(implementation.meta, chosen.make, implementation.nnx)
+    return World(implementation.meta, chosen.make, implementation.nnx, implementation.linen)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -73,6 +73,7 @@ def fixtures(
         "implementation": implementation,
         "meta": implementation.meta,
         "logical": implementation.logical,
+        "linen": implementation.linen,
         "nnx": implementation.nnx,
         "transforms": implementation.transforms,
         "bridge": implementation.bridge,
@@ -88,7 +89,7 @@ def attempt(
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
     plain = subject.prefix == "" or not entry.on_subjects
     name = entry.name if plain else f"{entry.name}[{subject.name}]"
-    world = World(implementation.meta, subject.make, implementation.nnx)
+    world = World(implementation.meta, subject.make, implementation.nnx, implementation.linen)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
 

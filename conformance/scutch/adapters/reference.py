@@ -1,7 +1,7 @@
 """The reference implementation that ships with the suite."""
 
 import scutch_reference
-from scutch_reference import bridge, logical, meta, nnx
+from scutch_reference import bridge, linen, logical, meta, nnx
 
 from scutch.implementation import Implementation
 
@@ -10,6 +10,7 @@ implementation = Implementation(
     scutch_reference.__version__,
     meta=meta,
     logical=logical,
+    linen=linen,
     nnx=nnx,
     transforms=nnx,
     bridge=bridge,

@@ -59,7 +59,7 @@ class Requirement:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
-        others: tuple[str, ...] = ("logical", "meta") if self.area == "LOG" else ()
+        others: tuple[str, ...] = ("logical", "meta") if self.area in ("LOG", "LIN") else ()
         others += ("nnx",) if self.capability == "transforms" else ()
         others += ("meta", "logical", "nnx") if self.capability == "bridge" else ()
         return tuple(dict.fromkeys((self.capability, *others)))

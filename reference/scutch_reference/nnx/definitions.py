@@ -68,13 +68,11 @@ class Definition:
     """
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
-        """Args: the `nodes` in order, and the `roots` as items."""
         self.nodes = nodes
         self.roots = roots
         self._hash = hash((nodes, roots))
 
     def __eq__(self, other: object) -> bool:
-        """Equal structure, static data included."""
         return self is other or (
             isinstance(other, Definition)
             and self._hash == other._hash
@@ -83,11 +81,9 @@ class Definition:
         )
 
     def __hash__(self) -> int:
-        """The hash of the structure."""
         return self._hash
 
     def __repr__(self) -> str:
-        """Root types and sizes."""
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
         return f"GraphDef({len(self.nodes)} nodes: {names}{', ...' * (len(self.nodes) > 4)})"
 

@@ -41,7 +41,6 @@ class Differentiated(Lifted):
         options: dict[str, Any],
         **lifted: Any,
     ):
-        """Args: the `function`, and what `grad` says about the others."""
         super().__init__(function, **lifted)
         self._is_single = isinstance(argnums, int | DiffState)
         given = [argnums] if self._is_single else argnums
@@ -217,7 +216,6 @@ class Checkpointed(Lifted):
     """A function of objects that is computed again for its gradient; see `remat`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        """Args: the `function`, the `options` of `jax.checkpoint`."""
         super().__init__(function, **lifted)
         self._options = options
 

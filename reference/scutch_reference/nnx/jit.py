@@ -71,7 +71,6 @@ class JitWrapped(Lifted):
     _frame_type = JitFrame
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        """Args: the `function`, `options` for `jax.jit` as they are, and those of `Lifted`."""
         super().__init__(function, **lifted)
         self._options = options
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,6 @@ class Layout:
     is_sliced: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Whether the roots are the first `count` arguments, and the plain ones the others."""
         total = self.positional + len(self.names)
         object.__setattr__(self, "count", len(self.roots))
         object.__setattr__(self, "is_sliced", (*self.roots, *self.plain) == tuple(range(total)))
@@ -179,8 +178,3 @@ def bounded(cache: dict[Any, Any]) -> dict[Any, Any]:
     if len(cache) > _CACHE_LIMIT:
         cache.clear()
     return cache
-
-
-def sorted_names(kwargs: Iterable[str]) -> tuple[str, ...]:
-    """The names of keywords in the order of a layout."""
-    return tuple(sorted(kwargs))

@@ -32,7 +32,6 @@ from .layouts import (
     layout_of,
     parameter_names,
     settled,
-    sorted_names,
     unbound,
 )
 from .outcomes import Commit, Groups, Outcome, Report
@@ -73,7 +72,6 @@ class Frame:
         default: Any = None,
         donated: Choice = NOTHING,
     ):
-        """Args: the call, its `prefixes` by argument, and example `leaves` for the filters."""
         self.function, self.layout, self.definition = function, layout, definition
         self.statics, self.out_prefix = tuple(statics), out_prefix
         self.root_prefixes = tuple(prefixes[i] for i in layout.roots)
@@ -213,7 +211,6 @@ class Call:
     __slots__ = ("frame", "moved", "plain", "plan", "roots", "values")
 
     def __init__(self, frame: Frame, plan: Plan | None, roots: Any, values: Any, plain: Any):
-        """Take the parts."""
         self.frame, self.plan, self.roots = frame, plan, roots
         self.values, self.plain = values, plain
         self.moved: tuple[int, ...] = ()
@@ -254,7 +251,6 @@ class Lifted:
         donate_argnames: Any = None,
         structural: bool = True,
     ):
-        """Prepare the function; nothing is traced yet."""
         functools.update_wrapper(self, function, updated=())
         self._function, self._bound, self._bound_names = unbound(function)
         self._parameters = parameter_names(self._function)
@@ -275,7 +271,6 @@ class Lifted:
         """Last changes to a frame before it is transformed."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method: the instance is the first argument."""
         return self if instance is None else functools.partial(self, instance)
 
     # ---- before the call ----------------------------------------------------------------------
@@ -305,7 +300,7 @@ class Lifted:
             args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
         if kwargs:
-            names = sorted_names(kwargs)
+            names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
         layout = self._layouts.get((tuple(map(type, args)), names)) or self._layout(args, names)
         if layout.uncertain:

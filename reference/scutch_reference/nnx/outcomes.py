@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -114,7 +113,6 @@ class Report:
     """Compares nodes after a function with what they were before."""
 
     def __init__(self, definition: Definition, nodes: list[Any], leaves: list[Any], groups: Groups):
-        """Args: the structure before, the `nodes`, the `leaves` they began with, the `groups`."""
         self.definition = definition
         self.before = leaves
         self.numbers = {id(leaf): i for i, leaf in enumerate(leaves)}
@@ -148,10 +146,6 @@ class Report:
             self.walk.describe(index)
         for index in range(self.known):
             self._compare(index)
-        for group, numbers in enumerate(self.changed):
-            pairs = sorted(zip(numbers, self.replacements[group], strict=True), key=itemgetter(0))
-            self.changed[group] = [number for number, _ in pairs]
-            self.replacements[group] = [value for _, value in pairs]
         self.new_nodes(None)
 
     def _compare(self, index: int) -> None:
@@ -322,7 +316,6 @@ class Commit:
         outcome: Outcome,
         groups: Sequence[Sequence[Any]],
     ):
-        """Take the parts; nothing happens yet."""
         self.definition, self.nodes, self.slots = definition, list(nodes), slots
         self.outcome, self.groups = outcome, groups
         self.values = values

@@ -32,7 +32,6 @@ class FilterPrefix:
     __slots__ = ("_predicates", "filters", "values_")
 
     def __init__(self, values: State[Any, Any] | Mapping[Any, Any] | Iterable[tuple[Any, Any]], /):
-        """Take the filters and their values, in order."""
         if isinstance(values, State):
             pairs = list(_paths_by_value(values))
         else:
@@ -57,7 +56,6 @@ class FilterPrefix:
         return self.values_[self.which(path, variable)]
 
     def __eq__(self, other: object) -> bool:
-        """The same filters and values, in the same order."""
         return (
             type(self) is type(other)
             and self.filters == other.filters
@@ -65,11 +63,9 @@ class FilterPrefix:
         )
 
     def __hash__(self) -> int:
-        """The hash of the content."""
         return hash((tuple(map(frozen, self.filters)), self.values_))
 
     def __repr__(self) -> str:
-        """Filters and values."""
         pairs = ", ".join(f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True))
         return f"{type(self).__name__}({{{pairs}}})"
 
@@ -100,15 +96,12 @@ class StateAxes(FilterPrefix, Mapping[Any, Any]):
         return self.values_
 
     def __getitem__(self, key: Any) -> Any:
-        """The axis of a filter."""
         return dict(zip(self.filters, self.values_, strict=True))[key]
 
     def __iter__(self) -> Any:
-        """The filters."""
         return iter(self.filters)
 
     def __len__(self) -> int:
-        """The number of filters."""
         return len(self.filters)
 
     __eq__ = FilterPrefix.__eq__

@@ -38,7 +38,6 @@ class Scanned(Mapped):
     """A loop over a function of objects; see `scan`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        """Args: the `function`, the `options` of `jax.lax.scan`."""
         super().__init__(function, **lifted)
         self._options = options
 

@@ -58,7 +58,6 @@ class ShardMapped(Lifted):
         auto: frozenset[Any],
         **lifted: Any,
     ):
-        """Args: the `function`, the `mesh`, whether to `check` replication, the `auto` axes."""
         super().__init__(function, **lifted)
         self.mesh, self._check, self._auto = mesh, check, auto
 

@@ -1,13 +1,15 @@
 """The stages of a compiled function: traced, lowered, compiled (JIT-9).
 
 Each wraps the stage of JAX, with the objects around it: the compiled stage changes its arguments as
-a call of the function does. `in_tree`, `in_avals` and `args_info` speak of the flat lists of arrays
-that JAX sees: the donated leaves of objects, their other leaves, then the plain arguments.
+a call of the function does. What is not said here is what the stage of JAX says: `in_tree`,
+`in_avals` and `args_info` speak of the flat lists of arrays that JAX sees, which are the donated
+leaves of objects, their other leaves, then the plain arguments.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LiftingError
@@ -25,45 +27,16 @@ class Stage:
     jit_wrapped: JitWrapped
     frame: Frame
 
-    @property
-    def args_info(self) -> Any:
-        """A tree of `jax.stages.ArgInfo`."""
-        return self.stage.args_info
-
-    @property
-    def in_tree(self) -> Any:
-        """The structure of the flat arguments."""
-        return self.stage.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The structure of the flat output."""
-        return self.stage.out_tree
-
-    @property
-    def in_avals(self) -> Any:
-        """The abstract values of the flat arguments."""
-        return self.stage.in_avals
-
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes of the flat output."""
-        return self.stage.out_info
-
-    @property
-    def donate_argnums(self) -> Any:
-        """The numbers of the flat arguments that are donated."""
-        return self.stage.donate_argnums
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
+            raise AttributeError(name)
+        return getattr(self.stage, name)
 
 
-@dataclass(frozen=True)
 class Compiled(Stage):
     """A compiled function, for arguments of one structure and shape."""
 
-    @property
-    def compiled(self) -> Any:
-        """The stage of JAX."""
-        return self.stage
+    compiled = property(attrgetter("stage"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do what a call of the function does, updates included.
@@ -80,93 +53,29 @@ class Compiled(Stage):
             )
         return self.jit_wrapped.execute(call, self.stage)
 
-    def as_text(self) -> str | None:
-        """The compiled program."""
-        return self.stage.as_text()  # type: ignore[no-any-return]
-
-    def cost_analysis(self) -> Any:
-        """Estimates of cost."""
-        return self.stage.cost_analysis()
-
-    def memory_analysis(self) -> Any:
-        """Estimates of memory."""
-        return self.stage.memory_analysis()
-
-    def runtime_executable(self) -> Any:
-        """The executable of the runtime."""
-        return self.stage.runtime_executable()
-
-    @property
-    def input_shardings(self) -> Any:
-        """Shardings of the flat arguments."""
-        return self.stage.input_shardings
-
-    @property
-    def output_shardings(self) -> Any:
-        """Shardings of the flat output."""
-        return self.stage.output_shardings
-
-    @property
-    def input_layouts(self) -> Any:
-        """Memory layouts of the flat arguments."""
-        return _formats(self.stage, "input")
-
-    @property
-    def output_layouts(self) -> Any:
-        """Memory layouts of the flat output."""
-        return _formats(self.stage, "output")
-
-    input_formats = input_layouts
-    output_formats = output_layouts
+    def __getattr__(self, name: str) -> Any:
+        side, _, kind = name.partition("_")
+        if kind in ("layouts", "formats"):  # JAX 0.4 calls them layouts, later ones formats.
+            formats = f"{side}_formats"
+            name = formats if hasattr(self.stage, formats) else f"{side}_layouts"
+        return super().__getattr__(name)
 
 
-def _formats(stage: Any, side: str) -> Any:
-    """JAX 0.4 calls them layouts, later ones formats."""
-    name = f"{side}_formats"
-    return getattr(stage, name if hasattr(stage, name) else f"{side}_layouts")
-
-
-@dataclass(frozen=True)
 class Lowered(Stage):
     """A function lowered to the input of the compiler."""
 
-    @property
-    def lowered(self) -> Any:
-        """The stage of JAX."""
-        return self.stage
+    lowered = property(attrgetter("stage"))
 
-    def compile(self, compiler_options: Any = None) -> Compiled:
-        """Compile it."""
-        return Compiled(self.stage.compile(compiler_options), self.jit_wrapped, self.frame)
-
-    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The lowered program."""
-        return self.stage.as_text(dialect=dialect, debug_info=debug_info)  # type: ignore[no-any-return]
-
-    def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The lowered program, as an object."""
-        return self.stage.compiler_ir(dialect=dialect)
-
-    def cost_analysis(self) -> Any:
-        """Estimates of cost."""
-        return self.stage.cost_analysis()
+    def compile(self, *args: Any, **options: Any) -> Compiled:
+        """Compile it; see `jax.stages.Lowered.compile`."""
+        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
 
 
-@dataclass(frozen=True)
 class Traced(Stage):
     """A function traced to a program of JAX."""
 
-    @property
-    def traced(self) -> Any:
-        """The stage of JAX."""
-        return self.stage
+    traced = property(attrgetter("stage"))
 
-    @property
-    def jaxpr(self) -> Any:
-        """The program."""
-        return self.stage.jaxpr
-
-    def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
-        """Lower it."""
-        options = {} if lowering_platforms is None else {"lowering_platforms": lowering_platforms}
+    def lower(self, **options: Any) -> Lowered:
+        """Lower it; see `jax.stages.Traced.lower`."""
         return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)

@@ -67,21 +67,17 @@ class Static:
     __slots__ = ("_hash", "key", "value")
 
     def __init__(self, value: Any, where: str = "a static value"):
-        """Wrap `value`; `where` it sits is for the error, if it is unhashable."""
         self.value = value
         self.key = frozen(value, where)
         self._hash = hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        """Equal content."""
         return self is other or (isinstance(other, Static) and self.key == other.key)
 
     def __hash__(self) -> int:
-        """The hash of the content."""
         return self._hash
 
     def __repr__(self) -> str:
-        """The value."""
         return f"Static({self.value!r})"
 
 

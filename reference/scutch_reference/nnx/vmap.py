@@ -64,7 +64,6 @@ class Mapped(Lifted):
     _frame_type = MappedFrame
 
     def __init__(self, function: Callable[..., Any], metadata: Mapping[Any, Any], **lifted: Any):
-        """Args: the `function`, the `metadata` of the axis."""
         super().__init__(function, **lifted)
         self._metadata = metadata
 
@@ -76,7 +75,6 @@ class Vmapped(Mapped):
     """A vectorized function of objects; see `vmap`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        """Args: the `function`, the `options` of `jax.vmap`."""
         super().__init__(function, **lifted)
         self._options = options
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import LiftingError
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .epochs import EPOCH, watch
 from .objects import Pytree, attributes_of, is_tagged_data, sorted_attributes
@@ -103,7 +102,6 @@ class Walk:
     """
 
     def __init__(self, known: Sequence[Any] = ()):
-        """Start a walk."""
         self.nodes: list[Any] = list(known)
         self.index = {id(node): i for i, node in enumerate(known)}
         self.described: list[Node | None] = [None] * len(known)
@@ -114,8 +112,7 @@ class Walk:
 
     def reach(self, value: Any, slots: list[tuple[Any, Any]], own: tuple[Any, Any]) -> Any:
         """The item for a value, which sits at `own`; the slots of its leaves are appended."""
-        self._leaves(value, own, False, slots)
-        return self._item(value, False)
+        return self._item(value, False, slots, own)
 
     def describe(self, index: int) -> Node:
         """The structure of a node, and of all that it leads to."""
@@ -141,13 +138,7 @@ class Walk:
         else:
             entries = self._entries(value)
             inside = contents(value)
-            for _, key, each, tagged in entries:
-                self._leaves(each, (inside, key), tagged, slots)
-            items = []
-            for path, _, each, tagged in entries:
-                self.path.append(path)
-                items.append((path, self._item(each, tagged)))
-                self.path.pop()
+            items = self._items(entries, inside, slots)
             node = Node(type(value), self._static(value), tuple(items))
             if not isinstance(value, Pytree) or value._exposed:
                 self._check(inside)
@@ -167,27 +158,25 @@ class Walk:
         else:
             self.checks.append((inside, list(inside), list(inside.values())))
 
-    def _leaves(self, value: Any, own: Any, tagged: bool, slots: list[Any]) -> None:
-        kind = _kind_of(value)
-        if kind == _VALUE or (tagged and isinstance(value, _SCALARS)):
-            slots.append(own)
-        elif kind == _OTHER and (level := _one_level(value)) is not None:
-            for i, child in enumerate(level[1]):
-                self._leaves(child, (level[1], i), tagged, slots)
+    def _items(self, entries: Any, inside: Any, slots: list[Any]) -> list[tuple[Any, Any]]:
+        items = []
+        for path, key, each, tagged in entries:
+            self.path.append(path)
+            items.append((path, self._item(each, tagged, slots, (inside, key))))
+            self.path.pop()
+        return items
 
-    def _item(self, value: Any, tagged: bool) -> Any:
+    def _item(self, value: Any, tagged: bool, slots: list[Any], own: tuple[Any, Any]) -> Any:
         kind = _kind_of(value)
         if kind == _NODE:
             return Ref(self._number(value))
         if kind == _VALUE or (tagged and isinstance(value, _SCALARS)):
+            slots.append(own)
             return LEAF
         if kind == _OTHER and (level := _one_level(value)) is not None:
             keys, children, treedef = level
-            items = []
-            for key, child in zip(keys, children, strict=True):
-                self.path.append(key)
-                items.append(self._item(child, tagged))
-                self.path.pop()
+            entries = zip(keys, range(len(keys)), children, [tagged] * len(keys), strict=True)
+            items = [item for _, item in self._items(entries, children, slots)]
             if not _is_fixed(type(value)):
                 self.checks.append((value, _SIMPLE, (treedef, children)))
             if all(isinstance(item, Static) for item in items) and isinstance(value, tuple):
@@ -257,7 +246,6 @@ class Plan:
     )
 
     def __init__(self, roots: Sequence[Any]):
-        """Flatten the graph that starts from `roots`."""
         epoch = EPOCH[0]
         self.definition, nodes, self.slots, walk = walked(roots)
         tracked = [node for node in nodes if isinstance(node, Pytree | Variable)]
@@ -328,11 +316,3 @@ def planned(first: Any, others: tuple[Any, ...]) -> Plan:
         plan.others = tuple(weakref.ref(o, lambda _: plans.pop(key, None)) for o in others)
         plans[key] = plan
     return plan
-
-
-def variables_of(value: Any) -> Iterator[Variable[Any]]:
-    """The variables in a graph, each once."""
-    return (node for node in walked([value])[1] if isinstance(node, Variable))
-
-
-__all__ = ["LiftingError", "Plan", "Walk", "planned", "read", "walked"]

@@ -1,0 +1,247 @@
+"""Names of axes across the bridge, in both directions and through lifts: BRG-8."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
+
+from scutch.descriptions import Mesh
+from scutch.law import case, requirement
+from scutch.layout import entries, in_context
+from scutch.twins import INPUTS, X, flat, in_linen, in_nnx, start
+
+LAYERS = "layers"
+RULES = (("embed", "data"), ("mlp", "model"))
+MESH_NAMES = ((None, "model"), ("data", None), ("model", "data"), (("data", "model"), None))
+LOGICAL_NAMES = ((None, "mlp"), ("embed", None), ("mlp", "embed"))
+KEY_SEED = 0
+COUNT = 2
+XS = np.stack([X] * COUNT)
+
+meshes = st.just(Mesh((1, 1, 1), ("data", "model", LAYERS)))
+notes = st.one_of(
+    st.tuples(st.just("partitioned"), st.sampled_from(MESH_NAMES)),
+    st.tuples(st.just("logical"), st.sampled_from(LOGICAL_NAMES)),
+)
+names = st.sampled_from(MESH_NAMES)
+lifts = st.sampled_from(["vmap", "scan"])
+axes = st.integers(0, 2)
+
+
+def _boxing(meta, logical, kind, names, mesh=None):
+    """An initializer whose results are boxes."""
+    if kind == "logical":
+        return logical.with_logical_partitioning(start, names, mesh=mesh, rules=RULES)
+    return meta.with_partitioning(start, names, mesh=mesh)
+
+
+def _annotating(nnx, kind, names, mesh=None):
+    """An initializer whose variables have the same names."""
+    rules = {"sharding_rules": RULES} if kind == "logical" else {}
+    return nnx.with_partitioning(start, names, mesh, **rules)
+
+
+def _key():
+    return jax.random.key(KEY_SEED)
+
+
+def _specs(nnx, root):
+    """The spec of each parameter by its path."""
+    specs = nnx.to_flat_state(nnx.get_partition_spec(nnx.state(root, nnx.Param)))
+    return {
+        path: entries(v.get_raw_value() if isinstance(v, nnx.Variable) else v) for path, v in specs
+    }
+
+
+def _shardings(nnx, root, mesh):
+    """The sharding of each parameter by its path."""
+    found = nnx.to_flat_state(nnx.get_named_sharding(nnx.state(root, nnx.Param), mesh))
+    return {p: v.get_raw_value() if isinstance(v, nnx.Variable) else v for p, v in found}
+
+
+def _box_specs(meta, params):
+    """The same of a collection."""
+    specs = flat(meta.get_partition_spec({"params": params}))
+    return {path: entries(spec) for _, path, spec in specs}
+
+
+@requirement("BRG-8a", cases=("partitioned", "logical", "own mesh"))
+@given(note=notes, mesh=meshes, own=st.booleans())
+def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
+    linen, nnx, bridge, meta, logical, note, mesh, own
+):
+    """With the box's names, mesh and rules; and sharded as a variable that was annotated."""
+    kind, given_names = note
+    case(kind)
+    if own:
+        case("own mesh")
+    mine = mesh if own else None
+    with in_context(mesh):
+        module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names, mine))
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=_key())
+        native = in_nnx(nnx)(INPUTS, _annotating(nnx, kind, given_names, mine), rngs=nnx.Rngs(0))
+        notes = wrapper.kernel.get_metadata()
+        assert tuple(notes["out_sharding"]) == given_names
+        assert notes.get("mesh") == mine
+        assert notes.get("sharding_rules") == (RULES if kind == "logical" else None)
+        assert not wrapper.inner["shift"].get_metadata().get("out_sharding")
+        assert _specs(nnx, wrapper) == _specs(nnx, native)
+        assert _shardings(nnx, wrapper, mesh) == _shardings(nnx, native, mesh)
+
+
+@requirement("BRG-8b", cases=("partitioned", "logical"))
+@given(note=notes, mesh=meshes)
+def test_annotated_variables_of_a_wrapped_nnx_module_are_boxed(
+    linen, nnx, bridge, meta, logical, note, mesh
+):
+    """And sharded as a parameter of a Linen module that was annotated; others are bare."""
+    kind, given_names = note
+    case(kind)
+    with in_context(mesh):
+        wrapped = bridge.ToLinen(in_nnx(nnx), args=(INPUTS, _annotating(nnx, kind, given_names)))
+        params = wrapped.init(_key(), X)["params"]
+        module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names))
+        native = module.init(_key(), X)["params"]
+        assert meta.is_axis_metadata(params["kernel"])
+        assert not meta.is_axis_metadata(params["inner"]["shift"])
+        expected = _box_specs(meta, native)
+        if kind == "logical":
+            mapped = logical.logical_to_mesh_axes(given_names, RULES)
+            expected[("kernel",)] = entries(mapped)
+        assert _box_specs(meta, params) == expected
+        shardings = meta.get_sharding(params, mesh)
+        assert entries(shardings["kernel"].spec) == expected[("kernel",)]
+        assert shardings["kernel"].mesh == mesh
+
+
+@functools.lru_cache(maxsize=64)
+def _watched(nnx):
+    """The NNX layer, which notes its specs in a list whenever it is called."""
+
+    class Watched(in_nnx(nnx)):
+        def __init__(self, inputs, kernel_init, seen, *, rngs):
+            super().__init__(inputs, kernel_init, rngs=rngs)
+            self.seen = nnx.static(seen)
+
+        def __call__(self, x):
+            self.seen(_specs(nnx, self))
+            return super().__call__(x)
+
+    return Watched
+
+
+@functools.lru_cache(maxsize=64)
+def _stack(linen, meta, how, axis):
+    """A Linen module that lifts the one that it makes, and names the axis that it adds."""
+
+    class Stack(linen.Module):
+        make: Any
+
+        @linen.compact
+        def __call__(self, xs):
+            options = {
+                "variable_axes": {"params": axis, "batch_stats": 0},
+                "split_rngs": {"params": True},
+                "metadata_params": {meta.PARTITION_NAME: LAYERS},
+            }
+            layer = self.make(name="layer")
+            if how == "vmap":
+                return linen.vmap(lambda layer, x: layer(x), in_axes=0, out_axes=0, **options)(
+                    layer, xs
+                )
+            step = linen.scan(lambda layer, carry, x: (carry, layer(x)), length=COUNT, **options)
+            return step(layer, 0, xs)[1]
+
+    return Stack
+
+
+@requirement("BRG-8c", cases=("vmap", "scan"))
+@given(how=lifts, axis=axes, names=names, mesh=meshes)
+def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
+    linen, nnx, bridge, meta, how, axis, names, mesh
+):
+    """The name of the axis is there outside, at `init` and at `apply`, and not inside."""
+    case(how)
+    inside = []
+    with in_context(mesh):
+        args = (INPUTS, _annotating(nnx, "partitioned", names), inside.append)
+        make = functools.partial(bridge.ToLinen, _watched(nnx), args=args)
+        module = _stack(linen, meta, how, axis)(make)
+        variables = module.init(_key(), XS)
+        module.apply(variables, XS)
+        found = meta.get_partition_spec(variables["params"]["layer"]["kernel"])
+    assert found == PartitionSpec(*names[:axis], LAYERS, *names[axis:])
+    assert len(inside) >= 2
+    assert all(specs[("kernel",)] == entries(names) for specs in inside)
+
+
+@requirement("BRG-8d", cases=("vmap", "scan", "partitioned", "logical"))
+@given(how=lifts, axis=st.integers(0, 1), note=notes, mesh=meshes)
+def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
+    linen, nnx, transforms, bridge, meta, logical, how, axis, note, mesh
+):
+    """The name of the axis is there outside, where it is made and where it is used; not inside."""
+    case(how)
+    kind, given_names = note
+    case(kind)
+    module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names))
+    lift = functools.partial(
+        getattr(transforms, how), transform_metadata={nnx.PARTITION_NAME: LAYERS}
+    )
+    inside, outside = [], []
+
+    def seen(wrapper):
+        return tuple(wrapper.kernel.get_metadata("out_sharding"))
+
+    def make(x):
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=_key())
+        inside.append(seen(wrapper))
+        return wrapper
+
+    def use(wrapper, x):
+        inside.append(seen(wrapper))
+        return wrapper(X)
+
+    def run():
+        wrapper = lift(make, in_axes=(0,), out_axes=axis)(jnp.zeros(COUNT))
+        outside.append(seen(wrapper))
+        lift(use, in_axes=(axis, 0), out_axes=0)(wrapper, jnp.zeros(COUNT))
+        outside.append(seen(wrapper))
+
+    with in_context(mesh):
+        jax.eval_shape(run)
+    longer = (*given_names[:axis], LAYERS, *given_names[axis:])
+    assert set(outside) == {longer}
+    assert set(inside) == {given_names}
+
+
+@requirement("BRG-8e", cases=("own mesh",))
+@given(names=names, mesh=meshes, own=st.booleans())
+def test_the_initializer_of_the_bridge_serves_both_kinds(
+    linen, nnx, bridge, meta, names, mesh, own
+):
+    """A parameter and a variable have its names, and cross with them."""
+    if own:
+        case("own mesh")
+    mine = mesh if own else None
+    with in_context(mesh):
+        initializer = bridge.with_partitioning(start, names, mine)
+        module, kind = in_linen(linen)(kernel_init=initializer), in_nnx(nnx)
+        layer = kind(INPUTS, initializer, rngs=nnx.Rngs(0))
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=_key())
+        boxes = [
+            each.init(_key(), X)["params"]["kernel"]
+            for each in (module, bridge.ToLinen(kind, args=(INPUTS, initializer)))
+        ]
+    for variable in (layer.kernel, wrapper.kernel):
+        assert tuple(variable.get_metadata("out_sharding")) == names
+        assert variable.get_metadata("mesh", None) == mine
+        assert variable.shape == (INPUTS, 2)
+    for box in boxes:
+        assert (tuple(box.names), box.mesh) == (names, mine)
+        assert box.unbox(apply_constraint=False).shape == (INPUTS, 2)

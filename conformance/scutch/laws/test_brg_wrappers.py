@@ -1,0 +1,362 @@
+"""Modules of one kind wrapped as modules of the other: BRG-7."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.law import case, refused, requirement
+from scutch.likeness import alike
+from scutch.twins import (
+    COUNTING,
+    INITIALIZERS,
+    INPUTS,
+    NEGATED,
+    NOISY,
+    PLAIN,
+    X,
+    flat,
+    in_linen,
+    in_nnx,
+    names_in_context,
+    start,
+    variables_of,
+)
+
+NAMES = (None, "model")
+seeds = st.integers(0, 3)
+features = st.integers(1, 3)
+initials = st.sampled_from(list(INITIALIZERS))
+scales = st.sampled_from([1.0, 2.0, -0.5])
+modes = st.sampled_from([PLAIN, NEGATED])
+KINDS = {"params": "Param", "batch_stats": "BatchStat"}
+
+
+def _close(one, other):
+    """Whether two trees have one structure, equal texts, and arrays equal to float tolerance."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(
+        a == b
+        if isinstance(a, str)
+        else np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-5, atol=1e-6)
+        for a, b in pairs
+    )
+
+
+def _module(linen, meta, boxed=False, initial="start", size=2):
+    kernel_init = INITIALIZERS[initial]
+    if boxed:
+        kernel_init = meta.with_partitioning(kernel_init, NAMES)
+    return in_linen(linen)(kernel_init=kernel_init, features=size)
+
+
+def _wrapped(bridge, nnx, initial="start", size=2):
+    return bridge.ToLinen(
+        in_nnx(nnx), args=(INPUTS, INITIALIZERS[initial]), kwargs={"features": size}
+    )
+
+
+def _object(nnx, size=2, collections=None):
+    """The NNX layer, with the values that collections hold."""
+    made = in_nnx(nnx)(INPUTS, start, size, rngs=nnx.Rngs(0))
+    for _, path, value in flat(collections or {}):
+        functools.reduce(getattr, path, made).set_value(value)
+    return made
+
+
+def _typed(collections):
+    """Types and values by path, as `variables_of` reads an object."""
+    return {path: (KINDS[name], value) for name, path, value in flat(collections)}
+
+
+def _loss(output):
+    return jnp.sum(output**2)
+
+
+@requirement("BRG-7a", cases=("boxed", "bare"))
+@given(seed=seeds, boxed=st.booleans(), initial=initials, size=features)
+def test_a_wrapped_linen_module_has_its_variables_and_outputs(
+    linen, nnx, bridge, meta, seed, boxed, initial, size
+):
+    """With the same key, what `init` makes; and what `apply` computes with it."""
+    case("boxed" if boxed else "bare")
+    module, key = _module(linen, meta, boxed, initial, size), jax.random.key(seed)
+    with names_in_context():
+        variables = module.init(key, X)
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
+        assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
+        assert _close(wrapper(X), module.apply(variables, X))
+
+
+@requirement("BRG-7b", cases=("boxed", "bare"))
+@given(boxed=st.booleans(), scale=scales, size=features)
+def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
+    linen, nnx, transforms, bridge, meta, boxed, scale, size
+):
+    """They are those of `apply`."""
+    case("boxed" if boxed else "bare")
+    module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
+    with names_in_context():
+        variables = meta.unbox(module.init(key, X))
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
+        found = transforms.grad(lambda wrapper: _loss(wrapper(X, scale)))(wrapper)
+
+        def loss(params):
+            return _loss(module.apply({**variables, "params": params}, X, scale))
+
+        expected = jax.grad(loss)(variables["params"])
+    assert _close(nnx.to_pure_dict(found), expected)
+
+
+@requirement("BRG-7b")
+@given(scale=scales, size=features)
+def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
+    nnx, transforms, bridge, scale, size
+):
+    """They are those of the object."""
+    module = _wrapped(bridge, nnx, size=size)
+    variables = module.init(jax.random.key(0), X)
+
+    def loss(params):
+        return _loss(module.apply({**variables, "params": params}, X, scale))
+
+    own = transforms.grad(lambda layer: _loss(layer(X, scale)))(_object(nnx, size))
+    assert _close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own))
+
+
+@requirement("BRG-7c", cases=("changed", "kept"))
+@given(
+    boxed=st.booleans(),
+    calls=st.lists(st.sampled_from([None, ["batch_stats"], "batch_stats", True]), max_size=3),
+)
+def test_collections_that_a_wrapped_linen_module_changes_are_kept(
+    linen, nnx, bridge, meta, boxed, calls
+):
+    """Call after call, the variables are what `apply` with `mutable` returned last."""
+    module, key = _module(linen, meta, boxed), jax.random.key(0)
+    with names_in_context():
+        variables = module.init(key, X)
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
+        for mutable in calls:
+            case("kept" if mutable is None else "changed")
+            if mutable is None:
+                assert _close(wrapper(X), module.apply(variables, X))
+            else:
+                output, changed = module.apply(variables, X, mode=COUNTING, mutable=mutable)
+                variables = {**variables, **changed}
+                assert _close(wrapper(X, mode=COUNTING, mutable=mutable), output)
+            assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
+
+
+@requirement("BRG-7d")
+@given(seed=seeds, calls=st.integers(1, 3))
+def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
+    linen, nnx, bridge, meta, seed, calls
+):
+    """The module has the next key of each, by its name."""
+    module = _module(linen, meta)
+    variables = module.init(jax.random.key(0), X)
+    wrapper = bridge.ToNNX(module).lazy_init(X, rngs=jax.random.key(0))
+    streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
+    for _ in range(calls):
+        expected = module.apply(variables, X, mode=NOISY, rngs={"dropout": others.dropout()})
+        assert _close(wrapper(X, mode=NOISY, rngs=streams), expected)
+
+
+@requirement("BRG-7d")
+@given(seed=seeds, calls=st.integers(2, 3))
+def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, seed, calls):
+    """The same seed gives the same calls, another one others; and no call is like the one before.
+
+    Initialization draws from them, too.
+    """
+    module = _module(linen, meta, initial="drawn")
+
+    def run(seed):
+        wrapper = bridge.ToNNX(module, rngs=nnx.Rngs(seed, dropout=seed + 1)).lazy_init(X)
+        return [wrapper(X), *(wrapper(X, mode=NOISY) for _ in range(calls))]
+
+    outputs = run(seed)
+    assert _close(run(seed), outputs)
+    assert not _close(run(seed + 4), outputs)
+    assert not any(map(_close, outputs[1:], outputs[2:]))
+
+
+@requirement("BRG-7d")
+@given(seed=seeds, other=seeds)
+def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
+    """The same keys give the same variables and outputs, and other keys other ones."""
+    module = _wrapped(bridge, nnx, "drawn")
+
+    def run(first, second):
+        keys = {"params": jax.random.key(first), "dropout": jax.random.key(10 + first)}
+        variables = module.init(keys, X)
+        rngs = {"dropout": jax.random.key(second)}
+        return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
+
+    (variables, output), (again, repeated) = run(seed, other), run(seed, other)
+    assert _close(variables, again)
+    assert _close(output, repeated)
+    assert not _close(run(seed + 4, other)[0], variables)
+    assert not _close(run(seed, other + 4)[1], output)
+
+
+ways = ("attribute", "name", "function", "call")
+
+
+@requirement("BRG-7e", cases=(*ways, "keyword", "positional"))
+@given(
+    way=st.sampled_from(ways), scale=scales, mode=modes, keyword=st.booleans(), boxed=st.booleans()
+)
+def test_arguments_and_methods_of_a_wrapped_linen_module(
+    linen, bridge, meta, way, scale, mode, keyword, boxed
+):
+    """What is passed arrives, static arguments too; each method is an attribute and a `method`."""
+    case(way)
+    case("keyword" if keyword else "positional")
+    module, key = _module(linen, meta, boxed), jax.random.key(0)
+    arguments = () if keyword else (scale,)
+    keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
+    with names_in_context():
+        wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
+        method = {"name": "doubled", "function": type(module).doubled}.get(way)
+        named = {} if method is None else {"method": method}
+        call = wrapper.doubled if way == "attribute" else wrapper
+        found = call(X, *arguments, **keywords, **named)
+        expected = module.apply(
+            module.init(key, X), X, scale, mode=mode,
+            method="__call__" if way == "call" else "doubled",
+        )  # fmt: skip
+    assert _close(found, expected)
+
+
+@requirement("BRG-7f")
+@given(seed=seeds, initial=initials, size=features, scale=scales)
+def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
+    nnx, bridge, meta, seed, initial, size, scale
+):
+    """Its collections have the values of an object, and give its outputs."""
+    module = _wrapped(bridge, nnx, initial, size)
+    variables = module.init(jax.random.key(seed), X)
+    values = meta.unbox(variables)
+    layer = _object(nnx, size, values)
+    assert _close(_typed(values), variables_of(nnx, layer))
+    if initial == "start":
+        assert _close(_typed(values), variables_of(nnx, _object(nnx, size)))
+    assert _close(module.apply(variables, X, scale), layer(X, scale))
+
+
+@requirement("BRG-7g", cases=("mutable", "not mutable"))
+@given(mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3))
+def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge, meta, mutables):
+    """Where they are mutable; and what was passed in stays as it was."""
+    module, layer = _wrapped(bridge, nnx), _object(nnx)
+    variables = module.init(jax.random.key(0), X)
+    for mutable in mutables:
+        case("mutable" if mutable else "not mutable")
+        before = jax.tree.map(np.array, variables)
+        found = module.apply(variables, X, mode=COUNTING, mutable=mutable)
+        assert alike(jax.tree.map(np.array, variables), before)
+        output, changed = found if mutable else (found, {})
+        assert _close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING))
+        if mutable:
+            layer(X, mode=COUNTING)
+            variables = {**variables, **changed}
+        assert _close(_typed(meta.unbox(variables)), variables_of(nnx, layer))
+
+
+@requirement("BRG-7h", cases=("to_linen", "ToLinen"))
+@given(short=st.booleans(), size=features, scale=scales, mode=modes, keyword=st.booleans())
+def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode, keyword):
+    """Those of the constructor and those of the call; `to_linen` takes a name, too."""
+    case("to_linen" if short else "ToLinen")
+    args, kwargs = ((INPUTS, _tripled), {"features": size}) if keyword else (
+        (INPUTS, _tripled, size), {}
+    )  # fmt: skip
+    if short:
+        module = bridge.to_linen(in_nnx(nnx), *args, name="layer", **kwargs)
+        assert module.name == "layer"
+    else:
+        module = bridge.ToLinen(in_nnx(nnx), args=args, kwargs=kwargs)
+    variables = module.init(jax.random.key(0), X)
+    keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
+    found = module.apply(variables, X, *(() if keyword else (scale,)), **keywords)
+    layer = in_nnx(nnx)(*args, **kwargs, rngs=nnx.Rngs(0))
+    assert _close(found, layer(X, scale, mode=mode))
+
+
+def _tripled(key, shape, dtype=jnp.float32):
+    return 3 * start(key, shape, dtype)
+
+
+@requirement("BRG-7i")
+@given(scale=scales, mode=modes)
+def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
+    """Each can be applied by its name."""
+    module = _wrapped(bridge, nnx)
+    variables = module.init(jax.random.key(0), X)
+    found = module.apply(variables, X, scale, mode=mode, method="doubled")
+    assert _close(found, _object(nnx).doubled(X, scale, mode=mode))
+
+
+@requirement("BRG-7j", cases=("boxed", "bare"))
+@given(boxed=st.booleans(), size=features, scale=scales)
+def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, boxed, size, scale):
+    """Variables, outputs, gradients and changes."""
+    case("boxed" if boxed else "bare")
+    module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
+    twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
+
+    def run(module):
+        variables = meta.unbox(module.init(key, X))
+        output, changed = module.apply(variables, X, mode=COUNTING, mutable=["batch_stats"])
+
+        def loss(params):
+            return _loss(module.apply({**variables, "params": params}, X, scale))
+
+        return variables, output, changed, jax.grad(loss)(variables["params"])
+
+    with names_in_context():
+        assert _close(run(twice), run(module))
+
+
+@requirement("BRG-7k")
+@given(size=features, scale=scales)
+def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, size, scale):
+    """Variables, outputs, gradients and updates."""
+    twice = bridge.ToNNX(_wrapped(bridge, nnx, size=size)).lazy_init(X, rngs=jax.random.key(0))
+    layer = _object(nnx, size)
+
+    def run(module, **mutable):
+        slope = transforms.grad(lambda module: _loss(module(X, scale)))(module)
+        output = module(X, mode=COUNTING, **mutable)
+        return output, nnx.to_pure_dict(slope), variables_of(nnx, module)
+
+    assert _close(run(twice, mutable=["batch_stats"]), run(layer))
+
+
+@requirement("BRG-7l", cases=("method", "function"))
+@given(seed=seeds, boxed=st.booleans(), short=st.booleans(), size=features)
+def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, short, size):
+    """Abstractly alike; the module is returned; and before, it cannot be used."""
+    case("method" if short else "function")
+    module, key = _module(linen, meta, boxed, "drawn", size), jax.random.key(seed)
+
+    def make():
+        wrapper = bridge.ToNNX(module)
+        made = wrapper.lazy_init(X, rngs=key) if short else bridge.lazy_init(wrapper, X, rngs=key)
+        assert made is wrapper
+        return made
+
+    with names_in_context():
+        refused(lambda: bridge.ToNNX(module)(X, rngs=key))
+        abstract = jax.eval_shape(lambda: nnx.to_pure_dict(nnx.state(make())))
+        values = nnx.to_pure_dict(nnx.state(make()))
+    shapes = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), (abstract, values))
+    assert shapes[0] == shapes[1]
+    assert values

@@ -1,0 +1,230 @@
+"""Collections that change, and streams of keys: LIN-8."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.law import case, costly, dear, refused, requirement
+from scutch.likeness import alike
+from scutch.models import LIFTS
+from scutch.strategies import lifted_models
+from scutch.strategies import models as drawn_models
+from scutch.strategies.models import layers
+
+small = {"rtol": 1e-3, "atol": 1e-3}
+MUTABLE = ("name", "names", "true", "false", "all but")
+stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
+
+
+@requirement("LIN-8a", cases=MUTABLE)
+@costly
+@given(model=stateful, how=st.sampled_from(MUTABLE))
+def test_apply_returns_the_collections_that_it_may_change(model, how):
+    """Selected by one name, by names, by a boolean, or all but some."""
+    case(how)
+    before, variables = model.variables(), model.variables()
+    everything = {*variables, "intermediates"}
+    asked, expected = {
+        "name": ("counts", {"counts"}),
+        "names": (["counts", "batch_stats"], {"counts", "batch_stats"}),
+        "true": (True, everything),
+        "false": (False, set()),
+        "all but": (model.linen.DenyList(["params"]), everything - {"params"}),
+    }[how]
+    train = how in ("names", "true", "all but")
+    result = model.module(train=train).apply(variables, model.x, mutable=asked)
+    assert alike(variables, before)
+    if how == "false":
+        assert isinstance(result, jax.Array)
+        return
+    output, updates = result
+    assert output.shape == model.x.shape
+    sows = any(layer.kind == "Sow" for layer in model.described.layers)
+    assert set(updates) == expected & ({*variables} | ({"intermediates"} if sows else set()))
+    if train:
+        _, changed = model.evaluated(model.variables(boxed=False), model.x, train=True)
+        found = model.linen.meta.unbox({c: updates[c] for c in changed})
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(changed), strict=True):
+            assert np.allclose(one, other, **small)
+
+
+@requirement("LIN-8b")
+@given(
+    collection=st.sampled_from(["counts", "cache"]), name=st.sampled_from(["seen", "total"]),
+    mutable=st.sampled_from([False, ["others"], "params"]),
+)  # fmt: skip
+def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
+    """The error has the collection and the name."""
+
+    class Writes(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            held = self.variable(collection, name, jnp.zeros, ())
+            held.value = held.value + 1
+            return x
+
+    variables = {collection: {name: np.zeros(())}}
+    module = Writes()
+    refused(lambda: module.apply(variables, np.ones(2), mutable=mutable), naming=(collection, name))
+
+
+@requirement("LIN-8c", cases=("training", "inference"))
+@costly
+@given(
+    momentum=st.sampled_from([0.5, 0.9, 0.0]), train=st.booleans(), rows=st.integers(2, 5),
+    width=st.integers(1, 3), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_batch_normalization_keeps_running_statistics(linen, momentum, train, rows, width, seed):
+    """It moves them by its momentum in training, and uses them in inference."""
+    case("training" if train else "inference")
+    draws = np.random.default_rng(seed)
+    x = draws.normal(1, 2, (rows, width)).astype("float32")
+    stats = {n: draws.uniform(0.5, 2, width).astype("float32") for n in ("mean", "var")}
+    module = linen.BatchNorm(use_running_average=not train, momentum=momentum)
+    params = {"scale": np.full(width, 2, "float32"), "bias": np.ones(width, "float32")}
+    output, updates = module.apply(
+        {"params": params, "batch_stats": stats}, x, mutable=["batch_stats"]
+    )
+    batch = {"mean": x.mean(0), "var": x.var(0)}
+    used = batch if train else stats
+    normal = (x - used["mean"]) / np.sqrt(used["var"] + 1e-5)
+    assert np.allclose(output, 2 * normal + 1, **small)
+    for name, before in stats.items():
+        expected = momentum * before + (1 - momentum) * batch[name] if train else before
+        assert np.allclose(updates["batch_stats"][name], expected, **small)
+
+
+def _mask(linen, rate, seed, x):
+    rngs = {"dropout": jax.random.key(seed)}
+    return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
+
+
+@requirement("LIN-8d")
+@costly
+@given(
+    rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99), rows=st.sampled_from([8, 16])
+)
+def test_dropout_follows_its_key(linen, rate, seed, rows):
+    """The rest is scaled; deterministic, it is the identity and needs no key."""
+    x = np.arange(1, rows * 16 + 1, dtype="float32").reshape(rows, 16)
+    one, again, other = (_mask(linen, rate, s, x) for s in (seed, seed, seed + 1))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+    assert np.allclose(one[one != 0], (x / (1 - rate))[one != 0])
+    assert 0.5 * rate < (one == 0).mean() < 0.5 + 0.5 * rate
+    still = linen.Dropout(rate, deterministic=True).apply({}, x)
+    assert np.array_equal(still, x)
+
+
+@requirement("LIN-8e")
+@given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
+def test_a_missing_stream_is_refused(linen, stream, others):
+    """The error has its name."""
+
+    class Draws(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x + jax.random.normal(self.make_rng(stream), x.shape)
+
+    rngs = {"other": jax.random.key(0)} if others else {}
+    refused(lambda: Draws().apply({}, np.ones(2), rngs=rngs), naming=(stream,))
+
+
+@requirement("LIN-8f", cases=LIFTS)
+@dear
+@given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
+def test_lifted_statistics_are_each_their_own(model):
+    """Each layer or lane updates its own, as the loop does."""
+    case(model.described.layers[0].kind)
+    variables = model.variables(boxed=False)
+    expected, changed = model.evaluated(variables, model.x, train=True)
+    found, updates = model.module(train=True).apply(
+        variables, model.x, mutable=["batch_stats", "counts"]
+    )
+    assert np.allclose(found, expected, **small)
+    assert jax.tree.structure(dict(updates)) == jax.tree.structure(changed)
+    for one, other in zip(jax.tree.leaves(updates), jax.tree.leaves(changed), strict=True):
+        assert np.allclose(one, other, **small)
+
+
+@requirement("LIN-8g")
+@costly
+@given(start=st.integers(-3, 9), length=st.integers(1, 4), factor=st.sampled_from([1, 2, 3]))
+def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, factor):
+    """Each step sees what the step before left; the last is returned."""
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, _):
+            held = self.variable("cache", "total", jnp.zeros, ())
+            seen = held.value
+            held.value = factor * seen + 1
+            return x, seen
+
+    loop = linen.scan(Body, variable_carry="cache", length=length)()
+    variables = {"cache": {"total": np.asarray(start, "float32")}}
+    (_, seen), updates = loop.apply(variables, np.ones(2), None, mutable=["cache"])
+    expected = [start]
+    for _ in range(length):
+        expected.append(factor * expected[-1] + 1)
+    assert np.array_equal(seen, expected[:-1])
+    assert np.array_equal(updates["cache"]["total"], expected[-1])
+
+
+@requirement("LIN-8h", cases=("split", "shared"))
+@dear
+@given(kind=st.sampled_from(LIFTS), split=st.booleans(), seed=st.integers(0, 9))
+def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
+    """Another mask for each layer or lane, or the same."""
+    case("split" if split else "shared")
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, *_):
+            dropped = linen.Dropout(0.5, deterministic=False)(x)
+            return (x, dropped) if kind == "scan" else dropped
+
+    x, rngs = np.ones((8, 16), "float32"), {"dropout": jax.random.key(seed)}
+    options = {"split_rngs": {"dropout": split}}
+    if kind == "scan":
+        _, found = linen.scan(Body, length=2, **options)().apply({}, x, None, rngs=rngs)
+    else:
+        found = linen.vmap(Body, in_axes=None, axis_size=2, **options)().apply({}, x, rngs=rngs)
+    assert np.array_equal(found[0], found[1]) is not split
+
+
+@requirement("LIN-8i", cases=("plain", *LIFTS))
+@costly
+@given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
+def test_sown_values_are_collected_in_order(linen, how, times, length):
+    """Without a mutable collection, nothing is sown."""
+    case(how)
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, *_):
+            for n in range(times):
+                self.sow("intermediates", "seen", x + n)
+            return (x + 10, None) if how == "scan" else x
+
+    x, options = np.ones(2, "float32"), {"variable_axes": {"intermediates": 0}}
+    match how:
+        case "plain":
+            module, rest = Body(), ()
+        case "scan":
+            module, rest = linen.scan(Body, length=length, **options)(), (None,)
+        case _:
+            module = linen.vmap(Body, in_axes=None, axis_size=length, **options)()
+            rest = ()
+    _, sown = module.apply({}, x, *rest, mutable=["intermediates"])
+    found = sown["intermediates"]["seen"]
+    expected = [x + n for n in range(times)]
+    if how != "plain":
+        rounds = [10 * turn if how == "scan" else 0 for turn in range(length)]
+        expected = [np.stack([each + turn for turn in rounds]) for each in expected]
+    assert isinstance(found, tuple)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    silent = module.apply({}, x, *rest)
+    assert not (isinstance(silent, tuple) and isinstance(silent[-1], dict))

@@ -1,0 +1,227 @@
+"""Lifted transformations compute what loops compute, and models what their formulas say: LIN-4."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import Mesh
+
+from scutch.boxes import PARTITION_NAME
+from scutch.law import case, costly, dear, requirement
+from scutch.models import LIFTS
+from scutch.strategies import lifted_models
+from scutch.strategies import models as drawn_models
+from scutch.strategies.models import PLAIN, layers, lifts
+
+bare = layers(("Dense", "Scale", "Mix", "LayerNorm"), ("",))
+small = {"rtol": 1e-3, "atol": 1e-3}
+
+
+def _assert_close(one, other, what):
+    assert jax.tree.structure(one) == jax.tree.structure(other), f"{what}: {one} and {other}"
+    for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert np.allclose(mine, its, **small), f"{what}: {mine} and {its}"
+
+
+def _as_written_out(model):
+    """Outputs and gradients are those of the description, evaluated in plain JAX."""
+    module, variables = model.module(), model.variables(boxed=False)
+    weights = jnp.arange(1.0, 1 + model.x.size).reshape(model.x.shape)
+
+    def loss(evaluate):
+        return lambda params, x: _with_output(evaluate({**variables, "params": params}, x), weights)
+
+    routes = [
+        jax.value_and_grad(loss(each), argnums=(0, 1), has_aux=True)
+        for each in (module.apply, lambda v, x: model.evaluated(v, x)[0])
+    ]
+    (ours, theirs) = (route(variables.get("params", {}), model.x) for route in routes)
+    _assert_close(ours[0][1], theirs[0][1], "outputs")
+    _assert_close(ours[1], theirs[1], "gradients")
+
+
+def _with_output(output, weights):
+    return (output * weights).sum(), output
+
+
+@requirement("LIN-4a")
+@dear
+@given(model=lifted_models(kinds=("scan",), of=bare))
+def test_a_scan_computes_what_the_loop_computes(model):
+    """Outputs and gradients, for parameters stacked at any axis."""
+    _as_written_out(model)
+
+
+@requirement("LIN-4b")
+@dear
+@given(model=lifted_models(kinds=("vmap",), of=bare))
+def test_a_map_computes_what_separate_copies_do(model):
+    """Outputs and gradients, for parameters stacked at any axis."""
+    _as_written_out(model)
+
+
+NESTED = ("scan of vmap", "vmap of scan", "scan of scan")
+nested = st.sampled_from(NESTED).flatmap(
+    lambda how: lifted_models(kinds=(how.split()[0],), inner=(how.split()[2],), of=bare)
+)
+
+
+@requirement("LIN-4c", cases=NESTED)
+@dear
+@given(model=nested)
+def test_nested_lifts_compute_what_nested_loops_compute(model):
+    """In either order."""
+    (outer,) = model.described.layers
+    case(f"{outer.kind} of {outer.layers[0].kind}")
+    _as_written_out(model)
+
+
+@requirement("LIN-4d", cases=LIFTS)
+@costly
+@given(
+    kind=st.sampled_from(LIFTS), axis=st.sampled_from([0, 1, -1, 2]),
+    out=st.sampled_from([0, 1, -1]), shared=st.booleans(),
+)  # fmt: skip
+def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared):
+    """A broadcast input is the same in every step."""
+    case(kind)
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x, y):
+            scale = self.param("scale", linen.initializers.ones, ())
+            result = scale * (x + 2 * y)
+            return (carry + x.sum(), result) if kind == "scan" else result + carry
+
+    options = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}, "out_axes": out}
+    xs = np.arange(3 * 2 * 4.0, dtype="float32").reshape(3, 2, 4)
+    xs = np.moveaxis(xs, 0, axis)
+    ys = np.ones((2, 4), "float32") if shared else np.moveaxis(xs, axis, 0)[::-1]
+    scale = {"params": {"scale": np.asarray([1, 2, 3], "float32")}}
+    if kind == "scan":
+        in_axes = (axis, linen.broadcast if shared else 0)
+        module = linen.scan(Body, in_axes=in_axes, length=3, **options)()
+        carry, found = module.apply(scale, np.float32(0), xs, ys)
+        assert np.allclose(carry, xs.sum())
+    else:
+        in_axes = (None, axis, None if shared else 0)
+        module = linen.vmap(Body, in_axes=in_axes, **options)()
+        found = module.apply(scale, np.float32(0), xs, ys)
+    each = [(n + 1) * (np.take(xs, n, axis) + 2 * (ys if shared else ys[n])) for n in range(3)]
+    assert np.allclose(found, np.stack(each, out))
+
+
+@requirement("LIN-4e", cases=("split", "shared"))
+@dear
+@given(
+    kind=st.sampled_from(LIFTS), split=st.booleans(), length=st.sampled_from([2, 3]),
+    seed=st.integers(0, 9),
+)  # fmt: skip
+def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, length, seed):
+    """The parameters of a lifted stack, layer by layer."""
+    case("split" if split else "shared")
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, *_):
+            x = x + self.param("weight", linen.initializers.normal(1.0), (3,))
+            return (x, None) if kind == "scan" else x
+
+    options = {
+        "variable_axes": {"params": 0}, "split_rngs": {"params": split},
+        "metadata_params": {PARTITION_NAME: None},
+    }  # fmt: skip
+    if kind == "scan":
+        module, inputs = linen.scan(Body, length=length, **options)(), (np.ones(3), None)
+    else:
+        module, inputs = (
+            linen.vmap(Body, in_axes=None, axis_size=length, **options)(),
+            (np.ones(3),),
+        )
+    weights = np.asarray(module.init(jax.random.key(seed), *inputs)["params"]["weight"])
+    for one in range(length):
+        for other in range(one):
+            assert np.array_equal(weights[one], weights[other]) is not split
+
+
+@requirement("LIN-4f", cases=("jit", "remat"))
+@dear
+@given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(["jit", "remat"]))
+def test_lifted_jit_and_remat_change_nothing(model, how):
+    """Variables with their boxes, outputs, gradients."""
+    case(how)
+    plain, linen = model.module(), model.linen
+    lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
+    one, other = (jax.eval_shape(m.init, jax.random.key(0), model.x) for m in (plain, lifted))
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    variables = model.variables()
+    (ours, theirs) = (
+        jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum())(variables)
+        for m in (lifted, plain)
+    )
+    _assert_close(ours, theirs, "values and gradients")
+
+
+@requirement("LIN-4g", cases=("train", "still"))
+@costly
+@given(
+    model=drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow"), ("",))), train=st.booleans()
+)
+def test_layers_compute_their_formulas(model, train):
+    """Outputs, gradients, and what they change in training."""
+    case("train" if train else "still")
+    if not train:
+        _as_written_out(model)
+        return
+    variables = model.variables(boxed=False)
+    expected, changed = model.evaluated(variables, model.x, train=True)
+    found, updates = model.module(train=True).apply(
+        variables, model.x, mutable=["batch_stats", "counts"]
+    )
+    _assert_close(found, expected, "outputs")
+    _assert_close(dict(updates), changed, "updates")
+
+
+ANSWERS = ("outputs", "gradients", "specs", "shardings")
+mixed = drawn_models(st.one_of(layers(), lifts(negative=False)), max_size=2)
+
+
+@requirement("LIN-4h", cases=ANSWERS)
+@costly
+@given(model=mixed, what=st.sampled_from(ANSWERS))
+def test_a_model_computes_what_it_computes_on_the_reference(implementation, reference, model, what):
+    """The same model, given the same parameters; a disagreement shows both answers."""
+    case(what)
+    judges = (reference.name, reference), (implementation.name, implementation)
+    answers = [(name, _answer(model.over(each), what)) for name, each in judges]
+    (_, expected), (_, found) = answers
+    same = len(expected) == len(found) and all(
+        path == other and _agree(one, two)
+        for (path, one), (other, two) in zip(expected, found, strict=True)
+    )
+    assert same, f"{what} differ:\n" + "\n".join(f"{name} answers {each}" for name, each in answers)
+
+
+def _answer(model, what):
+    """What one implementation says of a model, by paths."""
+    variables, module = model.variables(), model.module()
+    if what == "outputs":
+        answer = module.apply(variables, model.x)
+    elif what == "gradients":
+        answer = jax.grad(lambda v: (module.apply(v, model.x) ** 2).sum())(variables)
+        answer = model.linen.meta.unbox(answer)
+    elif what == "specs":
+        answer = model.linen.get_partition_spec(jax.eval_shape(model.initialized))
+    else:
+        axes = ("data", "model", "layers", "stage")
+        mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1, 1), axes)
+        answer = model.linen.get_sharding(jax.eval_shape(model.initialized), mesh)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(answer)
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+def _agree(one, other):
+    if isinstance(one, jax.Array | np.ndarray):
+        return bool(np.allclose(one, other, **small))
+    return bool(one == other)

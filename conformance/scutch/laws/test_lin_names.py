@@ -1,0 +1,173 @@
+"""The names of axes under lifted transformations: LIN-2 and LIN-3."""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.boxes import PARTITION_NAME
+from scutch.descriptions import Lift, Model
+from scutch.law import case, is_partitioning_error, raised, requirement
+from scutch.models import LIFTS
+from scutch.strategies import lifted_models
+from scutch.strategies.models import BOXES, LAYERS, PLAIN, layers
+
+OWN = ("Partitioned", "LogicallyPartitioned")
+FOREIGN = tuple(box for box in BOXES if box not in OWN)
+
+
+def _named_as_described(model):
+    """Abstract init finds each box with the names that the description says."""
+    for lift in model.described.layers:
+        case(lift.kind)
+    found, expected = jax.eval_shape(model.initialized), model.abstract()
+    assert jax.tree.structure(found) == jax.tree.structure(expected), f"{found} is not {expected}"
+    assert jax.tree.leaves(found) == jax.tree.leaves(expected)
+
+
+own = layers(LAYERS, OWN)
+
+
+@requirement("LIN-2a", cases=LIFTS)
+@given(model=lifted_models(of=own, negative=False))
+def test_the_added_axis_is_named(model):
+    """One name for each axis; the partition name may be `None`."""
+    _named_as_described(model)
+
+
+@requirement("LIN-2b", cases=LIFTS)
+@given(model=lifted_models(of=layers(PLAIN, OWN), negative=True, max_size=1))
+def test_a_negative_axis_is_named_where_it_lies(model):
+    """At the place that the added axis has in the stacked value."""
+    _named_as_described(model)
+
+
+@requirement("LIN-2d", cases=LIFTS)
+@given(model=lifted_models(of=own, inner=LIFTS, negative=False))
+def test_nested_lifts_name_each_axis(model):
+    """Each partition name stands at the axis that its own lift added."""
+    _named_as_described(model)
+
+
+@requirement("LIN-2f", cases=(*LIFTS, *FOREIGN))
+@given(model=lifted_models(of=layers(PLAIN, FOREIGN), negative=False))
+def test_boxes_are_renamed_by_their_own_methods(model):
+    """Those of a foreign class keep what they hold beside names."""
+    for layer in model.described.layers[0].layers:
+        case(layer.box)
+    _named_as_described(model)
+
+
+def _seeing(linen, init, seen, kind, **options):
+    """A module whose lifted body notes the names of its boxed parameter, and one outside it."""
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, *_):
+            value = self.param("w", init, (2, 3), unbox=False)
+            seen.append(value)
+            return (x, None) if kind == "scan" else x
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if kind == "scan":
+                return linen.scan(Body, length=4, **options)(name="body")(x, None)
+            return linen.vmap(Body, in_axes=None, axis_size=4, **options)(name="body")(x)
+
+    return Outer()
+
+
+X = np.ones((2,), "float32")
+wrapped = st.sampled_from(["with_partitioning", "with_logical_partitioning"])
+names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (None, None)])
+
+
+@requirement("LIN-2c", cases=LIFTS)
+@given(
+    kind=st.sampled_from(LIFTS), wrap=wrapped, names=names, axis=st.sampled_from([0, 1, 2]),
+    name=st.sampled_from(["layers", None]),
+)  # fmt: skip
+def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, name):
+    """At init and at apply: one name for each axis of the slice."""
+    case(kind)
+    seen = []
+    module = _seeing(
+        linen, getattr(linen, wrap)(linen.initializers.ones, names), seen, kind,
+        variable_axes={"params": axis}, split_rngs={"params": True},
+        metadata_params={PARTITION_NAME: name},
+    )  # fmt: skip
+    variables = jax.eval_shape(module.init, jax.random.key(0), X)
+    at_init = len(seen)
+    jax.eval_shape(module.apply, variables, X)
+    assert 0 < at_init < len(seen)
+    for box in seen:
+        assert (box.names, box.value.shape) == (names, (2, 3))
+
+
+@requirement("LIN-2e", cases=("scan broadcast", "scan carried", "vmap broadcast", "bare"))
+@given(
+    how=st.sampled_from(["scan broadcast", "scan carried", "vmap broadcast", "bare"]),
+    names=names, wrap=wrapped,
+)  # fmt: skip
+def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
+    """Neither what is broadcast or carried, nor an array in no box."""
+    case(how)
+    init = getattr(linen, wrap)(linen.initializers.ones, names)
+    metadata = {PARTITION_NAME: "layers"}
+    options = {
+        "scan broadcast": {"variable_broadcast": "params", "split_rngs": {"params": False}},
+        "scan carried": {"variable_carry": "params", "split_rngs": {"params": False}},
+        "vmap broadcast": {"variable_axes": {"params": None}, "split_rngs": {"params": False}},
+        "bare": {"variable_axes": {"params": 0}, "split_rngs": {"params": True}},
+    }[how]
+    if how == "bare":
+        for kind in LIFTS:
+            for given in ({}, metadata):
+                module = _seeing(
+                    linen, linen.initializers.ones, [], kind, metadata_params=given, **options
+                )
+                (found,) = jax.tree.leaves(jax.eval_shape(module.init, jax.random.key(0), X))
+                assert found.shape == (4, 2, 3)
+        return
+    kind = how.split()[0]
+    if how == "scan carried":
+        # What is carried must be there before the loop.
+        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
+        inner = _seeing(
+            linen, init, [], "scan", variable_broadcast="params", split_rngs={"params": False}
+        )
+        variables = jax.eval_shape(inner.init, jax.random.key(0), X)
+        _, found = jax.eval_shape(lambda v: module.apply(v, X, mutable=["params"]), variables)
+    else:
+        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
+        found = jax.eval_shape(module.init, jax.random.key(0), X)
+    box = found["params"]["body"]["w"]
+    assert (box.names, box.value.shape) == (names, (2, 3))
+
+
+@requirement("LIN-2g", cases=LIFTS)
+@given(model=lifted_models(of=layers(PLAIN, OWN), negative=False))
+def test_gradients_are_boxed_as_the_variables(model):
+    """By the same classes, with the same names."""
+    case(model.described.layers[0].kind)
+    variables = model.abstract()
+    module = model.module()
+    found = jax.eval_shape(jax.grad(lambda v: module.apply(v, model.x).sum()), variables)
+    assert jax.tree.structure(found) == jax.tree.structure(variables)
+
+
+nameless = st.builds(
+    lambda kind, layer, axis: Model((Lift(kind, (layer,), 2, axis, named=False),)),
+    st.sampled_from(LIFTS), layers(PLAIN, OWN), st.sampled_from([0, -1]),
+)  # fmt: skip
+
+
+@requirement("LIN-3", cases=LIFTS)
+@given(model=nameless)
+def test_a_lifted_box_needs_a_partition_name(model):
+    """Without one, init raises the partitioning error."""
+    case(model.described.layers[0].kind)
+    error = raised(lambda: jax.eval_shape(model.initialized))
+    assert error is not None, "it was accepted; expected the partitioning error"
+    assert is_partitioning_error(error), repr(error)
