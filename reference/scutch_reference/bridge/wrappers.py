@@ -63,7 +63,8 @@ def _keys(rngs: Any) -> Any:
     """Keys for Linen: the next one of each stream; `default` answers for `params`."""
     if not isinstance(rngs, nnx.Rngs):
         return rngs
-    keys = {name: stream() for name, stream in rngs.items()}
+    seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
+    keys = {name: stream() for name, stream in seeded}
     if "params" not in keys and "default" in keys:
         keys["params"] = keys.pop("default")
     return keys
@@ -163,12 +164,12 @@ def _paths(attributes: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterato
             yield (*path, name), value
 
 
-def _unseeded(variable: nnx.Variable[Any]) -> nnx.Variable[Any]:
-    """The state of a stream, before it is seeded."""
-    shape = variable.shape
-    if isinstance(variable, nnx.RngKey):
-        return variable.replace(jnp.broadcast_to(jax.random.key(0), shape))
-    return variable.replace(jnp.zeros(shape, variable.dtype))
+def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Variable[Any]:
+    """The state of a stream as it is before the first draw; without a key where none was passed."""
+    shape, key = variable.shape, keys.get(variable.get_metadata("tag"))
+    if not isinstance(variable, nnx.RngKey):
+        return variable.replace(jnp.zeros(shape, variable.dtype))
+    return variable.replace(key if key is None or not shape else jax.random.split(key, shape))
 
 
 class ToLinen(linen.Module):
@@ -185,7 +186,7 @@ class ToLinen(linen.Module):
 
     nnx_class: Callable[..., Any]
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     skip_rng: bool = False
 
     def __getattr__(self, name: str) -> Any:
@@ -208,7 +209,7 @@ class ToLinen(linen.Module):
         definitions: list[Any] = []
 
         def split() -> Any:
-            definition, state = nnx.split(self._make(keys))
+            definition, state = nnx.split(self._make({"default": jax.random.key(0), **keys}))
             definitions.append(definition)
             return state
 
@@ -222,9 +223,8 @@ class ToLinen(linen.Module):
                     f"{'/'.join(map(str, path))} of {self.nnx_class!r} is in no collection passed "
                     f"to apply; they have {['/'.join(map(str, each)) for each in held]}."
                 )
-            flat.append((path, held[path] if path in held else _unseeded(variable)))
+            flat.append((path, held[path] if path in held else _restarted(variable, keys)))
         made = nnx.merge(definitions[0], nnx.from_flat_state(flat))
-        nnx.reseed(made, **keys)
         for path, variable in held.items():
             if path not in known:  # Made by the first call: what a `ToNNX` keeps.
                 for name in reversed(path):
