@@ -15,7 +15,7 @@ import pytest
 from scutch import laws
 from scutch.attempt import Attempt, describe
 from scutch.descriptions import World
-from scutch.implementation import Implementation
+from scutch.implementation import Implementation, load
 from scutch.subjects import Subject
 from scutch.verdicts import Counterexample, Trial
 
@@ -74,6 +74,7 @@ def fixtures(
         "meta": implementation.meta,
         "logical": implementation.logical,
         "linen": implementation.linen,
+        "reference": load("reference"),
         "nnx": implementation.nnx,
         "transforms": implementation.transforms,
         "bridge": implementation.bridge,

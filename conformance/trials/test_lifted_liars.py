@@ -1,4 +1,4 @@
-"""Each law of lifted transformations convicts its liar, and those beside it do not."""
+"""Each law of Linen and of lifted transformations convicts its liar, and those beside it do not."""
 
 import jax
 import pytest
@@ -9,7 +9,10 @@ from scutch.profiles import PROFILES, Profile
 from scutch.verdicts import rule, summarize
 from trials.liars import arguments as arguments
 from trials.liars import composition as composition
+from trials.liars import guide as guide
 from trials.liars import jit as jit
+from trials.liars import lifts as lifts
+from trials.liars import modules as modules
 from trials.liars import shard_map as shard_map
 from trials.liars import stages as stages
 from trials.liars import staleness as staleness
@@ -22,7 +25,7 @@ HISTORIES = "test_histories_of_calls_and_changes"
 ROWS = {
     row.id: row
     for row in catalogue.load()
-    if row.area in ("JIT", "SHM") or (row.area, row.capability) == ("OBJ", "transforms")
+    if row.area in ("JIT", "SHM", "LIN") or (row.area, row.capability) == ("OBJ", "transforms")
 }
 LAWS = [entry for entry in suite.entries() if entry.requirement in ROWS]
 

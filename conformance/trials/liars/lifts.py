@@ -1,0 +1,256 @@
+"""Lies of Linen's lifted transformations: LIN-2 to LIN-4, and LIN-8 where it is about them."""
+
+import importlib.util
+import sys
+
+import jax
+import jax.numpy as jnp
+from scutch_reference import linen, meta
+from scutch_reference.linen import lift
+from trials.liars.modules import of_linen, of_modules
+
+NAME = meta.PARTITION_NAME
+
+
+def of_names(lie):
+    """Tell a lie of how the boxes are renamed: `rename(change, group, axis, params)`."""
+    module = _copy(lie.__name__)
+
+    def renamed(change, groups, axes, params):
+        pairs = zip(groups, axes.values(), strict=True)
+        return tuple(lie.rename(change, group, axis, params) for group, axis in pairs)
+
+    module._renamed = renamed
+    for name in ("scan", "vmap", "jit", "remat", "broadcast"):
+        setattr(lie, name, getattr(module, name))
+    return of_linen(lie)
+
+
+def _copy(suffix):
+    """A copy of the reference's module of lifted transformations."""
+    name = f"{lift.__name__}_{suffix}"
+    spec = importlib.util.spec_from_file_location(name, lift.__file__)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _honestly(change, group, axis, params):
+    return group if axis is None else change(group, axis, params)
+
+
+def _boxes(group):
+    leaves = jax.tree.leaves(group, is_leaf=meta.is_axis_metadata)
+    return [leaf for leaf in leaves if meta.is_axis_metadata(leaf)]
+
+
+@of_names
+class NamesAnotherAxis:
+    """Breaks LIN-2a: the name stands second where it should be first, and else first."""
+
+    def rename(change, group, axis, params):
+        other = axis if axis is None or axis < 0 else int(axis == 0)
+        return _honestly(change, group, other, params)
+
+
+@of_names
+class NamesTheFirstAxis:
+    """Breaks LIN-2b: the name of a negative axis stands first."""
+
+    def rename(change, group, axis, params):
+        return _honestly(change, group, axis if axis is None else max(axis, 0), params)
+
+
+@of_names
+class KeepsTheNameInside:
+    """Breaks LIN-2c: the name is there inside the body."""
+
+    def rename(change, group, axis, params):
+        return group if change is meta.remove_axis else _honestly(change, group, axis, params)
+
+
+@of_names
+class NamesOnce:
+    """Breaks LIN-2d: a box that has the name of a lift gets `None` for the next."""
+
+    def rename(change, group, axis, params):
+        named = any({"layers", "stage"} & {*box.names} for box in _boxes(group))
+        if named and change is meta.add_axis:
+            params = {**params, NAME: None}
+        return _honestly(change, group, axis, params)
+
+
+@of_names
+class NamesWhatIsShared:
+    """Breaks LIN-2e: what lanes share gains a name."""
+
+    def rename(change, group, axis, params):
+        return change(group, axis or 0, params)
+
+
+@of_names
+class KnowsItsOwnBoxes:
+    """Breaks LIN-2f: boxes of a foreign class keep their names."""
+
+    def rename(change, group, axis, params):
+        own = all(isinstance(box, linen.Partitioned) for box in _boxes(group))
+        return _honestly(change, group, axis, params) if own else group
+
+
+@of_names
+class NeedsNoName:
+    """Breaks LIN-3: without a partition name, the axis is unsharded."""
+
+    def rename(change, group, axis, params):
+        return _honestly(change, group, axis, {NAME: None, **params})
+
+
+@of_names
+class ForgetsStatistics:
+    """Breaks LIN-8f: lifted batch statistics come back as zeros."""
+
+    def rename(change, group, axis, params):
+        if change is meta.add_axis and "batch_stats" in group:
+            group = {**group, "batch_stats": jax.tree.map(jnp.zeros_like, group["batch_stats"])}
+        return _honestly(change, group, axis, params)
+
+
+@of_modules
+class HasNoGradientOfBoxes:
+    """Breaks LIN-2g: boxed variables cannot be differentiated."""
+
+    def apply(self, variables, *args, **kwargs):
+        kinds = {type(leaf).__name__ for leaf in jax.tree.leaves(variables)}
+        if kinds & {"JVPTracer", "LinearizeTracer"} and _boxes(variables):
+            raise TypeError("boxes hold no differentiable values")
+        return linen.Module.apply(self, variables, *args, **kwargs)
+
+
+@of_linen
+class ScansBackwards:
+    """Breaks LIN-4a: the last layer comes first."""
+
+    def scan(target, **options):
+        return linen.scan(target, **{"reverse": True, **options})
+
+
+def _afterwards(lifted, act):
+    """A lifted class whose results are changed."""
+
+    def call(self, *args, **kwargs):
+        return act(lambda: lifted.__call__(self, *args, **kwargs))
+
+    call.nowrap = True
+    return type(lifted.__name__, (lifted,), {"__call__": call, "__module__": __name__})
+
+
+def _stopped(call):
+    return jax.tree.map(jax.lax.stop_gradient, call())
+
+
+@of_linen
+class MapsWithoutGradients:
+    """Breaks LIN-4b: what lanes compute has no gradient."""
+
+    def vmap(target, **options):
+        return _afterwards(linen.vmap(target, **options), _stopped)
+
+
+_depth = []
+
+
+def _stopped_inside(call):
+    """Stop gradients of a lift within a lift."""
+    _depth.append(1)
+    try:
+        return _stopped(call) if len(_depth) > 1 else call()
+    finally:
+        _depth.pop()
+
+
+@of_linen
+class NestsWithoutGradients:
+    """Breaks LIN-4c: what a lift within a lift computes has no gradient."""
+
+    def vmap(target, **options):
+        return _afterwards(linen.vmap(target, **options), _stopped_inside)
+
+    def scan(target, **options):
+        return _afterwards(linen.scan(target, **options), _stopped_inside)
+
+
+@of_linen
+class StacksOutputsFirst:
+    """Breaks LIN-4d: outputs of lanes are stacked along the first axis."""
+
+    def vmap(target, **options):
+        return linen.vmap(target, **{**options, "out_axes": 0})
+
+
+def _sharing(stream):
+    """Lifts whose steps share a stream."""
+
+    def lying(name):
+        def lifted(target, split_rngs, **options):
+            split = {its: asked and its != stream for its, asked in split_rngs.items()}
+            return getattr(linen, name)(target, split_rngs=split, **options)
+
+        return lifted
+
+    return lying("scan"), lying("vmap")
+
+
+@of_linen
+class InitializesAlike:
+    """Breaks LIN-4e: all layers are initialized with one key."""
+
+    scan, vmap = _sharing("params")
+
+
+@of_linen
+class DropsAlike:
+    """Breaks LIN-8h: all layers drop the same."""
+
+    @staticmethod
+    def scan(target, split_rngs=(), **options):
+        return _sharing("dropout")[0](target, split_rngs=dict(split_rngs), **options)
+
+    @staticmethod
+    def vmap(target, split_rngs=(), **options):
+        return _sharing("dropout")[1](target, split_rngs=dict(split_rngs), **options)
+
+
+@of_linen
+class RematerializesWithoutGradients:
+    """Breaks LIN-4f: what `remat` computes has no gradient."""
+
+    def remat(target, **options):
+        return _afterwards(linen.remat(target, **options), _stopped)
+
+
+@of_linen
+class EmbedsTwice:
+    """Breaks LIN-4g: an embedding is twice what it is."""
+
+    class Embed(linen.Embed):
+        def __call__(self, inputs):
+            return 2 * linen.Embed.__call__(self, inputs)
+
+
+@of_modules
+class StopsGradientsOfBoxes:
+    """Breaks LIN-4h: a parameter in a box has no gradient."""
+
+    def param(self, *args, unbox=True, **kwargs):
+        value = linen.Module.param(self, *args, unbox=False, **kwargs)
+        if unbox and meta.is_axis_metadata(value):
+            return jax.lax.stop_gradient(meta.unbox(value))
+        return value
+
+
+@of_linen
+class CarriesNothing:
+    """Breaks LIN-8g: what shall be carried is the same for every step."""
+
+    def scan(target, variable_carry=False, **options):
+        return linen.scan(target, **{"variable_broadcast": variable_carry, **options})

@@ -1,0 +1,180 @@
+"""What a liar of Linen is, and lies of modules, collections and streams: LIN-1, LIN-8."""
+
+import inspect
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+from scutch.implementation import NAMES, Implementation, Namespace
+from scutch_reference import linen, logical, meta
+from trials.liars.lifted import LIFTED
+from trials.liars.tale import Liar, breaks
+
+
+def of_linen(lie):
+    """Tell a lie: the functions and classes in it, in the place of the standard's."""
+    names = {name: each for name, each in vars(lie).items() if name in NAMES["linen"]}
+    for name, each in names.items():
+        if isinstance(each, type):
+            each.__name__ = name
+    lying = Namespace("lying linen", SimpleNamespace(**names), linen)
+    told = Implementation(lie.__name__, "0", meta=meta, logical=logical, linen=lying)
+    LIFTED.append(Liar(lie.__name__, breaks(lie), told))
+    return lie
+
+
+def of_modules(lie):
+    """Tell a lie of what every module of the user's does: the methods in it."""
+    methods = {name: each for name, each in vars(lie).items() if inspect.isfunction(each)}
+    for method in methods.values():
+        method.nowrap = True
+    lie.Module = type("Module", (linen.Module,), {"__module__": __name__, **methods})
+    return of_linen(lie)
+
+
+honest = linen.Module
+
+
+def _traced(tree):
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+@of_modules
+class IgnoresTheKey:
+    """Breaks LIN-1a: every key gives the variables of one key."""
+
+    def init_with_output(self, rngs, *args, **kwargs):
+        rngs = jax.tree.map(lambda _: jax.random.key(0), rngs)
+        return honest.init_with_output(self, rngs, *args, **kwargs)
+
+
+@of_modules
+class WritesBack:
+    """Breaks LIN-1b: what `apply` changes is changed in the variables that were passed."""
+
+    def apply(self, variables, *args, mutable=False, **kwargs):
+        result = honest.apply(self, variables, *args, mutable=mutable, **kwargs)
+        if mutable is not False:
+            variables.update(result[1])
+        return result
+
+
+@of_modules
+class UnboxesWhenTraced:
+    """Breaks LIN-1c: traced, `init` gives variables without boxes."""
+
+    def init(self, rngs, *args, **kwargs):
+        variables = honest.init(self, rngs, *args, **kwargs)
+        return meta.unbox(variables) if _traced(variables) else variables
+
+
+@of_modules
+class ScalesWhenTraced:
+    """Breaks LIN-1d: traced, `init` gives other values."""
+
+    def init(self, rngs, *args, **kwargs):
+        variables = honest.init(self, rngs, *args, **kwargs)
+        return jax.tree.map(lambda v: v * 1.5, variables) if _traced(variables) else variables
+
+
+@of_modules
+class Miscounts:
+    """Breaks LIN-1e: the second sub-module of a class is called the third."""
+
+    def _admit(self, child):
+        if self._counters.get("Shift") == 1:
+            self._counters["Shift"] = 2
+        honest._admit(self, child)
+
+
+@of_modules
+class GivesNoOutput:
+    """Breaks LIN-1f: `init_with_output` gives zeros with the variables."""
+
+    def init_with_output(self, rngs, *args, **kwargs):
+        output, variables = honest.init_with_output(self, rngs, *args, **kwargs)
+        return jax.tree.map(jnp.zeros_like, output), variables
+
+
+@of_modules
+class SaysNothing:
+    """Breaks LIN-1g: what `apply` lacks is not told."""
+
+    def apply(self, variables, *args, **kwargs):
+        try:
+            return honest.apply(self, variables, *args, **kwargs)
+        except Exception:
+            raise ValueError("the variables do not fit") from None
+
+
+@of_modules
+class SharesNames:
+    """Breaks LIN-1h: a name is given twice."""
+
+    def _reserve(self, kind, name, collection=None):
+        self._taken.setdefault(name, {})[collection] = kind
+
+
+@of_modules
+class RoundsSetUp:
+    """Breaks LIN-1i: what a module with `setup` computes is rounded."""
+
+    def run(self, function, args=(), kwargs={}):  # noqa: B006
+        result = honest.run(self, function, args, kwargs)
+        rounds = function.__name__ == "__call__" and type(self).__name__ == "SetUp"
+        return jnp.round(result) if rounds else result
+
+
+@of_modules
+class ReturnsEverything:
+    """Breaks LIN-8a: asked for one collection by its name, `apply` returns all."""
+
+    def apply(self, variables, *args, mutable=False, **kwargs):
+        result = honest.apply(self, variables, *args, mutable=mutable, **kwargs)
+        return (result[0], {**variables, **result[1]}) if isinstance(mutable, str) else result
+
+
+@of_modules
+class WritesAnything:
+    """Breaks LIN-8b: without mutable collections, what is written is lost without a word."""
+
+    def apply(self, variables, *args, mutable=False, **kwargs):
+        result = honest.apply(self, variables, *args, mutable=mutable or True, **kwargs)
+        return result if mutable is not False else result[0]
+
+
+@of_linen
+class SwapsMomentum:
+    """Breaks LIN-8c: the momentum is the share of the new statistics."""
+
+    def BatchNorm(use_running_average=None, momentum=0.99, **options):
+        return linen.BatchNorm(use_running_average, momentum=1 - momentum, **options)
+
+
+@of_linen
+class KeepsScale:
+    """Breaks LIN-8d: what is not dropped is not scaled."""
+
+    class Dropout(linen.Dropout):
+        def __call__(self, inputs, *args, **kwargs):
+            output = linen.Dropout.__call__(self, inputs, *args, **kwargs)
+            return jnp.where(output == 0, 0 * inputs, inputs)
+
+
+@of_modules
+class MakesUpKeys:
+    """Breaks LIN-8e: a stream without a key has one of its own."""
+
+    def make_rng(self, name="params"):
+        try:
+            return honest.make_rng(self, name)
+        except Exception:
+            return jax.random.key(0)
+
+
+@of_modules
+class SowsInFront:
+    """Breaks LIN-8i: what is sown comes before what was sown earlier."""
+
+    def sow(self, col, name, value):
+        return honest.sow(self, col, name, value, lambda old, new: (new, *old))
