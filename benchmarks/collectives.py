@@ -86,5 +86,6 @@ def _bytes(dtype, lengths):
     count = 1
     for length in filter(None, lengths.split(",")):
         count *= int(length)
-    bits = BITS.get(dtype) or int(re.search(r"\d+", dtype + "0")[0])
+    digits = re.search(r"\d+", dtype)
+    bits = BITS.get(dtype) or (int(digits[0]) if digits else 0)
     return count * bits // 8

@@ -187,8 +187,9 @@ class Step:
     def arguments(self):
         """A state and a batch, in place."""
         start = jax.jit(self._start, out_shardings=self._placed)
-        x = jax.random.normal(jax.random.key(1), self._x.shape)
-        return start(jax.random.key(0), x), jax.device_put(x, self._rows)
+        batch = jax.jit(lambda key: jax.random.normal(key, self._x.shape), out_shardings=self._rows)
+        x = batch(jax.random.key(1))
+        return start(jax.random.key(0), x), x
 
 
 @functools.cache

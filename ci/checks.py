@@ -38,7 +38,10 @@ def steps() -> tuple[Step, ...]:
     """Everything that must pass, quick things first."""
     trials = "conformance/trials"
     parallel = ("-n", str(judgment.processors()))
-    alone = [f"{trials}/test_{name}.py" for name in ("benchmarks", "package", "readme")]
+    alone = [
+        f"{trials}/test_{name}.py"
+        for name in ("benchmarks", "gate", "package", "processes", "readme")
+    ]
     return (
         Step("lint", ("ruff", "check", ".")),
         Step("format", ("ruff", "format", "--check", ".")),
@@ -55,6 +58,7 @@ def steps() -> tuple[Step, ...]:
             Step(f"conformance-{name}", judgment.command(*judgment.arguments(name)))
             for name in judgment.IMPLEMENTATIONS
         ),
+        Step("gate-base", (sys.executable, str(ROOT / "ci" / "gatekeeper.py"))),
         *(pytest(Path(file).stem.removeprefix("test_"), file) for file in alone),
     )
 

@@ -94,13 +94,13 @@ def foreign(base: type) -> Mapping[str, type]:
             return replace(self, value=val)
 
     @dataclass(frozen=True)
-    class Portable(Wrapped):
+    class Portable(Plain):
         def to_nnx_metadata(self) -> dict[str, Any]:
-            return {"value": self.payload, "called": self.names}
+            return {"value": self.value, "called": self.names, "unit": self.unit}
 
         @classmethod
         def from_nnx_metadata(cls, metadata: Mapping[str, Any]) -> Any:
-            return cls(metadata["value"], metadata["called"])
+            return cls(metadata["value"], metadata["called"], metadata["unit"])
 
     static = {
         Wrapped: ["names"],
@@ -108,9 +108,9 @@ def foreign(base: type) -> Mapping[str, type]:
         Padded: ["names", "unit", "padding"],
         Lookalike: ["names", "mesh"],
         Plain: ["names", "unit"],
-        Portable: ["names"],
+        Portable: ["names", "unit"],
     }
     for kind, names in static.items():
-        data = ["value" if kind is Plain else "payload"]
+        data = ["value" if kind.__name__ in CROSSING else "payload"]
         jax.tree_util.register_dataclass(kind, data_fields=data, meta_fields=names)
     return {kind.__name__: kind for kind in static}

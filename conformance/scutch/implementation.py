@@ -59,7 +59,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "
             "sort_variable_types NNXMeta is_vanilla_variable to_linen_var to_nnx_var get_col_name "
-            "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars".split()
+            "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars ToNNX ToLinen to_linen "
+            "lazy_init with_partitioning".split()
         ),
         "export": frozenset(),
     }

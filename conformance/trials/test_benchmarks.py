@@ -1,8 +1,10 @@
 """Benchmarks still run: each on each implementation, at its smallest size, once."""
 
+import functools
 import importlib
 import inspect
 import itertools
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,18 +28,35 @@ def benchmarks():
 
 def _methods(kind):
     choices = [
-        values[:1] if all(isinstance(value, int) for value in values) else values
-        for values in getattr(kind, "params", ())
+        values[:1] if _are_sizes(values) else values for values in getattr(kind, "params", ())
     ]
     for name, chosen in itertools.product(dir(kind), itertools.product(*choices)):
-        if name.startswith(("time_", "track_", "peakmem_", "mem_")):
+        if name.startswith(("time_", "timeraw_", "track_", "peakmem_", "mem_")):
             label = "-".join([kind.__name__, name, *map(str, chosen)])
             yield pytest.param(kind, name, chosen, id=label)
+
+
+def _are_sizes(values):
+    """Numbers, or meshes such as 2x4."""
+    return all(str(value).replace("x", "").isdigit() for value in values)
+
+
+@functools.cache
+def cache_of(kind):
+    """What asv makes once and hands to each method."""
+    return kind().setup_cache()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _devices():
+    sys.modules["benchmarks.guide"].ask_for_devices(8)
 
 
 @pytest.mark.parametrize(("kind", "name", "chosen"), list(benchmarks()))
 def test_a_benchmark_runs(kind, name, chosen):
     benchmark = kind()
+    if hasattr(kind, "setup_cache"):
+        chosen = (cache_of(kind), *chosen)
     try:
         getattr(benchmark, "setup", lambda *_: None)(*chosen)
     except NotImplementedError as absent:  # what asv skips
@@ -48,3 +67,6 @@ def test_a_benchmark_runs(kind, name, chosen):
         getattr(benchmark, "teardown", lambda *_: None)(*chosen)
     if name.startswith("track_"):
         assert measured >= 0
+    if name.startswith("timeraw_"):
+        code, before = measured
+        subprocess.run([sys.executable, "-c", f"{before}\n{code}"], check=True)

@@ -2,13 +2,10 @@
 
 import jax
 import pytest
-from hypothesis import Phase, settings
 from jax.experimental.compilation_cache import compilation_cache
 from scutch import catalogue, suite
 from scutch.adapters.reference import implementation as reference
-from scutch.attempt import is_property, prepare
 from scutch.profiles import PROFILES, Profile
-from scutch.subjects import partitioned
 from scutch.verdicts import rule, summarize
 from trials.liars import arguments as arguments
 from trials.liars import composition as composition
@@ -21,6 +18,7 @@ from trials.liars import stages as stages
 from trials.liars import staleness as staleness
 from trials.liars import transforms as transforms
 from trials.liars.lifted import LIFTED
+from trials.liars.tale import tried
 
 FEW = Profile(3, 120, 0, "")
 HISTORIES = "test_histories_of_calls_and_changes"
@@ -30,24 +28,6 @@ ROWS = {
     if row.area in ("JIT", "SHM", "LIN") or (row.area, row.capability) == ("OBJ", "transforms")
 }
 LAWS = [entry for entry in suite.entries() if entry.requirement in ROWS]
-
-
-def _tried(entry, implementation, profile):
-    """The trial of a law in a run."""
-    subject = partitioned(implementation)
-    tried = suite.attempt(entry, implementation, subject)
-    prepare(entry.function, profile, 0)
-    if is_property(entry.function):
-        law = entry.function
-        law._hypothesis_internal_use_settings = settings(
-            law._hypothesis_internal_use_settings, phases=[Phase.explicit, Phase.generate]
-        )
-    error = None
-    try:
-        tried.search(entry.function)
-    except Exception as broken:
-        error = broken
-    return suite.conclude(entry, subject, tried, error)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +65,7 @@ def near(liar, entry):
 def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
     laws = [entry for entry in LAWS if near(liar, entry)]
     profile = {True: PROFILES["ci"], False: FEW}
-    trials = [_tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
+    trials = [tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
     assert {t.requirement for t in trials if t.outcome == "failed"} >= set(liar.breaks)
     rulings = rule([ROWS[e.requirement] for e in laws], trials, claims=reference.claims)
     roots = summarize(rulings).roots

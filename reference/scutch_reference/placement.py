@@ -131,7 +131,10 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
     traced = _traced(array)
     target = mesh if mesh is not None else around
     if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
-        target = _get_mesh() if not _get_mesh().empty else target
+        try:
+            target = _get_mesh() if not _get_mesh().empty else target
+        except ValueError:  # JAX tells it nobody in a transformation: a constant under `vmap`.
+            traced = True
 
     def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
         return NamedSharding(target, spec) if isinstance(target, Mesh) else spec

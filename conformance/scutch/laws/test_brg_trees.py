@@ -1,5 +1,6 @@
 """Collections of Linen and attributes of NNX: BRG-6."""
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,9 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 from scutch.law import case, refused, requirement
 from scutch.likeness import alike
 from scutch.objects import differences
-from scutch.strategies import collection_names, collections, object_trees, variable_trees
+from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
+
+_numbers = itertools.count()
 
 
 class Frozen(Mapping[str, Any]):
@@ -79,6 +82,17 @@ def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
     paths = {(bridge.variable_type_name(type(v)), *path) for path, v in expected.items()}
     assert _flat(linen).keys() == paths
     assert not differences(nnx, bridge.linen_vars_to_nnx_attrs(linen), attributes)
+
+
+@requirement("BRG-6b")
+@given(value=arrays(max_rank=1))
+def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
+    """Of the name of its class."""
+    typ = type(f"Unseen_{next(_numbers)}", (nnx.Variable,), {})
+    linen = bridge.nnx_attrs_to_linen_vars({"a": {"b": typ(value)}})
+    assert alike(linen, {typ.__name__: {"a": {"b": value}}})
+    back = bridge.linen_vars_to_nnx_attrs(linen)
+    assert type(back["a"]["b"]) is typ
 
 
 @requirement("BRG-6c", cases=("same", "below", "above"))

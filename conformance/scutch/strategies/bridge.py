@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scutch.boxes import CROSSING
 from scutch.descriptions import Foreign
+from scutch.objects import VARIABLES
 from scutch.strategies.boxes import boxes, rank_of
 from scutch.strategies.names import name_tuples
 from scutch.strategies.objects import variables
@@ -40,8 +41,8 @@ def attributes(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int = 2) ->
 
 
 def variable_trees() -> st.SearchStrategy[dict[str, Any]]:
-    """Nested dictionaries of NNX variables, whose values are no dictionaries themselves."""
-    return attributes(variables(_VALUES))
+    """Nested dictionaries of NNX variables of known types, whose values are no dictionaries."""
+    return attributes(variables(_VALUES, kinds=VARIABLES[:4]))
 
 
 @st.composite

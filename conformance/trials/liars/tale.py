@@ -20,7 +20,14 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from hypothesis import Phase, settings
+from scutch import suite
+from scutch.attempt import is_property, prepare
 from scutch.implementation import NAMES, Implementation, Namespace
+from scutch.profiles import Profile
+from scutch.subjects import partitioned
+from scutch.suite import Entry
+from scutch.verdicts import Trial
 from scutch_reference import logical, meta, nnx
 
 LIARS: list["Liar"] = []
@@ -154,3 +161,21 @@ def _copy_of_logical(suffix: str) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def tried(entry: Entry, implementation: Implementation, profile: Profile) -> Trial:
+    """The trial of a law as in a run, but for shrinking."""
+    subject = partitioned(implementation)
+    attempt = suite.attempt(entry, implementation, subject)
+    prepare(entry.function, profile, 0)
+    if is_property(entry.function):
+        law = entry.function
+        law._hypothesis_internal_use_settings = settings(
+            law._hypothesis_internal_use_settings, phases=[Phase.explicit, Phase.generate]
+        )
+    error: Exception | None = None
+    try:
+        attempt.search(entry.function)
+    except Exception as broken:
+        error = broken
+    return suite.conclude(entry, subject, attempt, error)

@@ -14,3 +14,8 @@ from .variables import linen_vars_to_nnx_attrs as linen_vars_to_nnx_attrs
 from .variables import nnx_attrs_to_linen_vars as nnx_attrs_to_linen_vars
 from .variables import to_linen_var as to_linen_var
 from .variables import to_nnx_var as to_nnx_var
+from .wrappers import ToLinen as ToLinen
+from .wrappers import ToNNX as ToNNX
+from .wrappers import lazy_init as lazy_init
+from .wrappers import to_linen as to_linen
+from .wrappers import with_partitioning as with_partitioning

@@ -114,7 +114,13 @@ class RngStream(_Random, Pytree):
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
 
     def __call__(self) -> jax.Array:
-        """A key that the stream has not given before."""
+        """A key that the stream has not given before.
+
+        Raises:
+          StreamError: It has no key.
+        """
+        if self.key.get_raw_value() is None:
+            raise StreamError(f"The stream {self.tag!r} has no key.")
         count = self.count.get_value()
         self.count.set_value(count + 1)
         return random.fold_in(self.key.get_value(), count)

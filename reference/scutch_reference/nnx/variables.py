@@ -7,6 +7,7 @@ raw value is what is stored, the value is what the hooks make of it.
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,8 +33,11 @@ _STORAGE = ("hijax", "ref", "eager_sharding")
 
 
 @dataclass(frozen=True)
-class VariableMetadata(Generic[A]):
-    """A raw value with the metadata that its variable will get: what initializers may return."""
+class VariableMetadata(Generic[A], abc.ABC):
+    """A raw value with the metadata that its variable will get: what initializers may return.
+
+    A class with these two attributes that is something else besides is registered.
+    """
 
     raw_value: A
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,304 @@
+"""Lies of the bridge's variables: BRG-1 to BRG-6."""
+
+import contextlib
+import importlib.util
+import sys
+import time
+from types import SimpleNamespace
+
+import jax
+from jax.sharding import PartitionSpec
+from scutch.implementation import NAMES, Implementation, Namespace
+from scutch_reference import bridge, linen, logical, meta, nnx
+from scutch_reference.bridge import registry, variables
+from scutch_reference.content import equal
+from scutch_reference.errors import CrossingError, RegistryError
+from trials.liars.tale import Liar, breaks
+
+CROSSINGS: list[Liar] = []
+"""Every liar of this module, in the order in which they are told. `of_bridge` is the owner."""
+
+
+def of_bridge(lie):
+    """Tell a lie of the bridge: the functions and classes in it, in the place of the standard's."""
+    names = {name: each for name, each in vars(lie).items() if name in NAMES["bridge"]}
+    lying = Namespace("lying bridge", SimpleNamespace(**names), bridge)
+    honest = {"meta": meta, "logical": logical, "linen": linen, "nnx": nnx}
+    made = Implementation(lie.__name__, "0", **honest, bridge=lying)
+    CROSSINGS.append(Liar(lie.__name__, breaks(lie), made))
+    return lie
+
+
+def inside(lie):
+    """Tell a lie by changing a copy of the modules: it takes `registry` and `variables`."""
+    copies = [_copy(module, lie.__name__) for module in (registry, variables)]
+    for name in ("variable_type", "variable_type_name"):
+        setattr(copies[1], name, getattr(copies[0], name))
+    lie(*copies)
+    names = {n: getattr(c, n) for c in copies for n in NAMES["bridge"] if hasattr(c, n)}
+    of_bridge(type(lie.__name__, (), {"__doc__": lie.__doc__, **names}))
+    return lie
+
+
+def _copy(module, suffix):
+    name = f"{module.__name__}_{suffix}"
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    copy = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+def _mapped(fn, linen_variables):
+    """Linen's variables with `fn` of every box."""
+    return jax.tree_util.tree_map(
+        lambda x: fn(x) if meta.is_axis_metadata(x) else x,
+        linen_variables,
+        is_leaf=lambda x: meta.is_axis_metadata(x) or isinstance(x, nnx.GraphDef),
+    )
+
+
+# ---------------------------------------------------------------- the registry
+
+
+@of_bridge
+class ClassNames:
+    """Breaks BRG-1a: a type goes by the name of its class, whatever it is registered as."""
+
+    def variable_type_name(typ):
+        known = (nnx.Param, nnx.BatchStat, nnx.Cache, nnx.Intermediate)
+        name = bridge.variable_type_name(typ)
+        return name if typ in known else typ.__name__
+
+
+@of_bridge
+class LooksBeforeItLeaps:
+    """Breaks BRG-1b: threads that ask for a new name at the same time get a type each."""
+
+    def variable_type(name):
+        try:
+            return bridge.variable_type_from_name(name)
+        except RegistryError:
+            time.sleep(0.001)
+            typ = type(name, (nnx.Variable,), {})
+            return bridge.register_variable_name(name, typ, overwrite=True)
+
+
+@of_bridge
+class SilentlyTaken:
+    """Breaks BRG-1c: a name that is taken is left to its owner without a word."""
+
+    def register_variable_name_type_pair(name, typ, overwrite=False):
+        with contextlib.suppress(RegistryError):
+            bridge.register_variable_name(name, typ, overwrite=overwrite)
+
+
+@of_bridge
+class NeverOverwrites:
+    """Breaks BRG-1d: a pair that is there stays, whatever is asked."""
+
+    def register_variable_name_type_pair(name, typ, overwrite=False):
+        if not overwrite:
+            bridge.register_variable_name(name, typ)
+
+
+@inside
+def NoCache(registry, variables):
+    """Breaks BRG-2: `cache` is no collection that is known from the start."""
+    typ = registry._registry.types.pop("cache")
+    del registry._registry.names[typ]
+
+
+def _depth(typ):
+    return sum(issubclass(base, nnx.Variable) for base in typ.__mro__)
+
+
+@of_bridge
+class BasesFirst:
+    """Breaks BRG-3a: every type comes after its bases."""
+
+    def sort_variable_types(types):
+        return sorted(types, key=_depth)
+
+
+@of_bridge
+class Alphabetical:
+    """Breaks BRG-3b: types of one depth are sorted by their names."""
+
+    def sort_variable_types(types):
+        return sorted(types, key=lambda typ: (-_depth(typ), typ.__name__))
+
+
+# ---------------------------------------------------------------- crossings
+
+
+@of_bridge
+class NotesPlainValues:
+    """Breaks BRG-4a: the variable of a plain value has metadata."""
+
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        if not meta.is_axis_metadata(x):
+            variable.set_metadata(plain=True)
+        return variable
+
+
+@of_bridge
+class ForgetsTheMesh:
+    """Breaks BRG-4b: the mesh of a box does not cross."""
+
+    def to_nnx_var(col, x):
+        return bridge.to_nnx_var(col, x.replace(mesh=None) if type(x) is meta.Partitioned else x)
+
+
+@of_bridge
+class ForgetsTheRules:
+    """Breaks BRG-4c: the rules of a logical box do not cross."""
+
+    def to_nnx_var(col, x):
+        logically = isinstance(x, logical.LogicallyPartitioned)
+        return bridge.to_nnx_var(col, x.replace(rules=None) if logically else x)
+
+
+@of_bridge
+class TuplesBecomeLists:
+    """Breaks BRG-4d: tuples in the attributes of foreign boxes become lists."""
+
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        for name in ("names", "called"):
+            if variable.has_metadata(name):
+                variable.set_metadata(name, list(variable.get_metadata(name)))
+        return variable
+
+
+@of_bridge
+class CreatesAgain:
+    """Breaks BRG-4e: the variable that comes back is made anew, with its creation hooks."""
+
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        if isinstance(x, bridge.NNXMeta):
+            return type(variable)(variable.get_raw_value(), **variable.get_metadata())
+        return variable
+
+
+@of_bridge
+class SharesContainers:
+    """Breaks BRG-4f: the value on the other side is in the same containers."""
+
+    def to_linen_var(variable):
+        made, value = bridge.to_linen_var(variable), variable.get_raw_value()
+        return made.replace_boxed(value) if meta.is_axis_metadata(made) else value
+
+
+@of_bridge
+class AnyCollection:
+    """Breaks BRG-4g: a box crosses to its own type, whatever the collection is."""
+
+    def to_nnx_var(col, x):
+        own = isinstance(x, bridge.NNXMeta)
+        return bridge.to_nnx_var(bridge.variable_type_name(x.var_type) if own else col, x)
+
+
+# ---------------------------------------------------------------- boxes of variables
+
+
+@of_bridge
+class HooksAreVanilla:
+    """Breaks BRG-5a: a variable with nothing but hooks is vanilla."""
+
+    def is_vanilla_variable(variable):
+        return all(name.startswith("on_") for name in variable.get_metadata())
+
+
+@of_bridge
+class Untagged:
+    """Breaks BRG-5b: the box of a variable does not have its tag."""
+
+    def to_linen_var(variable):
+        box = bridge.to_linen_var(variable)
+        if not isinstance(box, bridge.NNXMeta):
+            return box
+        metadata = {name: each for name, each in box.metadata.items() if name != "tag"}
+        return bridge.NNXMeta(box.var_type, box.value, metadata)
+
+
+@inside
+def EqualWithoutMetadata(registry, variables):
+    """Breaks BRG-5c: boxes are equal when their types and values are."""
+
+    def alike(self, other):
+        return self.var_type is other.var_type and equal(self.value, other.value)
+
+    variables.NNXMeta.__eq__ = alike
+
+
+@inside
+def AxesToDo(registry, variables):
+    """Breaks BRG-5d: a box of a variable neither gains nor loses an axis."""
+    variables.NNXMeta.add_axis = variables.NNXMeta.remove_axis = lambda box, index, params: box
+
+
+@inside
+def AlwaysReplicated(registry, variables):
+    """Breaks BRG-5e: the spec of a box of a variable is that of an unnamed one."""
+    variables.NNXMeta.get_partition_spec = lambda box: PartitionSpec()
+
+
+# ---------------------------------------------------------------- trees
+
+
+@of_bridge
+class OpensBoxes:
+    """Breaks BRG-6a: partitioned boxes come back opened."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        bare = lambda box: box.value if isinstance(box, meta.Partitioned) else box  # noqa: E731
+        return _mapped(bare, bridge.nnx_attrs_to_linen_vars(attributes))
+
+
+@of_bridge
+class BareAttributes:
+    """Breaks BRG-6b: the metadata of variables stays behind."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        bare = lambda box: box.value if isinstance(box, bridge.NNXMeta) else box  # noqa: E731
+        return _mapped(bare, bridge.nnx_attrs_to_linen_vars(attributes))
+
+
+@of_bridge
+class FirstComeFirstServed:
+    """Breaks BRG-6c: a collection whose paths are taken is left out."""
+
+    def linen_vars_to_nnx_attrs(collections):
+        try:
+            return bridge.linen_vars_to_nnx_attrs(collections)
+        except CrossingError:
+            return bridge.linen_vars_to_nnx_attrs(dict([next(iter(collections.items()))]))
+
+
+@of_bridge
+class DictionariesOnly:
+    """Breaks BRG-6d: mappings of other classes are refused."""
+
+    def linen_vars_to_nnx_attrs(collections):
+        if not isinstance(collections, dict):
+            raise TypeError(f"{collections!r} is no dictionary")
+        return bridge.linen_vars_to_nnx_attrs(collections)
+
+
+@of_bridge
+class AnyKey:
+    """Breaks BRG-6e: whatever a path begins with is taken for a collection."""
+
+    def get_col_name(keypath):
+        return str(getattr(keypath[0], "key", keypath[0]))
+
+
+@of_bridge
+class GraphsElsewhere:
+    """Breaks BRG-6f: graph definitions lie in the collection `graphs`."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        made = bridge.nnx_attrs_to_linen_vars(attributes)
+        return {"graphs" if col == "nnx" else col: tree for col, tree in made.items()}

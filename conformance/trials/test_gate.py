@@ -1,0 +1,134 @@
+"""The gate finds what is planted, by name, and nothing where nothing is."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COUNTED = r"^dispatch\.(Dispatch.*forward, (4|32)\)|Traces).*"
+ALL_GATHERS = r"^compilation\.Compilation\.track_all_gathers\(reference, train"
+TIMED = "dispatch.Dispatch.time_call(reference, forward, 32)"
+
+
+@pytest.fixture(scope="module")
+def gatekeeper():
+    sys.path.insert(0, str(ROOT / "ci"))
+    try:
+        import gatekeeper
+    finally:
+        sys.path.remove(str(ROOT / "ci"))
+    return gatekeeper
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A copy of the tree in which one line has become another."""
+
+    def plant(file, line, worse):
+        for name in ("reference", "conformance"):
+            shutil.copytree(ROOT / name, tmp_path / name)
+        path = tmp_path / "reference" / "scutch_reference" / file
+        text = path.read_text()
+        assert text.count(line) == 1, f"{file} has {text.count(line)} lines {line!r}"
+        path.write_text(text.replace(line, worse))
+        return tmp_path.resolve()
+
+    return plant
+
+
+def worse(gatekeeper, head, select):
+    before, after = gatekeeper.counted((ROOT, head), select)
+    return {one.benchmark for one in gatekeeper.worse_counts(before, after)}
+
+
+def test_a_list_walk_in_the_forward_dispatch_is_caught_by_name(gatekeeper, planted):
+    line = "        parts = frame, _, _, values, plain = self._found(args, kwargs)\n"
+    head = planted("nnx/lifting.py", line, f"{line}        sum(1 for _ in values)\n")
+    name = "dispatch.Dispatch.track_python_calls(reference, forward, 32)"
+    assert name in worse(gatekeeper, head, COUNTED)
+
+
+def test_an_extra_trace_is_caught_by_name(gatekeeper, planted):
+    line = "            bounded(self._frames)[key] = frame\n"
+    head = planted("nnx/lifting.py", line, f"            self._frames.clear()\n{line}")
+    assert "dispatch.Traces.track_traces(reference)" in worse(gatekeeper, head, COUNTED)
+
+
+def test_an_extra_all_gather_in_the_guide_is_caught_by_name(gatekeeper, planted):
+    line = "    return operator.add(parameter, update).astype(parameter.dtype)"
+    # XLA gathers whole rows for a Fourier transform.
+    transformed = "jax.numpy.fft.fft(parameter).real"
+    gathered = line.replace("(parameter, update)", f"({transformed}, update)")
+    head = planted("linen/train_state.py", line, gathered)
+    found = worse(gatekeeper, head, ALL_GATHERS)
+    name = "compilation.Compilation.track_all_gathers(reference, train, unrolled, 2x4)"
+    assert name in found
+
+
+def test_a_tenth_more_time_in_the_dispatch_is_caught_by_name(gatekeeper, planted):
+    with gatekeeper.timers(ROOT) as (timer,):
+        number = int(timer.ask(0, TIMED))
+        tenth = min(timer.ask(number, TIMED) for _ in range(20)) / 10
+    line = "        parts = frame, _, _, values, plain = self._found(args, kwargs)\n"
+    head = planted(
+        "nnx/lifting.py",
+        line,
+        f"        for _ in range({turns_in(tenth)}):\n            pass\n{line}",
+    )
+    timed, findings = gatekeeper.slower(ROOT, head, [TIMED])
+    assert (timed, [one.benchmark for one in findings]) == (1, [TIMED])
+
+
+def turns_in(seconds):
+    """How many turns of an empty loop take so long."""
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        for _ in range(10_000):
+            pass
+        times.append(time.perf_counter() - started)
+    return round(seconds / min(times) * 10_000)
+
+
+def test_a_tree_is_not_slower_than_itself(gatekeeper):
+    assert gatekeeper.slower(ROOT, ROOT, [TIMED]) == (1, [])
+
+
+def test_counts_in_two_processes_are_the_same_file(tmp_path):
+    files = [tmp_path / "first", tmp_path / "second"]
+    for file in files:
+        command = [sys.executable, "-m", "benchmarks.counts", str(file), "--select", COUNTED]
+        subprocess.run(command, cwd=ROOT, check=True)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert all(figure >= 0 for figure in json.loads(files[0].read_text()).values())
+
+
+def test_a_worse_count_fails_until_it_is_accepted(gatekeeper, capsys):
+    findings = list(gatekeeper.worse_counts({"a": 1, "b": 2, "c": 3}, {"a": 2, "b": 1, "d": 4}))
+    assert [(one.benchmark, one.text) for one in findings] == [
+        ("a", "1 before, 2 now"),
+        ("c", "3 before, and not counted any more"),
+    ]
+    assert gatekeeper.report(findings, {}) == 1
+    shown = capsys.readouterr().out
+    assert 'ci/accepted.toml:\n\n[[accepted]]\nbenchmark = "a"\nfigure = 2.0\nreason = ' in shown
+    assert gatekeeper.report(findings, {"a": 2.0, "c": float("inf")}) == 0
+    assert gatekeeper.report(findings, {"a": 1.5, "c": float("inf")}) == 1
+
+
+@pytest.mark.parametrize("arguments", [["no-such-commit"], ["HEAD", "--select", "no such name"]])
+def test_a_gate_that_measures_nothing_fails(gatekeeper, capsys, arguments):
+    assert gatekeeper.main(arguments) == 2
+    assert "nothing was measured" in capsys.readouterr().err
+
+
+def test_noise_is_not_slower_and_a_tenth_is(gatekeeper):
+    assert not gatekeeper.is_slower([0.9, 1.1] * 20)
+    assert not gatekeeper.is_slower([1.04] * 40)
+    assert gatekeeper.is_slower([1.1] * 40)
+    assert not gatekeeper.is_slower([1.1] * 5)
