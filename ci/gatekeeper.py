@@ -31,7 +31,8 @@ TIMED = (
 )
 THRESHOLD = 1.05
 PAIRS = 40
-CONFIRMATIONS = 3
+ROUNDS = 4
+SUSPICION = 0.2
 CERTAINTY = 1e-3
 
 
@@ -178,27 +179,43 @@ def ratios(base: Timer, head: Timer, name: str) -> list[float]:
     return found
 
 
-def is_slower(found: Sequence[float]) -> bool:
-    """Whether more than half of all such ratios would be above the threshold: a sign test."""
-    above = sum(ratio > THRESHOLD for ratio in found)
-    chance = sum(math.comb(len(found), k) for k in range(above, len(found) + 1)) / 2 ** len(found)
-    return chance < CERTAINTY
+def chance(found: Sequence[float]) -> float:
+    """How likely so many ratios above the threshold are, if half of all are: a sign test."""
+    above, count = sum(ratio > THRESHOLD for ratio in found), len(found)
+    return sum(math.comb(count, k) for k in range(above, count + 1)) / 2.0**count
+
+
+def pairs(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """The ratios of all rounds."""
+    return [ratio for found in rounds for ratio in found]
+
+
+def is_slower(rounds: Sequence[Sequence[float]]) -> bool:
+    """Whether the pairs of all rounds are sure of it, and all rounds but one at most agree."""
+    agree = sum(statistics.median(found) > THRESHOLD for found in rounds)
+    return agree >= max(1, len(rounds) - 1) and chance(pairs(rounds)) < CERTAINTY
 
 
 def slower(base: Path, head: Path, names: Sequence[str]) -> tuple[int, list[Finding]]:
-    """How many were timed, and those that are slower in every round of fresh processes."""
-    suspects: dict[str, float] = dict.fromkeys(names, 1.0)
+    """How many were timed, and those that are slower over rounds of fresh processes.
+
+    What the pairs so far do not suggest is not timed again.
+    """
+    rounds: dict[str, list[list[float]]] = {name: [] for name in names}
     timed = 0
-    for attempt in range(CONFIRMATIONS):
+    for attempt in range(ROUNDS):
         trees = (base, head) if attempt % 2 else (head, base)
         with timers(*trees) as (first, second):
             sides = (first, second) if attempt % 2 else (second, first)
-            found = {name: ratios(*sides, name) for name in suspects}
-        timed = timed or sum(map(bool, found.values()))
-        suspects = {n: statistics.median(r) for n, r in found.items() if r and is_slower(r)}
-        if not suspects:
+            for name, found in rounds.items():
+                found.append(ratios(*sides, name))
+        rounds = {name: found for name, found in rounds.items() if found[-1]}
+        timed = timed or len(rounds)
+        rounds = {n: found for n, found in rounds.items() if chance(pairs(found)) < SUSPICION}
+        if not rounds:
             break
-    return timed, [Finding(n, r, f"{r:.3f} times the time before") for n, r in suspects.items()]
+    medians = {n: statistics.median(pairs(f)) for n, f in rounds.items() if is_slower(f)}
+    return timed, [Finding(n, r, f"{r:.3f} times the time before") for n, r in medians.items()]
 
 
 def accepted() -> dict[str, float]:
