@@ -76,7 +76,7 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
 def test_a_disagreement_with_the_reference_shows_both_answers():
     (liar,) = (liar for liar in LIFTED if liar.breaks == ("LIN-4h",))
     (law,) = (entry for entry in LAWS if entry.requirement == "LIN-4h")
-    text = _tried(law, liar.implementation, PROFILES["ci"]).reason
+    text = tried(law, liar.implementation, PROFILES["ci"]).reason
     assert "gradients differ: reference answers [" in text
     assert f"; {liar.name} answers [" in text
 
