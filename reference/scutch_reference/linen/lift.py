@@ -56,10 +56,26 @@ class _Call:
     def scope(self) -> Scope:
         return self.module._scope
 
+    @functools.cached_property
+    def paths(self) -> list[tuple[str, ...]]:
+        """The places that the module reaches: its own, and those of bound modules in its fields."""
+        found = sorted({module.scope.path for module in _reached(self.module)})
+        return [p for p in found if not any(p[:i] in found for i in range(len(p)))]
+
+    @functools.cached_property
+    def base(self) -> int:
+        """How long a path all of them begin with; what lies there goes in and comes out."""
+        same = [len(set(names)) == 1 for names in zip(*self.paths, strict=False)]
+        return next((i for i, each in enumerate(same) if not each), len(same))
+
     def collections(self, choice: CollectionFilter) -> dict[str, Any]:
-        """What the scope holds of the collections that a filter takes."""
-        held = {name: self.scope.collection(name) for name in self.scope.root.variables}
-        return {name: tree for name, tree in held.items() if tree and matches(choice, name)}
+        """What the places hold of the collections that a filter takes."""
+        found: dict[str, Any] = {}
+        for name in filter(functools.partial(matches, choice), self.scope.root.variables):
+            for path in self.paths:
+                if held := Scope(self.scope.root, path).collection(name):
+                    Scope(Root(found, base=self.base), path).replace(name, held)
+        return found
 
     def run(
         self, variables: Mapping[str, Any], mutable: CollectionFilter, rngs: Any, args: Any
@@ -67,8 +83,8 @@ class _Call:
         """Call the function on a copy of the module that has these variables."""
         outer = self.scope.root
         root = Root(
-            copied(variables), mutable, rngs, outer.initializing,
-            len(self.scope.path), outer.counts,
+            copied(variables), mutable, rngs, outer.initializing, self.base, outer.counts,
+            capture=outer.capture,
         )  # fmt: skip
         inner = self.module._bound(
             Scope(root, self.scope.path), self.module.name, self.module.parent, self.cls
@@ -102,8 +118,20 @@ class _Call:
         """Give the scope what the transformed function returned, and the names it took."""
         if type(self.module) is self.cls:
             self.module._set(_taken=self.last._taken, _counters=self.last._counters)
-        for name, tree in collections.items():
-            self.scope.replace(name, tree)
+        held = Root(dict(collections), base=self.base)
+        for name in collections:
+            for path in self.paths:
+                if tree := Scope(held, path).collection(name):
+                    Scope(self.scope.root, path).replace(name, tree)
+
+
+def _reached(value: Any) -> list[Module]:
+    """The bound modules in a value, and in the fields of those."""
+    if isinstance(value, Module):
+        return [value] * (value.scope is not None) + _reached(value._fields())
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [m for v in value for m in _reached(v)] if type(value) in (list, tuple) else []
 
 
 def _lifted(
@@ -340,6 +368,8 @@ def _positions(static: int | Sequence[int]) -> set[int]:
 
 def remat(
     target: Any,
+    variables: CollectionFilter = True,
+    rngs: CollectionFilter = True,
     prevent_cse: bool = True,
     static_argnums: int | Sequence[int] = (),
     policy: Callable[..., bool] | None = None,
@@ -349,6 +379,7 @@ def remat(
 
     Args:
       target: A module class, or a function of a module and its arguments.
+      variables, rngs: The collections and streams that are visible inside.
       prevent_cse, policy: As for `jax.checkpoint`.
       static_argnums: Positions of static arguments; the module itself is at 0.
       methods: The methods to lift, `__call__` where left out.
@@ -358,14 +389,15 @@ def remat(
     def transform(call: _Call, args: Any) -> Any:
         dynamic = [arg for index, arg in enumerate(args) if index not in static]
 
-        def body(variables: Any, keys: Any, dynamic: Any) -> Any:
+        def body(held: Any, keys: Any, dynamic: Any) -> Any:
             rest = iter(dynamic)
             whole = [arg if index in static else next(rest) for index, arg in enumerate(args)]
-            output, root = call.run(variables, call.scope.root.mutable, keys, whole)
+            output, root = call.run(held, call.mutable(variables), keys, whole)
             return output, root.mutated()
 
+        streams = {n: key for n, key in call.scope.root.rngs.items() if matches(rngs, n)}
         output, changed = jax.checkpoint(body, prevent_cse=prevent_cse, policy=policy)(
-            call.collections(True), dict(call.scope.root.rngs), dynamic
+            call.collections(variables), streams, dynamic
         )
         call.write(changed)
         return output
@@ -388,6 +420,7 @@ class _Program:
     initializing: bool
     static: tuple[tuple[int | str, Any], ...]
     count: int
+    capture: Any
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -398,6 +431,7 @@ def _run_program(
     whole = [static[i] if i in static else next(rest) for i in range(program.count)]
     named = {name: value for name, value in static.items() if isinstance(name, str)}
     root = Root(copied(variables), program.mutable, keys, program.initializing, len(program.path))
+    root.capture = program.capture
     module = program.module._bound(
         Scope(root, program.path), program.module.name, None, program.cls
     )
@@ -405,39 +439,50 @@ def _run_program(
 
 
 def jit(
-    target: type[Module],
+    target: Any,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     methods: Sequence[str] | None = None,
 ) -> Any:
-    """Compile a module class: equal modules, called alike, share one program (LIN-2, LIN-4).
+    """Compile a module: equal modules of a class, called alike, share a program (LIN-2, LIN-4).
+
+    A function, and a module that reaches others by its fields, is compiled on each call: that is
+    for calls that are compiled as a part of something else.
 
     Args:
-      target: A module class whose fields are hashable.
+      target: A module class whose fields are hashable, or a function of a module and arguments.
       static_argnums, static_argnames: Static arguments; the module itself is at position 0.
       methods: The methods to lift, `__call__` where left out.
     """
-    if not (isinstance(target, type) and issubclass(target, Module)):
-        raise ModuleError(
-            f"linen.jit takes a module class, got {target!r}; jit its caller instead."
-        )
     static = _positions(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
     def transform(call: _Call, args: Any) -> Any:
         root = call.scope.root
+        dynamic = [arg for i, arg in enumerate(args) if i not in static]
+        if call.paths != [call.scope.path] or type(call.module) is call.cls:
+
+            def body(held: Any, keys: Any, dynamic: Any) -> Any:
+                rest = iter(dynamic)
+                whole = [arg if i in static else next(rest) for i, arg in enumerate(args)]
+                output, inner = call.run(held, root.mutable, keys, whole)
+                return output, inner.mutated()
+
+            output, changed = jax.jit(body)(call.collections(True), dict(root.rngs), dynamic)
+            call.write(changed)
+            return output
         fixed: list[tuple[int | str, Any]]
         fixed = [(i, arg) for i, arg in enumerate(args) if i in static]
         fixed += [(name, value) for name, value in call.kwargs.items() if name in names]
         program = _Program(
             call.module.clone(), call.cls, call.function, call.scope.path,
-            hashable(root.mutable), root.initializing, tuple(fixed), len(args),
+            hashable(root.mutable), root.initializing, tuple(fixed), len(args), root.capture,
         )  # fmt: skip
         output, changed = _run_program(
             program,
             call.collections(True),
             {stream: call.scope.make_rng(stream) for stream in root.rngs},
-            [arg for i, arg in enumerate(args) if i not in static],
+            dynamic,
             {name: value for name, value in call.kwargs.items() if name not in names},
         )
         call.write(changed)

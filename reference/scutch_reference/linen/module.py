@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from .. import meta
 from ..errors import ModuleError, NameInUseError, ScopeParamNotFoundError, ScopeParamShapeError
-from .scope import CollectionFilter, DenyList, Root, Scope, copied
+from .scope import Chosen, CollectionFilter, DenyList, Root, Scope, copied, matches
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UNSET: Any = object()
@@ -53,7 +53,12 @@ def nowrap(method: F) -> F:
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(self: Module, *args: Any, **kwargs: Any) -> Any:
-        return self.run(function, args, kwargs)
+        output = self.run(function, args, kwargs)
+        capture = self.scope is not None and self.scope.root.capture
+        name = function.__name__
+        if capture and (name == "__call__" if capture is True else capture(self, name)):
+            self.sow("intermediates", name, output)
+        return output
 
     return run
 
@@ -207,7 +212,11 @@ class Module:
         def adopted(value: Any, name: str) -> Any:
             if isinstance(value, Module):
                 if value.scope is not None and (old is None or value.scope.path[:-1] != old.path):
-                    return value
+                    if old is None or value.scope.root is not old.root or scope.path != old.path:
+                        return value
+                    # Inside a lifted transformation: at the same place, in the root at hand.
+                    place = Scope(scope.root, value.scope.path)
+                    return value._bound(place, value.name, value.parent)
                 if id(value) not in bound:
                     name = value.name or name
                     self._reserve("sub-module", name)
@@ -387,6 +396,8 @@ class Module:
         fields = self._fields() | {"name": self.name} | changes
         return type(self)(**_unbound(fields), parent=parent)
 
+    copy = clone
+
     def bind(
         self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: CollectionFilter = False
     ) -> Self:
@@ -406,6 +417,7 @@ class Module:
         rngs: Any = None,
         method: Callable[..., Any] | str | None = None,
         mutable: CollectionFilter = False,
+        capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> Any:
         """Call the module, or a `method` of it, with these variables, which stay as they are.
@@ -416,11 +428,17 @@ class Module:
           rngs: A key for each stream, or one key for all of them.
           method: Its name, or a function whose first argument is the module. Left out: `__call__`.
           mutable: The collections that may change: a name, names, a boolean or a `DenyList`.
+          capture_intermediates: Sow the output of each `__call__`, or of each method that this
+            predicate of module and name takes, in 'intermediates', which then is mutable.
 
         Returns:
           The output; with `mutable` the pair of it and those collections (LIN-8).
         """
+        if capture_intermediates:
+            given = mutable
+            mutable = Chosen(lambda name: name == "intermediates" or matches(given, name))
         module = self.bind(variables, rngs=rngs, mutable=mutable)
+        module._scope.root.capture = capture_intermediates
         output = module._call(method, args, kwargs)
         return output if mutable is False else (output, module._scope.root.mutated())
 

@@ -86,6 +86,8 @@ class Root:
     counts: dict[tuple[tuple[str, ...], str], int] = field(default_factory=dict)
     created: dict[str, Any] = field(default_factory=dict)
     """The variables that this run created, with their first values."""
+    capture: Any = False
+    """Whether the outputs of methods are sown: of `__call__`, or those that a predicate takes."""
 
     def mutated(self) -> dict[str, Any]:
         """The collections that may have changed."""

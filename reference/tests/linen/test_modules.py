@@ -1,0 +1,141 @@
+"""What user code for Linen does beyond the laws: modules in fields, captured outputs, functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scutch_reference import linen as nn
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+KEY = jax.random.key(0)
+LOOP = {"variable_broadcast": "params", "split_rngs": {"params": False}, "length": 1}
+
+
+class Outer(nn.Module):
+    """A module that uses one from its fields beside one of its own."""
+
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, x, _=None):
+        """As a step of a loop."""
+        return self.inner(x) + nn.Dense(3)(x), None
+
+
+class Sharing(nn.Module):
+    """A module that hands one it made to a lifted one, and uses it beside that."""
+
+    lift: object
+
+    @nn.compact
+    def __call__(self, x):
+        """The outputs of both."""
+        shared = nn.Dense(3)
+        nn.Dense(5, name="other")(x)
+        return self.lift(Outer)(shared, name="outer")(x, None)[0] + shared(x)
+
+
+def plain(target):
+    """No transformation."""
+    return target
+
+
+def loop(target):
+    """A loop of one step, in which all is shared."""
+    return nn.scan(target, **LOOP)
+
+
+@pytest.mark.parametrize("lift", [nn.remat, nn.jit, loop])
+def test_a_module_made_outside_is_the_same_inside_a_lifted_one(lift):
+    """Variables, outputs and gradients are those without the transformation."""
+
+    def gradients(model, variables):
+        return jax.grad(lambda variables: model.apply(variables, X).sum())(variables)
+
+    model, expected = Sharing(lift), Sharing(plain)
+    variables = model.init(KEY, X)
+    assert sorted(variables["params"]) == ["Dense_0", "other", "outer"]
+    jax.tree.map(np.testing.assert_allclose, variables, expected.init(KEY, X))
+    np.testing.assert_allclose(
+        model.apply(variables, X), expected.apply(variables, X), rtol=1e-5, atol=1e-6
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        gradients(model, variables),
+        gradients(expected, variables),
+    )
+
+
+@pytest.mark.parametrize("lift", [nn.jit, nn.remat])
+def test_a_function_of_a_module_is_lifted(lift):
+    """It makes sub-modules where its module does, and takes modules that are there."""
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            one = nn.Dense(3)
+            x = lift(lambda module, x: module(x))(one, x)
+            return lift(lambda module, x: nn.Dense(4)(x))(self, x)
+
+    output, variables = Model().init_with_output(KEY, X)
+    assert output.shape == (2, 4)
+    assert sorted(variables["params"]) == ["Dense_0", "Dense_1"]
+    np.testing.assert_allclose(Model().apply(variables, X), output, rtol=1e-6)
+
+
+def test_a_method_is_lifted_where_it_is_written():
+    """As a decorator above `compact`."""
+
+    class Model(nn.Module):
+        @nn.jit
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(3)(x)
+
+    output, variables = Model().init_with_output(KEY, X)
+    params = variables["params"]["Dense_0"]
+    np.testing.assert_allclose(output, X @ params["kernel"] + params["bias"], rtol=1e-5)
+
+
+def test_remat_shows_the_collections_and_streams_that_are_asked_for():
+    """What is not asked for is not there inside."""
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return x + self.has_rng("noise") + 10 * self.has_variable("extra", "v")
+
+    variables, rngs = {"extra": {"v": jnp.ones(())}}, {"noise": KEY}
+    for seen, total in ((True, 11.0), (False, 0.0)):
+        hidden = nn.remat(Model, variables=seen, rngs=seen)()
+        assert hidden.apply(variables, jnp.zeros(()), rngs=rngs) == total
+
+
+def test_outputs_of_methods_are_captured():
+    """All of `__call__`, or those that a predicate takes; in a loop they are stacked."""
+
+    class Step(nn.Module):
+        @nn.compact
+        def __call__(self, x, _):
+            return nn.Dense(3)(x), None
+
+    stacked = {"params": 0, "intermediates": 0}
+    model = nn.scan(Step, variable_axes=stacked, split_rngs={"params": True}, length=2)()
+    variables = model.init(KEY, X, None)
+    dense = Outer(nn.Dense(3))
+    _, found = dense.apply(dense.init(KEY, X), X, capture_intermediates=True)
+    assert sorted(found["intermediates"]) == ["Dense_0", "__call__", "inner"]
+    (carry, _), found = model.apply(
+        variables, X, None, capture_intermediates=lambda module, _: isinstance(module, nn.Dense)
+    )
+    (captured,) = found["intermediates"]["Dense_0"]["__call__"]
+    assert list(found["intermediates"]) == ["Dense_0"]
+    assert captured.shape == (2, 2, 3)
+    np.testing.assert_array_equal(captured[-1], carry)
+
+
+def test_a_copy_has_other_fields():
+    """The one copied stays as it is."""
+    dense = nn.Dense(3)
+    assert dense.copy(features=4).features == 4
+    assert dense == nn.Dense(3)
