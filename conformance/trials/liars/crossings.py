@@ -19,13 +19,18 @@ CROSSINGS: list[Liar] = []
 """Every liar of this module, in the order in which they are told. `of_bridge` is the owner."""
 
 
-def of_bridge(lie):
-    """Tell a lie of the bridge: the functions and classes in it, in the place of the standard's."""
+def on_the_bridge(lie):
+    """The liar with the functions and classes of a lie in the place of the bridge's."""
     names = {name: each for name, each in vars(lie).items() if name in NAMES["bridge"]}
     lying = Namespace("lying bridge", SimpleNamespace(**names), bridge)
-    honest = {"meta": meta, "logical": logical, "linen": linen, "nnx": nnx}
+    honest = {"meta": meta, "logical": logical, "linen": linen, "nnx": nnx, "transforms": nnx}
     made = Implementation(lie.__name__, "0", **honest, bridge=lying)
-    CROSSINGS.append(Liar(lie.__name__, breaks(lie), made))
+    return Liar(lie.__name__, breaks(lie), made)
+
+
+def of_bridge(lie):
+    """Tell a lie of the bridge: the functions and classes in it, in the place of the standard's."""
+    CROSSINGS.append(on_the_bridge(lie))
     return lie
 
 

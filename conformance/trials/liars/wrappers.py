@@ -1,0 +1,295 @@
+"""Lies of the bridge's wrappers, and of names that cross in them: BRG-7 and BRG-8."""
+
+import jax
+from scutch_reference import bridge, linen, meta, nnx
+from scutch_reference.bridge import wrappers
+from trials.liars.crossings import on_the_bridge
+from trials.liars.tale import Liar
+
+WRAPPERS: list[Liar] = []
+"""Every liar of this module, in the order in which they are told. `of_wrappers` is the owner."""
+
+
+def of_wrappers(lie):
+    """Tell a lie of the wrappers: the functions and classes in it, in the place of the bridge's."""
+    WRAPPERS.append(on_the_bridge(lie))
+    return lie
+
+
+def _annotated(root):
+    """The variables with names."""
+    variables = [node for _, node in nnx.iter_graph(root) if isinstance(node, nnx.Variable)]
+    return [each for each in variables if each.get_metadata("out_sharding", None)]
+
+
+def _unnamed_again(variable, index, name):
+    """As a hook: forget the name that an axis was just given."""
+    names = list(variable.get_metadata("out_sharding"))
+    del names[index]
+    variable.set_metadata(out_sharding=tuple(names))
+
+
+# ---------------------------------------------------------------- a Linen module, wrapped
+
+
+@of_wrappers
+class OtherKeys:
+    """Breaks BRG-7a: a key is folded once more than Linen folds it."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, rngs=None, **kwargs):
+            keyed = isinstance(rngs, jax.Array)
+            return super().__call__(*args, rngs=jax.random.fold_in(rngs, 1) if keyed else rngs,
+                                    **kwargs)  # fmt: skip
+
+
+@of_wrappers
+class Flat:
+    """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the variables of a wrapper."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, **kwargs):
+            return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
+
+
+@of_wrappers
+class FlatCollections:
+    """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the collections of a wrapper."""
+
+    class ToLinen(bridge.ToLinen):
+        def __call__(self, *args, **kwargs):
+            return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
+
+
+@of_wrappers
+class SingleNamesAreLost:
+    """Breaks BRG-7c: a collection that is named without a list is not kept."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, mutable=None, **kwargs):
+            own = nnx.clone(self) if isinstance(mutable, str) else self
+            return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
+
+
+@of_wrappers
+class AllIsNotKept:
+    """Breaks BRG-7c: where everything may change, nothing is kept."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, mutable=None, **kwargs):
+            own = nnx.clone(self) if mutable is True else self
+            return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
+
+
+@of_wrappers
+class CopiesStreams:
+    """Breaks BRG-7d: the streams that are passed to a call do not move on."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, rngs=None, **kwargs):
+            return super().__call__(*args, rngs=nnx.clone(rngs), **kwargs)
+
+
+@of_wrappers
+class StandsStill:
+    """Breaks BRG-7d: the streams of a wrapper do not move on."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, rngs=None, **kwargs):
+            own = nnx.clone(self.to_nnx__rngs) if rngs is None else rngs
+            return super().__call__(*args, rngs=own, **kwargs)
+
+
+@of_wrappers
+class OwnSeed:
+    """Breaks BRG-7d: the streams of an object are seeded with zero, whatever is passed."""
+
+    class ToLinen(bridge.ToLinen):
+        @linen.nowrap
+        def _make(self, keys):
+            return super()._make({name: jax.random.key(0) for name in keys})
+
+        @linen.nowrap
+        def _remade(self, keys):
+            return super()._remade({name: jax.random.key(0) for name in keys})
+
+
+@of_wrappers
+class OnlyPositional:
+    """Breaks BRG-7e: a method that is an attribute is not given its keywords."""
+
+    class ToNNX(bridge.ToNNX):
+        def __getattr__(self, name):
+            method = super().__getattr__(name)
+            return lambda *args, **kwargs: method(*args)
+
+
+@of_wrappers
+class OnlyNames:
+    """Breaks BRG-7e: `method` is looked at where it is a name alone."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, method=None, **kwargs):
+            named = method if isinstance(method, str) else None
+            return super().__call__(*args, method=named, **kwargs)
+
+
+# ---------------------------------------------------------------- an NNX module, wrapped
+
+
+@of_wrappers
+class Amnesia:
+    """Breaks BRG-7f: each call makes the object anew, whatever variables it is given."""
+
+    class ToLinen(bridge.ToLinen):
+        @linen.nowrap
+        def _remade(self, keys):
+            return self._make({"default": jax.random.key(0), **keys})
+
+
+@of_wrappers
+class AllIsNothing:
+    """Breaks BRG-7g: where everything is mutable, nothing that changes is returned."""
+
+    class ToLinen(bridge.ToLinen):
+        def __call__(self, *args, **kwargs):
+            before, root = self.variables, self.scope.root
+            output = super().__call__(*args, **kwargs)
+            for name in before if root.mutable is True and not root.initializing else ():
+                self.scope.replace(name, before[name])
+            return output
+
+
+@of_wrappers
+class Nameless:
+    """Breaks BRG-7h: the name for a module is forgotten."""
+
+    def to_linen(nnx_class, *args, name=None, **kwargs):
+        return bridge.to_linen(nnx_class, *args, **kwargs)
+
+
+@of_wrappers
+class Defaults:
+    """Breaks BRG-7h: the keywords for the constructor are forgotten."""
+
+    def to_linen(nnx_class, *args, name=None, **kwargs):
+        return bridge.to_linen(nnx_class, *args, name=name)
+
+
+@of_wrappers
+class OneMethod:
+    """Breaks BRG-7i: whatever method is asked for, the object is called."""
+
+    class ToLinen(bridge.ToLinen):
+        def __call__(self, *args, nnx_method=None, **kwargs):
+            return super().__call__(*args, **kwargs)
+
+
+# ---------------------------------------------------------------- both
+
+
+@of_wrappers
+class MutableOnRequest:
+    """Breaks BRG-7j: what may change around a wrapper may not change in it."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, mutable=None, **kwargs):
+            default = None if wrappers._run.initializing else False
+            mutable = default if mutable is None else mutable
+            return super().__call__(*args, mutable=mutable, **kwargs)
+
+
+@of_wrappers
+class NoWayBack:
+    """Breaks BRG-7k: what changes in an object that is wrapped twice is lost."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, mutable=None, **kwargs):
+            twice = isinstance(self.to_nnx__module, bridge.ToLinen)
+            own = nnx.clone(self) if twice and mutable else self
+            return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
+
+
+@of_wrappers
+class ReturnsNothing:
+    """Breaks BRG-7l: `lazy_init` returns nothing."""
+
+    def lazy_init(fn, *args, **kwargs):
+        bridge.lazy_init(fn, *args, **kwargs)
+
+
+@of_wrappers
+class Eager:
+    """Breaks BRG-7l: a call makes the variables, asked for or not."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, **kwargs):
+            with wrappers._running(True, wrappers._run.mutable):
+                return super().__call__(*args, **kwargs)
+
+
+# ---------------------------------------------------------------- names
+
+
+@of_wrappers
+class ForgetsMeshes:
+    """Breaks BRG-8a: the mesh of a box does not reach the variable of a wrapper."""
+
+    class ToNNX(bridge.ToNNX):
+        def lazy_init(self, *args, **kwargs):
+            for variable in _annotated(super().lazy_init(*args, **kwargs)):
+                variable.set_metadata(mesh=None)
+            return self
+
+
+@of_wrappers
+class OpensBoxes:
+    """Breaks BRG-8b: what a wrapper makes lies in its collections without a box."""
+
+    class ToLinen(bridge.ToLinen):
+        def __call__(self, *args, **kwargs):
+            output = super().__call__(*args, **kwargs)
+            for name in self.variables if self.scope.root.initializing else ():
+                self.scope.replace(name, meta.unbox(self.variables[name]))
+            return output
+
+
+@of_wrappers
+class LinenAxesHaveNoName:
+    """Breaks BRG-8c: the boxes of a wrapper undo it when a lift of Linen names an axis."""
+
+    class ToLinen(bridge.ToLinen):
+        @linen.nowrap
+        def _make(self, keys):
+            made = super()._make(keys)
+            for variable in _annotated(made):
+                if not variable.has_metadata("linen_meta_type"):
+                    variable.set_metadata(on_add_axis=_unnamed_again)
+            return made
+
+
+@of_wrappers
+class ObjectAxesHaveNoName:
+    """Breaks BRG-8d: the variables of a wrapper undo it when a transformation names an axis."""
+
+    class ToNNX(bridge.ToNNX):
+        def lazy_init(self, *args, **kwargs):
+            for variable in _annotated(super().lazy_init(*args, **kwargs)):
+                variable.set_metadata(on_add_axis=_unnamed_again)
+            return self
+
+
+@of_wrappers
+class WithoutTheMesh:
+    """Breaks BRG-8e: the initializer leaves the mesh out."""
+
+    def with_partitioning(initializer, names, mesh=None):
+        return bridge.with_partitioning(initializer, names)
+
+
+@of_wrappers
+class LinenOnly:
+    """Breaks BRG-8e: the initializer makes boxes that variables do not open."""
+
+    def with_partitioning(initializer, names, mesh=None):
+        return meta.with_partitioning(initializer, names, mesh)
