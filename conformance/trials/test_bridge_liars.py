@@ -1,0 +1,43 @@
+"""Each law of the bridge convicts its liar, and those beside it do not."""
+
+import pytest
+from scutch import catalogue, suite
+from scutch.adapters.reference import implementation as reference
+from scutch.profiles import PROFILES, Profile
+from scutch.verdicts import rule, summarize
+from trials.liars.crossings import CROSSINGS
+from trials.liars.tale import tried
+from trials.liars.wrappers import WRAPPERS
+
+# The liars, the rows of the contract on which they are tried, and how often beside their own.
+SIDES = ((CROSSINGS, range(1, 7), 5), (WRAPPERS, range(7, 9), 2))
+LIES = [
+    pytest.param(liar, numbers, few, id=f"{liar.breaks[0]}-{liar.name}")
+    for liars, numbers, few in SIDES
+    for liar in liars
+]
+
+
+def rows(numbers):
+    return {row.id: row for row in catalogue.select([f"BRG-{n}" for n in numbers])}
+
+
+@pytest.mark.parametrize(("liar", "numbers", "few"), LIES)
+def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar, numbers, few):
+    requirements = rows(numbers)
+    laws = suite.tried_by(requirements)
+    profile = {True: PROFILES["ci"], False: Profile(few, 120, 0, "")}
+    trials = [tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
+    assert {t.requirement for t in trials if t.outcome == "failed"} >= set(liar.breaks)
+    rulings = rule([requirements[e.requirement] for e in laws], trials, claims=reference.claims)
+    roots = summarize(rulings).roots
+    found = {r.requirement.id: (r.verdict, r.reason) for r in roots if r.verdict != "untested"}
+    assert set(found) == set(liar.breaks), found
+
+
+@pytest.mark.parametrize(("liars", "numbers"), [side[:2] for side in SIDES], ids=["1-6", "7-8"])
+def test_every_requirement_has_a_law_and_a_liar(liars, numbers):
+    requirements = rows(numbers)
+    lied_about = {identifier for liar in liars for identifier in liar.breaks}
+    laws = suite.tried_by(requirements)
+    assert set(requirements) == {entry.requirement for entry in laws} == lied_about
