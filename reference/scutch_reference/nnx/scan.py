@@ -9,174 +9,129 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import LiftingError
-from .definitions import Ref
-from .lifting import Frame
-from .outcomes import Groups, Outcome
-from .prefixes import FilterPrefix, is_branch
+from .lifting import UNSET, Frame, lift
+from .prefixes import RETURNED, is_branch
 from .vmap import Mapped
-
-_UNSET: Any = object()
 
 
 class Carry:
     """What goes from one step to the next: the class itself is the mark."""
 
 
-def _moved(tree: Any, axes: Any, forth: bool) -> Any:
-    """The tree with its scanned axis first, or back in its place."""
+def _mapped(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
+    """`function` of each axis, and of the parts of the trees that it is for."""
+    return jax.tree.map(function, axes, *trees, is_leaf=lambda x: x is None or x is Carry)
 
-    def move(axis: Any, part: Any) -> Any:
-        if not isinstance(axis, int):
-            return part
-        ends = (axis, 0) if forth else (0, axis)
-        return jax.tree.map(lambda x: jnp.moveaxis(x, *ends), part)
 
-    return jax.tree.map(move, axes, tree, is_leaf=lambda x: x is None or x is Carry)
+def _moved(tree: Any, start: int, end: int) -> Any:
+    return jax.tree.map(lambda x: jnp.moveaxis(x, start, end), tree)
 
 
 class Scanned(Mapped):
     """A loop over a function of objects; see `scan`."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        super().__init__(function, **lifted)
-        self._options = options
-
-    def _prepare_frame(self, frame: Frame) -> None:
-        """Leaves that are carried come out of every step, changed or not."""
-        super()._prepare_frame(frame)
-        always = tuple(each is Carry for each in frame.asked)
-        groups = frame.groups
-        frame.groups = Groups(groups.values, groups.of_leaf, groups.place, always)
-
     def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.lax.scan`."""
+        """`jax.lax.scan`: leaves and arguments are sliced, carried or shared, by their axes."""
+        axes = frame.arguments(frame.asked, frame.plain)
+        frame.always = [axis is Carry for axis in frame.asked]
+        has_plain = Carry in frame.plain
+        if frame.plain.count(Carry) > 1:
+            raise LiftingError(f"scan can carry one argument, got {frame.plain!r}.")
 
-        def transformed(_: Any, values: list[Any], *plain: Any) -> Any:
-            kinds = [_kind(each) for each in frame.asked]
-            carried = [i for i, kind in enumerate(kinds) if kind == "carry"]
-            stacked = [i for i, kind in enumerate(kinds) if kind == "axis"]
-            plain_kinds = [_kind(each) for each in frame.plain_prefixes]
-            numbers = [k for k, kind in enumerate(plain_kinds) if kind == "carry"]
-            along = [k for k, kind in enumerate(plain_kinds) if kind == "axis"]
-            if len(numbers) > 1:
-                raise LiftingError(f"scan can carry one argument, got {frame.plain_prefixes!r}.")
+        def now(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
+            return carry if axis is Carry else piece if isinstance(axis, int) else whole
 
-            def body(carry: Any, xs: Any) -> Any:
-                leaves, arguments = list(values), list(plain)
-                for indices, parts in ((carried, carry[0]), (stacked, xs[0])):
-                    for i, part in zip(indices, parts, strict=True):
-                        leaves[i] = part
-                for indices, parts in ((numbers, carry[1]), (along, xs[1])):
-                    for i, part in zip(indices, parts, strict=True):
-                        arguments[i] = part
-                outcome, groups, out = frame.run((), leaves, *arguments)
-                after = self._carried(frame, outcome, groups, carried)
-                plain_carry, out = self._split(outcome, out, bool(numbers))
-                rest = tuple(
-                    arrays[len(gone) :] if value is Carry else arrays
-                    for value, gone, arrays in zip(
-                        frame.groups.values, outcome.changed, groups, strict=True
-                    )
+        def outside(axis: Any, part: Any) -> Any:
+            if axis is Carry:  # It was made by the last step.
+                return jax.tree.map(lambda x: x[0 if self.options["reverse"] else -1], part)
+            return _moved(part, 0, axis) if isinstance(axis, int) else part
+
+        def transformed(*everything: Any) -> Any:
+            def step(carry: Any, slices: Any) -> Any:
+                arguments = _mapped(now, axes, carry, slices, everything)
+                outcome, groups, out = frame.run(*arguments)
+                leaves = self._carried(frame, outcome, groups)
+                last, out = self._parted(out, has_plain)
+                rest = [
+                    [array for n, array in zip(numbers, arrays, strict=True) if n not in leaves]
+                    for numbers, arrays in zip(outcome.changed, groups, strict=True)
+                ]
+                plain = [last if axis is Carry else None for axis in frame.plain]
+                return ([leaves.get(i) for i in range(len(frame.asked))], *plain), (
+                    outcome,
+                    rest,
+                    out,
                 )
-                return (after, plain_carry), (outcome, rest, out)
 
-            xs = (
-                [_moved(values[i], frame.asked[i], True) for i in stacked],
-                [_moved(plain[k], frame.plain_prefixes[k], True) for k in along],
+            start = _mapped(lambda axis, x: x if axis is Carry else None, axes, everything)
+            slices = _mapped(
+                lambda axis, x: _moved(x, axis, 0) if isinstance(axis, int) else None,
+                axes,
+                everything,
             )
-            start = ([values[i] for i in carried], [plain[k] for k in numbers])
-            (after, last), (outcome, groups, out) = jax.lax.scan(body, start, xs, **self._options)
-            return (
-                outcome,
-                self._collected(frame, outcome, groups, carried, after),
-                (self._joined(out, last)),
+            (leaves, *plain), (outcome, rest, out) = jax.lax.scan(
+                step, start, slices, **self.options
             )
+            groups = []
+            for axis, numbers, arrays in zip(frame.groups, outcome.changed, rest, strict=True):
+                others = iter(arrays)
+                groups.append(
+                    [
+                        leaves[n] if axis is Carry and n >= 0 else outside(axis, next(others))
+                        for n in numbers
+                    ]
+                )
+            axes_out, place = self._out_axes(frame.out)
+            out = _mapped(outside, axes_out, out)
+            if has_plain:
+                out = (*out[:place], plain[frame.plain.index(Carry)], *out[place + 1 :])
+            return outcome, tuple(groups), out[0] if self.out_prefix is Carry else out
 
         return transformed
 
-    def _carried(
-        self, frame: Frame, outcome: Outcome, groups: Any, carried: list[int]
-    ) -> list[Any]:
-        """The carried leaves after a step, in their order."""
+    def _carried(self, frame: Frame, outcome: Any, groups: Any) -> dict[int, Any]:
+        """The carried leaves after a step, by number."""
         found: dict[int, Any] = {}
-        for value, numbers, arrays in zip(
-            frame.groups.values, outcome.changed, groups, strict=True
-        ):
-            if value is None and numbers:
+        for axis, numbers, arrays in zip(frame.groups, outcome.changed, groups, strict=True):
+            old = {n: array for n, array in zip(numbers, arrays, strict=True) if n >= 0}
+            if axis is Carry:
+                found = old
+            elif axis is None and old:
                 raise LiftingError(
-                    f"{frame.label(numbers[0])}: the variable is shared by all steps of scan "
+                    f"{frame.label(min(old))}: the variable is shared by all steps of scan "
                     "(its axis is None), and one of them changed it. Carry it, or scan over it."
                 )
-            if value is Carry:
-                found = dict(zip(numbers, arrays, strict=False))
-        if lost := [frame.label(i) for i in carried if i not in found]:
-            raise LiftingError(f"scan carries arrays that a step removed: {', '.join(lost)}.")
-        return [found[i] for i in carried]
+        lost = [i for i, axis in enumerate(frame.asked) if axis is Carry and i not in found]
+        if lost:
+            places = ", ".join(map(frame.label, lost))
+            raise LiftingError(f"scan carries arrays that a step removed: {places}.")
+        return found
 
-    def _collected(
-        self, frame: Frame, outcome: Outcome, groups: Any, carried: list[int], after: list[Any]
-    ) -> tuple[Any, ...]:
-        """The arrays by group: the last of what was carried, all of what was stacked."""
-        last = dict(zip(carried, after, strict=True))
-        found = []
-        for value, numbers, arrays in zip(
-            frame.groups.values, outcome.changed, groups, strict=True
-        ):
-            if value is Carry:
-                found.append([*(last[i] for i in numbers), *(array[-1] for array in arrays)])
-            else:
-                found.append([_moved(array, value, False) for array in arrays])
-        return tuple(found)
+    def _out_axes(self, axes: Any) -> tuple[Any, int]:
+        """The axes of the output, or of the tuple around it, and the place of the carry or -1."""
+        axes = (Carry,) if axes is Carry else axes
+        has_carry = is_branch(axes) and Carry in axes
+        return (tuple(axes), axes.index(Carry)) if has_carry else (axes, -1)
 
-    def _split(self, outcome: Outcome, out: Any, has_plain: bool) -> tuple[list[Any], Any]:
-        """The carry in the output of a step, and the rest of it."""
-        axes = self.out_prefix
-        if axes is Carry:
-            return ([out] if has_plain else []), None if has_plain else (out,)
-        if not is_branch(axes) or Carry not in axes:
+    def _parted(self, out: Any, has_plain: bool) -> tuple[Any, Any]:
+        """The plain carry in the output of a step, and the rest of it."""
+        axes, place = self._out_axes(self.out_prefix)
+        out = (out,) if self.out_prefix is Carry else out
+        if place < 0:
             if has_plain:
                 raise LiftingError(f"scan carries an argument, but out_axes is {axes!r}.")
-            return [], out
-        place = axes.index(Carry)
+            return None, out
         if not isinstance(out, tuple) or len(out) != len(axes):
             raise LiftingError(f"scan with out_axes={axes!r} needs a tuple like it, got {out!r}.")
         if has_plain:
-            return [out[place]], tuple(x for i, x in enumerate(out) if i != place)
-        items = outcome.outputs[1] if outcome.outputs else ()
-        if not any(isinstance(item, Ref) for item in items):
+            return out[place], (*out[:place], None, *out[place + 1 :])
+        if out[place] is not RETURNED:
             raise LiftingError("scan carries an object: the function must return that object.")
-        return [], out
-
-    def _joined(self, out: Any, last: list[Any]) -> Any:
-        """The output: the last carry, and what was stacked, with its axes in place."""
-        axes = self.out_prefix
-        if axes is Carry:
-            return last[0] if last else out[0]
-        if not is_branch(axes) or Carry not in axes or not last:
-            return _moved(out, _without_carry(axes), False)
-        place = axes.index(Carry)
-        rest = [axis for axis in axes if axis is not Carry]
-        parts = [_moved(x, axis, False) for x, axis in zip(out, rest, strict=True)]
-        return type(axes)((*parts[:place], last[0], *parts[place:]))
-
-
-def _without_carry(axes: Any) -> Any:
-    return jax.tree.map(
-        lambda axis: None if axis is Carry or isinstance(axis, FilterPrefix) else axis,
-        axes,
-        is_leaf=lambda x: x is None or x is Carry or isinstance(x, FilterPrefix),
-    )
-
-
-def _kind(axis: Any) -> str:
-    if axis is Carry:
-        return "carry"
-    leaves = jax.tree.leaves(axis)
-    return "axis" if any(isinstance(each, int) for each in leaves) else "shared"
+        return None, out
 
 
 def scan(
-    f: Any = _UNSET,
+    f: Any = UNSET,
     *,
     length: int | None = None,
     reverse: bool = False,
@@ -201,16 +156,14 @@ def scan(
     Raises:
       LiftingError: A step changes a variable that all steps share.
     """
-    options: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
-
-    def lift(function: Callable[..., Any]) -> Scanned:
-        return Scanned(
-            function,
-            options,
-            metadata=transform_metadata or {},
-            in_prefix=in_axes,
-            out_prefix=out_axes,
-            structural=graph_updates is not False,
-        )
-
-    return lift if f is _UNSET else lift(f)
+    return lift(
+        Scanned,
+        f,
+        in_prefix=in_axes,
+        out_prefix=out_axes,
+        metadata=transform_metadata,
+        length=length,
+        reverse=reverse,
+        unroll=unroll,
+        graph_updates=graph_updates,
+    )

@@ -44,14 +44,14 @@ class Compiled(Stage):
         Raises:
           LiftingError: The arguments have another structure than those it was compiled for.
         """
-        call = self.jit_wrapped.prepared(args, kwargs)
-        if call.frame is not self.frame:
+        call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
+        if frame is not self.frame:
             raise LiftingError(
                 "The compiled function was called with objects of another structure, or other "
                 f"static arguments: compiled for {self.frame.definition!r}, called with "
-                f"{call.frame.definition!r}. Lower and compile for the new ones."
+                f"{frame.definition!r}. Lower and compile for the new ones."
             )
-        return self.jit_wrapped.execute(call, self.stage)
+        return self.jit_wrapped.execute(*call, self.stage)
 
     def __getattr__(self, name: str) -> Any:
         side, _, kind = name.partition("_")

@@ -7,101 +7,56 @@ from typing import Any
 
 import jax
 
-from .lifting import Frame, Lifted
-from .prefixes import at, without_filters
+from .lifting import UNSET, Frame, Lifted, lift
 from .spmd import PARTITION_NAME, add_axis, remove_axis
-from .variables import Variable
 from .walking import walked
-
-_UNSET: Any = object()
-
-
-class MappedFrame(Frame):
-    """A frame in which variables lack an axis that they have outside, and its name."""
-
-    metadata: Mapping[Any, Any] = {}
-
-    def enter(self, leaves: Any) -> tuple[list[Any], list[Any]]:
-        """Copies of the objects, without the axis name."""
-        roots, nodes = super().enter(leaves)
-        if PARTITION_NAME in self.metadata:
-            for (_, _, owner), axis in zip(self.definition.leaves, self.asked, strict=True):
-                if owner is not None and isinstance(axis, int):
-                    remove_axis(nodes[owner], axis, self.metadata)
-        return roots, nodes
-
-    def report(self, nodes: list[Any], leaves: list[Any], out: Any) -> Any:
-        """What happened, with the axis name back in place, and given to new variables."""
-        if PARTITION_NAME in self.metadata:
-            for (_, _, owner), axis in zip(self.definition.leaves, self.asked, strict=True):
-                if owner is not None and isinstance(axis, int):
-                    add_axis(nodes[owner], axis, self.metadata)
-            self._name_new(nodes, out)
-        return super().report(nodes, leaves, out)
-
-    def _name_new(self, nodes: list[Any], out: Any) -> None:
-        seen = set(map(id, nodes))
-        roots = [
-            nodes[item.number] if hasattr(item, "number") else None
-            for item in self.definition.roots
-        ]
-        axes = (*self.root_prefixes, self.out_prefix)
-        for root, prefix in zip((*roots, out), axes, strict=True):
-            definition, found, _, _ = walked([root])
-            for _, path, owner in definition.leaves:
-                variable = found[owner] if owner is not None else None
-                if isinstance(variable, Variable) and id(variable) not in seen:
-                    seen.add(id(variable))
-                    axis = at(prefix, path, variable)
-                    if isinstance(axis, int):
-                        add_axis(variable, axis, self.metadata)
 
 
 class Mapped(Lifted):
-    """What `vmap` and `scan` share."""
+    """What `vmap` and `scan` share: inside, variables lack an axis that they have outside."""
 
-    _what = "axes"
-    _frame_type = MappedFrame
+    what = "axes"
 
-    def __init__(self, function: Callable[..., Any], metadata: Mapping[Any, Any], **lifted: Any):
-        super().__init__(function, **lifted)
-        self._metadata = metadata
+    def __init__(self, function: Callable[..., Any], *, metadata: Any, **options: Any):
+        super().__init__(function, **options)
+        self._metadata = metadata or {}
 
-    def _prepare_frame(self, frame: Frame) -> None:
-        frame.metadata = self._metadata  # type: ignore[attr-defined]
+    def enter(self, frame: Frame, nodes: list[Any]) -> None:
+        """Take the name of the axis away."""
+        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
+            self._rename(remove_axis, owner, axis, nodes)
+
+    def leave(self, frame: Frame, nodes: list[Any], roots: list[Any], out: Any) -> None:
+        """Put the name of the axis back in place, and give it to new variables."""
+        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
+            self._rename(add_axis, owner, axis, nodes)
+        if PARTITION_NAME in self._metadata:
+            definition, found, _, _ = walked([*roots, out])
+            old = set(map(id, nodes))
+            for root, path, owner in definition.leaves:
+                if owner is not None and id(found[owner]) not in old:
+                    axis = frame.at((root, *path), found[owner])
+                    self._rename(add_axis, owner, axis, found)
+
+    def _rename(self, change: Any, owner: int | None, axis: Any, nodes: list[Any]) -> None:
+        if PARTITION_NAME in self._metadata and owner is not None and isinstance(axis, int):
+            change(nodes[owner], axis, self._metadata)
 
 
 class Vmapped(Mapped):
     """A vectorized function of objects; see `vmap`."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        super().__init__(function, **lifted)
-        self._options = options
-
-    def _prefixes(self, layout: Any) -> list[Any]:
-        """Axes by argument; keyword arguments are mapped over their first axis, as in JAX."""
-        prefixes = super()._prefixes(layout)
-        return prefixes[: layout.positional] + [0] * len(layout.names)
+    for_keywords = 0  # They are mapped over their first axis, as in JAX.
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.vmap`."""
-        return jax.vmap(
-            frame.run,
-            in_axes=(
-                *map(_axes, frame.parted(list(frame.asked))),
-                *map(without_filters, frame.plain_prefixes),
-            ),
-            out_axes=(None, frame.groups.values, without_filters(self.out_prefix)),
-            **self._options,
-        )
-
-
-def _axes(axes: Any) -> Any:
-    return list(axes) or None
+        inside = frame.arguments(frame.asked, frame.plain)
+        outside = (None, tuple(frame.groups), frame.out)
+        return jax.vmap(frame.run, inside, outside, **self.options)
 
 
 def vmap(
-    f: Any = _UNSET,
+    f: Any = UNSET,
     *,
     in_axes: Any = 0,
     out_axes: Any = 0,
@@ -122,17 +77,14 @@ def vmap(
       axis_name, axis_size, spmd_axis_name: See `jax.vmap`.
       transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
     """
-    options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
-    options = {name: value for name, value in options.items() if value is not None}
-
-    def lift(function: Callable[..., Any]) -> Vmapped:
-        return Vmapped(
-            function,
-            options,
-            metadata=transform_metadata or {},
-            in_prefix=in_axes,
-            out_prefix=out_axes,
-            structural=graph_updates is not False,
-        )
-
-    return lift if f is _UNSET else lift(f)
+    return lift(
+        Vmapped,
+        f,
+        in_prefix=in_axes,
+        out_prefix=out_axes,
+        metadata=transform_metadata,
+        axis_name=axis_name,
+        axis_size=axis_size,
+        spmd_axis_name=spmd_axis_name,
+        graph_updates=graph_updates,
+    )
