@@ -7,6 +7,9 @@ from jax.nn import sigmoid as sigmoid
 from jax.nn import silu as silu
 from jax.nn import softmax as softmax
 
+from .axes import Carry as Carry
+from .axes import scan as scan
+from .axes import vmap as vmap
 from .containers import Dict as Dict
 from .containers import List as List
 from .containers import Sequential as Sequential
@@ -40,7 +43,10 @@ from .graphs import split as split
 from .graphs import state as state
 from .graphs import update as update
 from .graphs import variables as variables
+from .jit import Compiled as Compiled
 from .jit import JitWrapped as JitWrapped
+from .jit import Lowered as Lowered
+from .jit import Traced as Traced
 from .jit import eval_shape as eval_shape
 from .jit import jit as jit
 from .jit import jit_partial as jit_partial
@@ -77,16 +83,11 @@ from .rngs import fork_rngs as fork_rngs
 from .rngs import reseed as reseed
 from .rngs import restore_rngs as restore_rngs
 from .rngs import split_rngs as split_rngs
-from .scan import Carry as Carry
-from .scan import scan as scan
 from .shard_map import shard_map as shard_map
 from .spmd import PARTITION_NAME as PARTITION_NAME
 from .spmd import get_named_sharding as get_named_sharding
 from .spmd import get_partition_spec as get_partition_spec
 from .spmd import with_partitioning as with_partitioning
-from .stages import Compiled as Compiled
-from .stages import Lowered as Lowered
-from .stages import Traced as Traced
 from .states import FlatState as FlatState
 from .states import State as State
 from .states import filter_state as filter_state
@@ -107,6 +108,5 @@ from .variables import Variable as Variable
 from .variables import VariableMetadata as VariableMetadata
 from .variables import VariableState as VariableState
 from .variables import with_metadata as with_metadata
-from .vmap import vmap as vmap
 
 A = Any

@@ -11,7 +11,7 @@ import jax
 from ..errors import LiftingError
 from .definitions import built
 from .layouts import Layout
-from .lifting import UNSET, Frame, Lifted, lift
+from .lifting import Frame, Lifted, lift
 from .prefixes import FilterPrefix
 from .states import from_flat_state
 from .variables import Param
@@ -32,16 +32,8 @@ class Differentiated(Lifted):
     What is asked of a leaf is the number of the gradient that it has a part in.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        argnums: Any,
-        has_aux: bool,
-        with_value: bool,
-        **options: Any,
-    ):
-        super().__init__(function, **options)
+    def __init__(self, *args: Any, argnums: Any, has_aux: bool, with_value: bool, **options: Any):
+        super().__init__(*args, **options)
         self._is_single = isinstance(argnums, int | DiffState)
         self._wanted = [
             each if isinstance(each, DiffState) else DiffState(each, Param)
@@ -126,7 +118,7 @@ def _like(root: Any, flat: dict[Any, Any]) -> Any:
 
 
 def grad(
-    f: Any = UNSET,
+    f: Any = None,
     *,
     argnums: Any = 0,
     has_aux: bool = False,
@@ -149,12 +141,13 @@ def grad(
       A `State` of variables that hold gradients for an object, arrays for other arguments; a tuple
       of them if `argnums` is a sequence.
     """
-    options = {"holomorphic": holomorphic, "allow_int": allow_int, "graph_updates": graph_updates}
-    return lift(Differentiated, f, argnums=argnums, has_aux=has_aux, with_value=False, **options)
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": False}
+    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
+    return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
 def value_and_grad(
-    f: Any = UNSET,
+    f: Any = None,
     *,
     argnums: Any = 0,
     has_aux: bool = False,
@@ -165,8 +158,9 @@ def value_and_grad(
     graph_updates: bool | None = None,
 ) -> Any:
     """The output of a function of objects and its gradient; see `grad`."""
-    options = {"holomorphic": holomorphic, "allow_int": allow_int, "graph_updates": graph_updates}
-    return lift(Differentiated, f, argnums=argnums, has_aux=has_aux, with_value=True, **options)
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": True}
+    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
+    return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
 class Checkpointed(Lifted):
@@ -178,7 +172,7 @@ class Checkpointed(Lifted):
 
 
 def remat(
-    f: Any = UNSET,
+    f: Any = None,
     *,
     prevent_cse: bool = True,
     static_argnums: Any = None,
@@ -193,11 +187,5 @@ def remat(
       prevent_cse, policy: See `jax.checkpoint`.
       static_argnums: Arguments that are static.
     """
-    return lift(
-        Checkpointed,
-        f,
-        prevent_cse=prevent_cse,
-        policy=policy,
-        static_argnums=static_argnums,
-        graph_updates=graph_updates,
-    )
+    options = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums}
+    return lift(Checkpointed, f, graph_updates=graph_updates, **options)

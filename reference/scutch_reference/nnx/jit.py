@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import jax
 
+from ..errors import LiftingError
 from .graphs import clone
-from .lifting import UNSET, Frame, Lifted, lift
-from .outcomes import below
-from .stages import Lowered, Traced
+from .lifting import Frame, Lifted, lift
+from .outcomes import commit, ways
 
 
 class JitWrapped(Lifted):
@@ -22,29 +24,29 @@ class JitWrapped(Lifted):
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        *,
+        *args: Any,
         donate_argnums: Any = None,
         donate_argnames: Any = None,
         **options: Any,
     ):
-        super().__init__(function, **options)
+        super().__init__(*args, **options)
         self._donated = self._choice(donate_argnums, donate_argnames)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.jit`."""
         layout, definition, options = frame.layout, frame.definition, dict(self.options)
-        gone = self._donated.among(layout.positional, layout.names)
-        roots = {root for root, i in enumerate(layout.roots) if gone[i]}
-        items, seen = [definition.roots[root] for root in roots], set[int]()
+        gone = self._donated(layout.positional, layout.names)
+        roots = [root for root, i in enumerate(layout.roots) if gone[i]]
+        items = [((), definition.roots[root]) for root in roots]
         # Also the nodes that are reached through another argument first.
-        nodes = {n for item in items for _, n in below(definition.nodes, item, (), seen)}
+        nodes = {number for _, number in ways(definition.nodes, items)}
         donated = [root in roots or owner in nodes for root, _, owner in definition.leaves]
+        numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
         if any(donated):
             frame.donated = frame.always = donated
-        numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
-        if any(donated) or numbers:
-            options["donate_argnums"] = (*[0] * any(donated), *numbers)
+            numbers.append(0)
+        if numbers:
+            options["donate_argnums"] = numbers
         if self.in_prefix is not None:
             frame.placements = frame.asked
             options["in_shardings"] = frame.arguments(frame.asked, frame.plain)
@@ -52,24 +54,22 @@ class JitWrapped(Lifted):
             options["out_shardings"] = (None, tuple(frame.groups), frame.out)
 
         def run(leaves: Any, *others: Any) -> Any:
-            if not frame.donated:
-                return frame.run(leaves, *others)
-            parts, (rest, *plain) = (iter(leaves), others)
-            rest = iter(rest)
-            return frame.run([next(parts if d else rest) for d in donated], *plain)
+            if frame.donated:
+                parts, rest, others = iter(leaves), iter(others[0]), others[1:]
+                leaves = [next(parts if each else rest) for each in donated]
+            return frame.run(leaves, *others)
 
         return jax.jit(named(run, self), **options)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
-        frame, plan, roots, values, plain = self.prepared(*clone((args, kwargs)))
+        call = frame, *_, values, plain = self.prepared(*clone((args, kwargs)))
         transformed: Any = frame.transformed
-        found = transformed.eval_shape(*frame.arguments(values, plain))
-        return self.commit(frame, plan, roots, values, *found)
+        return commit(call, *transformed.eval_shape(*frame.arguments(values, plain)))
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The traced form for these arguments (JIT-9)."""
-        frame, _, _, values, plain = self.prepared(args, kwargs)
+        frame, *_, values, plain = self.prepared(args, kwargs)
         transformed: Any = frame.transformed
         return Traced(transformed.trace(*frame.arguments(values, plain)), self, frame)
 
@@ -84,8 +84,74 @@ def named(run: Callable[..., Any], function: Any) -> Callable[..., Any]:
     return run
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A stage of JAX, with the objects around it (JIT-9).
+
+    What is not said here is what the stage of JAX says: `in_tree`, `in_avals` and `args_info` speak
+    of what JAX sees: the donated leaves of objects, their other leaves, then the plain arguments.
+    """
+
+    stage: Any
+    jit_wrapped: JitWrapped
+    frame: Frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
+            raise AttributeError(name)
+        return getattr(self.stage, name)
+
+
+class Compiled(Stage):
+    """A compiled function, for arguments of one structure and shape."""
+
+    compiled = property(attrgetter("stage"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what a call of the function does, updates included.
+
+        Raises:
+          LiftingError: The arguments have another structure than those it was compiled for.
+        """
+        call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
+        if frame is not self.frame:
+            raise LiftingError(
+                "The compiled function was called with objects of another structure, or other "
+                f"static arguments: compiled for {self.frame.definition!r}, called with "
+                f"{frame.definition!r}. Lower and compile for the new ones."
+            )
+        return self.jit_wrapped.execute(call, self.stage)
+
+    def __getattr__(self, name: str) -> Any:
+        side, _, kind = name.partition("_")
+        if kind in ("layouts", "formats"):  # JAX 0.4 calls them layouts, later ones formats.
+            formats = f"{side}_formats"
+            name = formats if hasattr(self.stage, formats) else f"{side}_layouts"
+        return super().__getattr__(name)
+
+
+class Lowered(Stage):
+    """A function lowered to the input of the compiler."""
+
+    lowered = property(attrgetter("stage"))
+
+    def compile(self, *args: Any, **options: Any) -> Compiled:
+        """Compile it; see `jax.stages.Lowered.compile`."""
+        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
+
+
+class Traced(Stage):
+    """A function traced to a program of JAX."""
+
+    traced = property(attrgetter("stage"))
+
+    def lower(self, **options: Any) -> Lowered:
+        """Lower it; see `jax.stages.Traced.lower`."""
+        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)
+
+
 def jit(
-    fun: Any = UNSET,
+    fun: Any = None,
     *,
     in_shardings: Any = None,
     out_shardings: Any = None,
@@ -119,22 +185,11 @@ def jit(
       UnhashableStaticError: A static argument, or static data, is not hashable.
       AliasingError: One variable is reached at two places with different shardings (JIT-2).
     """
-    return lift(
-        JitWrapped,
-        fun,
-        in_prefix=in_shardings,
-        out_prefix=out_shardings,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        donate_argnums=donate_argnums,
-        donate_argnames=donate_argnames,
-        keep_unused=keep_unused,
-        device=device,
-        backend=backend,
-        inline=inline,
-        abstracted_axes=abstracted_axes,
-        graph_updates=graph_updates,
-    )
+    options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
+    options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
+    options |= {"device": device, "backend": backend}
+    return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 
 def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:

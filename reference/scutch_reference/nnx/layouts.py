@@ -1,6 +1,6 @@
 """Layouts: which arguments of a call are objects, which are plain, which are static.
 
-It depends on the types of the arguments and the names of the keywords only (and, for containers,
+That depends on the types of the arguments and the names of the keywords only (and, for containers,
 on whether there are objects inside), so it is found once and looked up afterwards.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -19,9 +18,36 @@ from .objects import Pytree
 from .variables import Variable
 from .walking import NODE, OTHER, is_object, kind_of
 
+# Which of so many positional arguments, and of those with these names, are chosen.
+Choice = Callable[[int, Sequence[str]], list[bool]]
+
+
+def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
+    """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4).
+
+    Args:
+      numbers, names: One, several, or None; if one of both is None, the parameters tell it.
+      parameters: The names of all parameters of the function.
+      bound: How many of them the user does not count, because they have their arguments.
+    """
+    chosen, named = (
+        (given,) if isinstance(given, int | str) else tuple(given or ())
+        for given in (numbers, names)
+    )
+    if numbers is None:
+        chosen = tuple(i for i, name in enumerate(parameters[bound:]) if name in named)
+    elif names is None:
+        named = tuple(name for i, name in enumerate(parameters[bound:]) if i in chosen)
+
+    def among(count: int, keywords: Sequence[str]) -> list[bool]:
+        places = {n + bound if n >= 0 else n + count for n in chosen}
+        return [i in places for i in range(count)] + [name in named for name in keywords]
+
+    return among
+
 
 def _picker(numbers: tuple[int, ...]) -> Callable[[Any], Any]:
-    """A function that picks these items of a tuple as a tuple; to call it is no Python call."""
+    """A function that picks these items of a tuple, without a Python call."""
     start = numbers[0] if numbers else 0
     if numbers == tuple(range(start, start + len(numbers))):
         return itemgetter(slice(start, start + len(numbers)))
@@ -33,12 +59,12 @@ class Layout:
 
     Args:
       roles: "object", "plain", "static", "container" where one has to look inside for objects, and
-        "full" for a container that has objects.
+        "full" for a container that has some.
       names: Of the keywords.
       labels: What the arguments are called in messages.
     """
 
-    def __init__(self, roles: tuple[str, ...], names: tuple[str, ...], labels: tuple[str, ...]):
+    def __init__(self, roles: Sequence[str], names: tuple[str, ...], labels: Sequence[str]):
         self.roles, self.names, self.labels = roles, names, labels
         self.positional = len(roles) - len(names)
         self.roots, self.plain, self.statics, self.containers = (
@@ -56,18 +82,14 @@ class Layout:
             roles = list(self.roles)
             for i, is_full in zip(self.containers, full, strict=True):
                 roles[i] = "full" if is_full else "plain"
-            self._settled[full] = Layout(tuple(roles), self.names, self.labels)
+            self._settled[full] = Layout(roles, self.names, self.labels)
         return self._settled[full]
 
-    def assembled(
-        self, roots: Sequence[Any], plain: Sequence[Any], statics: Sequence[Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments and keyword arguments with these values in their roles."""
-        numbers = (*self.roots, *self.plain, *self.statics)
-        everything = dict(zip(numbers, (*roots, *plain, *statics), strict=True))
-        found = [everything[i] for i in range(len(self.roles))]
-        rest = found[self.positional :]
-        return found[: self.positional], dict(zip(self.names, rest, strict=True))
+    def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments and keywords with the values of the roots, then of plain and static ones."""
+        found = dict(zip((*self.roots, *self.plain, *self.statics), values, strict=True))
+        args = [found[i] for i in range(len(self.roles))]
+        return args[: self.positional], dict(zip(self.names, args[self.positional :], strict=True))
 
 
 def has_objects(value: Any) -> bool:
@@ -75,44 +97,12 @@ def has_objects(value: Any) -> bool:
     return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4)."""
-
-    numbers: tuple[int, ...]
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
-        """The choice that a user means.
-
-        Args:
-          numbers, names: One, several, or None; if one of both is None, the parameters tell it.
-          parameters: The names of all parameters of the function.
-          bound: How many of them the user does not count, because they have their arguments.
-        """
-        chosen, named = (
-            (given,) if isinstance(given, int | str) else tuple(given or ())
-            for given in (numbers, names)
-        )
-        if numbers is None:
-            chosen = tuple(i for i, name in enumerate(parameters[bound:]) if name in named)
-        elif names is None:
-            named = tuple(name for i, name in enumerate(parameters[bound:]) if i in chosen)
-        return cls(tuple(n + bound if n >= 0 else n for n in chosen), named)
-
-    def among(self, count: int, names: Sequence[str]) -> list[bool]:
-        """Whether each of so many positional arguments, and of the named ones, is chosen."""
-        chosen = {n if n >= 0 else n + count for n in self.numbers}
-        return [i in chosen for i in range(count)] + [name in self.names for name in names]
-
-
 def layout_of(
     types: Sequence[Any], names: tuple[str, ...], static: Choice, parameters: tuple[str, ...]
 ) -> Layout:
     """The layout of calls with arguments of these types."""
     count, roles = len(types) - len(names), []
-    for each, is_static in zip(types, static.among(count, names), strict=True):
+    for each, is_static in zip(types, static(count, names), strict=True):
         if is_static:
             roles.append("static")
         elif issubclass(each, Pytree | Variable):
@@ -121,7 +111,7 @@ def layout_of(
             roles.append("container" if kind_of(each) in (NODE, OTHER) else "plain")
     known = [f" ({name!r})" for name in parameters] + [""] * count
     labels = [f"argument {i}{known[i]}" for i in range(count)]
-    return Layout(tuple(roles), names, (*labels, *(f"argument {name!r}" for name in names)))
+    return Layout(roles, names, [*labels, *(f"argument {name!r}" for name in names)])
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -134,9 +124,7 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in parameters if p.kind in kinds)
 
 
-def unbound(
-    function: Callable[..., Any],
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def unbound(function: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A function without the objects that are bound to it, and those as arguments (JIT-7).
 
     A bound method, a partial or a callable object changes the objects in it, so they must be

@@ -19,30 +19,23 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import getitem, not_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 
 from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
-from .layouts import Choice, Layout, layout_of, parameter_names, unbound
-from .outcomes import Outcome, again, commit, report
+from .layouts import Choice, Layout, choice, layout_of, parameter_names, unbound
+from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import RETURNED, at, ends, for_jax, is_branch
+from .prefixes import FilterPrefix, Path, at, for_jax, is_branch, is_end
 from .statics import Static
-from .tracing import current_level
 from .walking import EMPTY, Plan, planned
 
-UNSET: Any = object()
+# The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
+Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 _CACHE_LIMIT = 1024
-
-
-def bounded(cache: dict[Any, Any]) -> dict[Any, Any]:
-    """The cache, emptied if it has grown beyond what calls can need."""
-    if len(cache) > _CACHE_LIMIT:
-        cache.clear()
-    return cache
 
 
 class Frame:
@@ -66,20 +59,20 @@ class Frame:
         self.lifted, self.layout, self.definition = lifted, layout, definition
         self.statics = [args[i] for i in layout.statics]
         prefixes = lifted.prefixes(layout)
-        self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
         self.prefixes = (*layout.roots_of(prefixes), lifted.out_prefix)
+        self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
+        self.out = for_jax(lifted.out_prefix, lifted.default)
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
-        self.groups = [lifted.default]
-        for end in ends(self.prefixes):
-            if end not in self.groups:
-                self.groups.append(end)
-        self.out = for_jax(lifted.out_prefix, lifted.default)
+        self.owners = [owner for _, _, owner in definition.leaves]
+        ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
+        given = [v for e in ends for v in (e.values_ if isinstance(e, FilterPrefix) else (e,))]
+        self.groups = list(dict.fromkeys([lifted.default, *(v for v in given if v is not None)]))
         self.asked = self.asks(values)
         self.always = [False] * len(values)
         self.transformed = lifted.transform(self)
 
-    def where(self, path: tuple[Any, ...]) -> str:
+    def where(self, path: Path) -> str:
         """What a place is called in messages."""
         return f"{self.labels[path[0]]}, path {path[1:]!r}"
 
@@ -87,7 +80,7 @@ class Frame:
         """What a leaf is called in messages."""
         return self.where(self.paths[number])
 
-    def at(self, path: tuple[Any, ...], leaf: Any) -> Any:
+    def at(self, path: Path, leaf: Any) -> Any:
         """What is asked of a leaf, or of a variable, at a path."""
         found = at(self.prefixes, path, leaf, self.where(path))
         return self.lifted.default if found is None else found
@@ -95,24 +88,23 @@ class Frame:
     def asks(self, values: Sequence[Any]) -> list[Any]:
         """What is asked of each leaf, for the filters with these values."""
         nodes = built(self.definition, values)[1]
-        owners = [owner for _, _, owner in self.definition.leaves]
-        asked = [
-            self.at(path, value if owner is None else nodes[owner])
-            for path, owner, value in zip(self.paths, owners, values, strict=True)
-        ]
-        return self.agreed(asked, nodes, again(self.definition)) if self.lifted.what else asked
+        leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
+        visits, described = self.definition.visits, self.definition.nodes
+        again = [((r, *p), item) for r, p, item, first in visits if not first]
+        asked = list(map(self.at, self.paths, leaves))
+        return self.agreed(asked, nodes, ways(described, again)) if self.lifted.what else asked
 
     def agreed(
-        self, asked: list[Any], nodes: list[Any], ways: Iterable[tuple[tuple[Any, ...], int]]
+        self, asked: Sequence[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
     ) -> list[Any]:
-        """What is asked of each leaf, if variables are reached in other ways, too.
+        """What is asked of each leaf, if nodes are reached in other ways, too.
 
         Raises:
           AliasingError: Two places ask for different things (JIT-2).
         """
         asked, free = list(asked), self.lifted.free
-        numbers = {owner: i for i, (_, _, owner) in enumerate(self.definition.leaves)}
-        for path, node in ways:
+        numbers = {owner: i for i, owner in enumerate(self.owners)}
+        for path, node in others if len(self.groups) > 1 else ():
             if (i := numbers.get(node)) is not None:
                 first, other = asked[i], self.at(path, nodes[node])
                 if first is free:
@@ -133,7 +125,7 @@ class Frame:
         """The function on leaves, which is what the transformation of JAX gets to see."""
         roots, nodes = built(self.definition, leaves)
         self.lifted.enter(self, nodes)
-        args, kwargs = self.layout.assembled(roots, plain, self.statics)
+        args, kwargs = self.layout.assembled(*roots, *plain, *self.statics)
         out = self.lifted.function(*args, **kwargs)
         self.lifted.leave(self, nodes, roots, out)
         return report(self, nodes, leaves, out)
@@ -146,26 +138,26 @@ class Lifted:
       function: Called with copies of its arguments, inside the transformation.
       in_prefix: A value for all arguments, or a sequence of them, or None.
       out_prefix: A prefix of the output, or None.
-      static_argnums, static_argnames: Arguments that are part of the structure.
       graph_updates: Unless False, changes of structure come out, and not only those of values.
+      static_argnums, static_argnames: Arguments that are part of the structure.
       **options: For the transformation of JAX, where they are not None.
     """
 
     what: ClassVar[str] = ""  # Prefixes in messages; without a name, aliases need not agree.
     default: ClassVar[Any] = None  # What leaves are given where a prefix says None,
-    free: ClassVar[Any] = UNSET  # and what leaves the choice to another place, as the output.
+    free: ClassVar[Any] = ...  # and what leaves the choice to another place, as the output.
     for_keywords: ClassVar[Any] = None
     sends_committed: ClassVar[bool] = False
 
     def __init__(
         self,
         function: Callable[..., Any],
-        *,
         in_prefix: Any = None,
         out_prefix: Any = None,
+        graph_updates: bool | None = None,
+        *,
         static_argnums: Any = None,
         static_argnames: Any = None,
-        graph_updates: bool | None = None,
         **options: Any,
     ):
         functools.update_wrapper(self, function, updated=())
@@ -180,7 +172,7 @@ class Lifted:
         self._frames: dict[Any, Frame] = {}
 
     def _choice(self, numbers: Any, names: Any) -> Choice:
-        return Choice.of(numbers, names, self._parameters, len(self._bound))
+        return choice(numbers, names, self._parameters, len(self._bound))
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """The transformation of JAX, applied to `frame.run`."""
@@ -198,22 +190,15 @@ class Lifted:
     def prefixes(self, layout: Layout) -> tuple[Any, ...]:
         """The prefix of each argument."""
         count, prefix = layout.positional, self.in_prefix
+        given = (prefix,) * count
         if is_branch(prefix) and not isinstance(prefix, dict):
             given = (*[None] * len(self._bound), *prefix)
-            if len(given) != count:
-                raise LiftingError(
-                    f"Got {self.what} for {len(prefix)} arguments, {prefix!r}, "
-                    f"but {count - len(self._bound)} positional arguments."
-                )
-        else:
-            given = (prefix,) * count
+        if len(given) != count:
+            raise LiftingError(
+                f"Got {self.what} for {len(prefix)} arguments, {prefix!r}, "
+                f"but {count - len(self._bound)} positional arguments."
+            )
         return *given, *[self.for_keywords] * len(layout.names)
-
-    def _layout(self, args: tuple[Any, ...], names: tuple[str, ...]) -> Layout:
-        types = tuple(map(type, args))
-        found = layout_of(types, names, self._static, self._parameters)
-        bounded(self._layouts)[types, names] = found
-        return found
 
     def _statics(self, layout: Layout, args: tuple[Any, ...]) -> tuple[Static, ...]:
         """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
@@ -224,17 +209,21 @@ class Lifted:
                 raise UnhashableStaticError(layout.labels[i], args[i]) from error
         return tuple(Static(args[i], layout.labels[i]) for i in layout.statics)
 
-    def prepared(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Frame, Plan, tuple[Any, ...], list[Any], tuple[Any, ...]]:
-        """Frame, plan, roots, leaves and plain arguments of a call: looked up if they are known."""
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Everything that a call needs: looked up if it is known, made if it is not."""
         if self._has_bound:
             args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
         if kwargs:
             names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
-        layout = self._layouts.get((tuple(map(type, args)), names)) or self._layout(args, names)
+        types = tuple(map(type, args))
+        layout = self._layouts.get((types, names))
+        if layout is None:
+            layout = layout_of(types, names, self._static, self._parameters)
+            if len(self._layouts) > _CACHE_LIMIT:
+                self._layouts.clear()
+            self._layouts[types, names] = layout
         if layout.containers:
             layout = layout.settled(args)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
@@ -252,24 +241,19 @@ class Lifted:
             key = (*key, *self._statics(layout, args))
         frame = self._frames.get(key)
         if frame is None:
+            if len(self._frames) > _CACHE_LIMIT:
+                self._frames.clear()
             frame = Frame(self, layout, plan.definition, args, values)
-            bounded(self._frames)[key] = frame
+            self._frames[key] = frame
         return frame, plan, roots, values, plain
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, transformed; its arguments change as it changes them."""
-        return self.execute(*self.prepared(args, kwargs))
+        return self.execute(self.prepared(args, kwargs))
 
-    def execute(
-        self,
-        frame: Frame,
-        plan: Plan,
-        roots: Sequence[Any],
-        values: list[Any],
-        plain: Sequence[Any],
-        function: Callable[..., Any] | None = None,
-    ) -> Any:
+    def execute(self, call: Call, function: Callable[..., Any] | None = None) -> Any:
         """Call the transformed function, or a compiled form of it, and change the objects."""
+        frame, plan, roots, values, plain = call
         moved: Sequence[int] = ()
         try:
             if frame.placements is not None:
@@ -283,34 +267,11 @@ class Lifted:
             plan.containers[number][plan.keys[number]] = values[number]
         if outcome.is_nothing:
             return out
-        return self.commit(frame, plan, roots, values, outcome, groups, out)
-
-    def commit(
-        self,
-        frame: Frame,
-        plan: Plan,
-        roots: Sequence[Any],
-        values: list[Any],
-        outcome: Outcome,
-        groups: Any,
-        out: Any,
-    ) -> Any:
-        """Change the objects, and return the output."""
-        if outcome.is_plain and plan.level == current_level():
-            containers, keys = plan.containers, plan.keys
-            for numbers, arrays in zip(outcome.changed, groups, strict=True):
-                for number, array in zip(numbers, arrays, strict=True):
-                    containers[number][keys[number]] = array
-            return out
-        nodes = commit(frame, roots, values, outcome, groups)
-        returned = iter(outcome.returned)
-        return jax.tree.map(
-            lambda x: nodes[next(returned)] if x is RETURNED else x,
-            out,
-            is_leaf=lambda x: x is RETURNED,
-        )
+        return commit((frame, plan, roots, values, plain), outcome, groups, out)
 
 
-def lift(cls: type[Lifted], function: Any, **options: Any) -> Any:
+def lift(cls: type[Lifted], function: Any, *prefixes: Any, **options: Any) -> Any:
     """The transformed function, or a decorator if there is no function yet."""
-    return functools.partial(cls, **options) if function is UNSET else cls(function, **options)
+    if function is None:
+        return lambda function: cls(function, *prefixes, **options)
+    return cls(function, *prefixes, **options)

@@ -10,7 +10,7 @@ retells it on the real objects.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,19 +28,18 @@ from .definitions import (
     filled,
     is_variable,
     leaf_count,
-    leaf_paths,
     refill,
 )
 from .epochs import note_change
 from .objects import Pytree, set_tags
-from .prefixes import RETURNED
+from .prefixes import RETURNED, Path
 from .statics import copied
 from .tracing import current_level
 from .variables import Variable
 from .walking import Walk, entries, is_object, read, walked
 
 if TYPE_CHECKING:
-    from .lifting import Frame
+    from .lifting import Call, Frame
 
 
 class Rewrite(NamedTuple):
@@ -80,36 +79,18 @@ class Outcome:
         return self.is_plain and not any(self.changed)
 
 
-jax.tree_util.register_pytree_node(
-    Outcome, lambda outcome: ((), outcome), lambda outcome, _: outcome
-)
+jax.tree_util.register_pytree_node(Outcome, lambda x: ((), x), lambda x, _: x)
 
 
-def below(
-    nodes: Sequence[Node], item: Any, path: tuple[Any, ...], seen: set[int]
-) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Path and number of each node that an item leads to, once."""
-    items: Any = ()
-    if isinstance(item, Tree):
-        items = zip(item.keys, item.items, strict=True)
-    elif isinstance(item, Ref) and item.number not in seen:
-        seen.add(item.number)
-        yield path, item.number
-        items = nodes[item.number].items
-    for key, each in items:
-        yield from below(nodes, each, (*path, key), seen)
+def ways(nodes: Iterable[Node], starts: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, int]]:
+    """Path and number of each node that items lead to, from each item anew."""
+    for start, item in starts:
+        for _, path, each, _ in Definition(tuple(nodes), (item,)).visits:
+            if isinstance(each, Ref):
+                yield (*start, *path), each.number
 
 
-def again(definition: Definition) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Path and number of each node below each second way into a node."""
-    for root, path, item, first in definition.visits:
-        if isinstance(item, Ref) and not first:
-            yield from below(definition.nodes, item, (root, *path), set())
-
-
-def report(
-    frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any
-) -> tuple[Outcome, tuple[list[Any], ...], Any]:
+def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
     """Compare copies with what they were (JIT-1).
 
     Args:
@@ -124,35 +105,32 @@ def report(
     old, walk = frame.definition, Walk(nodes)
     for index in range(len(nodes)):
         walk.describe(index)
+    returned: list[tuple[Path, Any]] = []
 
     def is_known(value: Any) -> bool:
         return is_object(value) or id(value) in walk.index
 
-    returned: list[tuple[tuple[Any, ...], int]] = []
-
     def without(path: Any, value: Any) -> Any:
         if not is_known(value):
             return value
-        returned.append(((len(old.roots), *entries(path)), walk.number(value)))
+        returned.append(((len(old.roots), *entries(path)), Ref(walk.number(value))))
         return RETURNED
 
     out = jax.tree_util.tree_map_with_path(without, out, is_leaf=is_known)
     asked = frame.asked
     if frame.lifted.free is None:
-        ways = (way for path, n in returned for way in below(walk.described, Ref(n), path, set()))
-        asked = frame.agreed(asked, walk.nodes, ways)
+        asked = frame.agreed(asked, walk.nodes, ways(walk.described, returned))
     always = [a or x != y for a, x, y in zip(frame.always, asked, frame.asked, strict=True)]
     groups = list(map(frame.groups.index, asked))
-    roots = [((i,), item) for i, item in enumerate(old.roots)] + [(p, Ref(n)) for p, n in returned]
-    seen: set[int] = set()
-    places = {i: (root, *path) for i, (root, path) in enumerate(old.places)}
-    places |= {n: p for path, item in roots for p, n in below(walk.described, item, path, seen)}
+    # Nodes that nothing leads to any more are where they were.
+    starts = [((i,), item) for i, item in enumerate(old.roots)] + returned
+    starts += [((root, *path), Ref(i)) for i, (root, path) in enumerate(old.places)]
+    new = Definition(tuple(walk.described), tuple(item for _, item in starts))
+    paths = [(*starts[root][0], *path) for root, path, _ in new.leaves]
 
     # Where a value comes from, if it is to be treated so.
     sources: dict[tuple[int, int], Any] = {
-        (id(leaf), group): i
-        for i, (leaf, group) in enumerate(zip(leaves, groups, strict=True))
-        if not always[i]
+        (id(leaf), groups[i]): i for i, leaf in enumerate(leaves) if not always[i]
     }
     changed: list[list[int]] = [[] for _ in frame.groups]
     arrays: list[list[Any]] = [[] for _ in frame.groups]
@@ -163,68 +141,57 @@ def report(
         changed[group].append(number)
         arrays[group].append(value)
 
-    for index, new in enumerate(walk.described):
-        values = read(walk.slots[index])
+    for index, node in enumerate(new.nodes):
+        values, found = read(walk.slots[index]), []
         if index < len(nodes):
-            start, is_same = old.starts[index], new == old.nodes[index]
-            if is_same or is_variable(new):
-                moved = [i for i, v in enumerate(values, start) if v is not leaves[i] or always[i]]
+            first, is_same = old.starts[index], node == old.nodes[index]
+            if is_same or is_variable(node):
+                moved = [i for i, v in enumerate(values, first) if v is not leaves[i] or always[i]]
                 for i in moved:
-                    send(values[i - start], groups[i], i)
-                in_trees = any(isinstance(item, Tree) for _, item in new.items)
+                    send(values[i - first], groups[i], i)
+                in_trees = any(isinstance(item, Tree) for _, item in node.items)
                 if is_same and not (moved and in_trees):
                     continue
-                if is_variable(new):
-                    rewrites.append(Rewrite(index, new, ()))
-                    continue
-        found = []
-        for path, value in zip(_paths(new, places.get(index)), values, strict=True):
-            leaf = walk.nodes[index] if is_variable(new) else value
-            group = frame.groups.index(frame.at(path, leaf)) if path else 0
+                values = [] if is_variable(node) else values
+        start = new.starts[index]
+        for path, value in zip(paths[start : start + len(values)], values, strict=True):
+            leaf = walk.nodes[index] if is_variable(node) else value
+            group = frame.groups.index(frame.at(path, leaf))
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])
-        rewrites.append(Rewrite(index, new, tuple(found)))
-    numbers = tuple(number for _, number in returned)
-    outcome = Outcome(tuple(map(tuple, changed)), tuple(rewrites), numbers)
-    return outcome, tuple(arrays), out
+        rewrites.append(Rewrite(index, node, tuple(found)))
+    numbers = tuple(ref.number for _, ref in returned)
+    return Outcome(tuple(map(tuple, changed)), tuple(rewrites), numbers), tuple(arrays), out
 
 
-def _paths(node: Node, path: tuple[Any, ...] | None) -> list[Any]:
-    """The path of each leaf of a node, or None if the node is nowhere."""
-    if is_variable(node):
-        return [path]
-    found = [(key, *p) for key, item in node.items for p in leaf_paths(item, ())]
-    return [path and (*path, *each) for each in found]
-
-
-def commit(
-    frame: Frame, roots: Sequence[Any], leaves: Sequence[Any], outcome: Outcome, groups: Any
-) -> list[Any]:
-    """Make the real objects what the copies have become (JIT-1).
+def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
+    """Make the real objects what the copies have become, and return the output (JIT-1).
 
     Args:
-      frame: Knows what the objects were.
-      roots: The real arguments that have objects.
-      leaves: The leaves that went in.
+      call: What went in.
       outcome: What happened.
       groups: The arrays that came out.
-
-    Returns:
-      All objects, old and new.
+      out: The output without objects.
 
     Raises:
       TraceLevelError: An object that changed was made at another trace level.
     """
-    old, (_, nodes, slots, _) = frame.definition, walked(roots)
-    known, nodes = len(nodes), list(nodes)
-    touched = {each.number for each in outcome.rewrites if each.number < known}
-    touched |= {bisect_right(old.starts, n) - 1 for some in outcome.changed for n in some if n >= 0}
+    frame, plan, roots, leaves, _ = call
     level = current_level()
-    for number in sorted(touched):
-        if getattr(nodes[number], "_level", level) != level:
+    if outcome.is_plain and plan.level == level:
+        containers, keys = plan.containers, plan.keys
+        for numbers, arrays in zip(outcome.changed, groups, strict=True):
+            for number, array in zip(numbers, arrays, strict=True):
+                containers[number][keys[number]] = array
+        return out
+    old, (_, nodes, slots, _) = frame.definition, walked(roots)
+    touched = {each.number for each in outcome.rewrites}
+    touched |= {bisect_right(old.starts, n) - 1 for some in outcome.changed for n in some if n >= 0}
+    for number, node in enumerate(nodes):
+        if number in touched and getattr(node, "_level", level) != level:
             root, path = old.places[number]
-            raise TraceLevelError("change", nodes[number], frame.where((root, *path)))
+            raise TraceLevelError("change", node, frame.where((root, *path)))
     for numbers, arrays in zip(outcome.changed, groups, strict=True):
         for number, array in zip(numbers, arrays, strict=True):
             if number >= 0:
@@ -234,12 +201,17 @@ def commit(
     def own(each: Rewrite) -> list[Any]:
         return [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
 
-    new = [each for each in outcome.rewrites if each.number >= known]
-    nodes += [blank(each.node, next(iter(own(each)), None)) for each in new]
+    new = [each for each in outcome.rewrites if each.number >= len(old.nodes)]
+    nodes = nodes + [blank(each.node, next(iter(own(each)), None)) for each in new]
     for each in outcome.rewrites if frame.lifted.structural else new:
-        before = old.nodes[each.number] if each.number < known else None
+        before = old.nodes[each.number] if each.number < len(old.nodes) else None
         _rewrite(nodes[each.number], each.node, before, nodes, iter(own(each)))
-    return nodes
+    returned = iter(outcome.returned)
+    return jax.tree.map(
+        lambda x: nodes[next(returned)] if x is RETURNED else x,
+        out,
+        is_leaf=lambda x: x is RETURNED,
+    )
 
 
 def _rewrite(node: Any, new: Node, old: Node | None, nodes: list[Any], own: Iterator[Any]) -> None:

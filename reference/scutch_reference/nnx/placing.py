@@ -93,7 +93,7 @@ def explain(frame: Frame, values: Sequence[Any], plain: Sequence[Any], error: Ex
                     raise LeakedTracerError(frame.labels[path[0]], path[1:], leaf) from error
     if isinstance(error, ValueError):
         labels = frame.layout.plain_of(frame.layout.labels)
-        inside = zip(map(frame.where, frame.paths), frame.asked, values, strict=True)
+        inside = zip(map(frame.label, range(len(values))), frame.asked, values, strict=True)
         for label, prefix, value in (*zip(labels, frame.plain, plain, strict=True), *inside):
             for where, asked, leaf in spread(prefix, value, label):
                 spec, mesh = asked, frame.mesh

@@ -20,6 +20,8 @@ from .states import State, to_flat_state
 from .statics import frozen
 from .variables import Variable
 
+Path = tuple[Any, ...]
+
 
 class FilterPrefix:
     """A value for each filter; the first filter that takes a variable gives its value (JIT-6).
@@ -43,7 +45,7 @@ class FilterPrefix:
         self.values_ = tuple(value for _, value in pairs)
         self._predicates = filterlib.to_predicates(self.filters)
 
-    def map_prefix(self, path: tuple[Any, ...], variable: Any, where: str = "") -> Any:
+    def map_prefix(self, path: Path, variable: Any, where: str = "") -> Any:
         """The value for a variable; `NoFilterMatchError` says `where` it is, if there is none."""
         for predicate, value in zip(self._predicates, self.values_, strict=True):
             if predicate(path, variable):
@@ -93,16 +95,7 @@ def is_end(prefix: Any) -> bool:
     return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
 
 
-def ends(prefix: Any) -> Iterator[Any]:
-    """All values that a prefix has for anything."""
-    for end in jax.tree.leaves(prefix, is_leaf=is_end):
-        if isinstance(end, FilterPrefix):
-            yield from ends(end.values_)
-        else:
-            yield end
-
-
-def at(prefix: Any, path: tuple[Any, ...], leaf: Any, where: str) -> Any:
+def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
     """The value that a prefix has for a leaf at a path below it.
 
     Raises:

@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding
 from ..errors import ReplicationError
 from ..placement import partition_spec
 from .jit import named
-from .lifting import UNSET, Frame, Lifted, lift
+from .lifting import Frame, Lifted, lift
 from .placing import check_spec
 from .prefixes import spread
 
@@ -25,10 +25,8 @@ class ShardMapped(Lifted):
     default = UNSHARDED
     sends_committed = True
 
-    def __init__(
-        self, function: Callable[..., Any], *, mesh: Any, check: bool, auto: Any, **options: Any
-    ):
-        super().__init__(function, **options)
+    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Any, **options: Any):
+        super().__init__(*args, **options)
         self.mesh, self._check, self._auto = mesh, check, frozenset(auto)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
@@ -83,7 +81,7 @@ def _check_replication(where: str, value: Any, spec: Any) -> None:
 
 
 def shard_map(
-    f: Any = UNSET,
+    f: Any = None,
     *,
     mesh: Any = None,
     in_specs: Any,
@@ -114,31 +112,6 @@ def shard_map(
     >>> f(m, x).sharding.spec == P("data")
     True
 
-    Tensor parallel, with a spec for each variable:
-
-    >>> mesh = Mesh(jax.local_devices(), ("model",))
-    >>> class MLP(nnx.Module):
-    ...     def __init__(self, din, dhidden, dout, *, rngs):
-    ...         self.linear1 = nnx.Linear(din, dhidden, use_bias=False, rngs=rngs)
-    ...         self.linear2 = nnx.Linear(dhidden, dout, use_bias=False, rngs=rngs)
-    ...     def __call__(self, x):
-    ...         return self.linear2(jax.nn.relu(self.linear1(x)))
-    >>> m = MLP(2, 64, 3, rngs=nnx.Rngs(0))
-    >>> expected = m(x)
-    >>> def path_ends_with(*path_suffix):
-    ...     return lambda path, value: path[-len(path_suffix):] == path_suffix
-    >>> model_spec = nnx.StateSharding({
-    ...     path_ends_with("linear1", "kernel"): P(None, "model"),
-    ...     path_ends_with("linear2", "kernel"): P("model", None),
-    ... })
-    >>> @nnx.shard_map(mesh=mesh, in_specs=(model_spec, P(None)), out_specs=P(None))
-    ... def f(m, x):
-    ...     return jax.lax.psum(m(x), "model")
-    >>> bool(jnp.allclose(f(m, x), expected, atol=1e-5))
-    True
-    >>> m.linear1.kernel.value.sharding.spec == P(None, "model")
-    True
-
     Args:
       f: The function; a method, a partial or a callable object too. Without it, a decorator.
       mesh: The devices; without it, the mesh in context.
@@ -161,13 +134,5 @@ def shard_map(
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)
 
-    return lift(
-        ShardMapped,
-        f,
-        mesh=mesh,
-        check=check_rep and check_vma,
-        auto=auto,
-        in_prefix=in_specs,
-        out_prefix=out_specs,
-        graph_updates=graph_updates,
-    )
+    options = {"mesh": mesh, "check": check_rep and check_vma, "auto": auto}
+    return lift(ShardMapped, f, in_specs, out_specs, graph_updates, **options)

@@ -1,4 +1,4 @@
-"""Lifted `jax.lax.scan`: a loop over objects whose variables are stacked, carried or shared."""
+"""Lifted `jax.vmap` and `jax.lax.scan`: variables have one more axis outside, or are carried."""
 
 from __future__ import annotations
 
@@ -9,9 +9,80 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import LiftingError
-from .lifting import UNSET, Frame, lift
+from .lifting import Frame, Lifted, lift
 from .prefixes import RETURNED, is_branch
-from .vmap import Mapped
+from .spmd import PARTITION_NAME, add_axis, remove_axis
+from .walking import walked
+
+
+class Mapped(Lifted):
+    """What `vmap` and `scan` share: inside, variables lack an axis that they have outside."""
+
+    what = "axes"
+
+    def __init__(self, *args: Any, metadata: Any, **options: Any):
+        super().__init__(*args, **options)
+        self._metadata = metadata or {}
+
+    def enter(self, frame: Frame, nodes: list[Any]) -> None:
+        """Take the name of the axis away."""
+        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
+            self._rename(remove_axis, owner, axis, nodes)
+
+    def leave(self, frame: Frame, nodes: list[Any], roots: list[Any], out: Any) -> None:
+        """Put the name of the axis back in place, and give it to new variables."""
+        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
+            self._rename(add_axis, owner, axis, nodes)
+        if PARTITION_NAME in self._metadata:
+            definition, found, _, _ = walked([*roots, out])
+            old = set(map(id, nodes))
+            for root, path, owner in definition.leaves:
+                if owner is not None and id(found[owner]) not in old:
+                    axis = frame.at((root, *path), found[owner])
+                    self._rename(add_axis, owner, axis, found)
+
+    def _rename(self, change: Any, owner: int | None, axis: Any, nodes: list[Any]) -> None:
+        if PARTITION_NAME in self._metadata and owner is not None and isinstance(axis, int):
+            change(nodes[owner], axis, self._metadata)
+
+
+class Vmapped(Mapped):
+    """A vectorized function of objects; see `vmap`."""
+
+    for_keywords = 0  # They are mapped over their first axis, as in JAX.
+
+    def transform(self, frame: Frame) -> Callable[..., Any]:
+        """`jax.vmap`."""
+        inside = frame.arguments(frame.asked, frame.plain)
+        outside = (None, tuple(frame.groups), frame.out)
+        return jax.vmap(frame.run, inside, outside, **self.options)
+
+
+def vmap(
+    f: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    transform_metadata: Mapping[Any, Any] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Any:
+    """Vectorize a function of objects.
+
+    Args:
+      f: The function. Without it, a decorator.
+      in_axes: A prefix of the positional arguments: an axis, None for what all share, or
+        `StateAxes` for objects.
+      out_axes: A prefix of the output.
+      axis_name, axis_size, spmd_axis_name: See `jax.vmap`.
+      transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
+    """
+    options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
+    options |= {"metadata": transform_metadata}
+    return lift(Vmapped, f, in_axes, out_axes, graph_updates, **options)
 
 
 class Carry:
@@ -131,7 +202,7 @@ class Scanned(Mapped):
 
 
 def scan(
-    f: Any = UNSET,
+    f: Any = None,
     *,
     length: int | None = None,
     reverse: bool = False,
@@ -156,14 +227,5 @@ def scan(
     Raises:
       LiftingError: A step changes a variable that all steps share.
     """
-    return lift(
-        Scanned,
-        f,
-        in_prefix=in_axes,
-        out_prefix=out_axes,
-        metadata=transform_metadata,
-        length=length,
-        reverse=reverse,
-        unroll=unroll,
-        graph_updates=graph_updates,
-    )
+    options = {"reverse": reverse, "unroll": unroll, "metadata": transform_metadata}
+    return lift(Scanned, f, in_axes, out_axes, graph_updates, length=length, **options)
