@@ -15,15 +15,18 @@ definitions are equal.
 
 from __future__ import annotations
 
+import enum
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from .objects import Pytree, attributes_of, set_tags
 from .states import State
-from .statics import copied
 from .variables import Variable
+
+Path = tuple[Any, ...]
 
 
 class Ref(NamedTuple):
@@ -32,20 +35,17 @@ class Ref(NamedTuple):
     number: int
 
 
-class _Leaf:
-    """An item that is a leaf. There is one of it."""
-
-    def __repr__(self) -> str:
-        return "LEAF"
+class _Leaf(enum.Enum):
+    LEAF = "LEAF"
 
 
-LEAF = _Leaf()
+LEAF = _Leaf.LEAF
 
 
 class Tree(NamedTuple):
     """An item that is a container without an identity."""
 
-    treedef: Hashable
+    treedef: Any
     keys: tuple[Any, ...]
     items: tuple[Any, ...]
 
@@ -68,16 +68,14 @@ class Definition:
     """
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
-        self.nodes = nodes
-        self.roots = roots
+        self.nodes, self.roots = nodes, roots
         self._hash = hash((nodes, roots))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, Definition)
             and self._hash == other._hash
-            and self.nodes == other.nodes
-            and self.roots == other.roots
+            and (self.nodes, self.roots) == (other.nodes, other.roots)
         )
 
     def __hash__(self) -> int:
@@ -88,62 +86,52 @@ class Definition:
         return f"GraphDef({len(self.nodes)} nodes: {names}{', ...' * (len(self.nodes) > 4)})"
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The number of the first leaf of each node; leaves of the roots come first."""
-        starts, total = [], sum(map(leaf_count, self.roots))
-        for node in self.nodes:
-            starts.append(total)
-            total += sum(leaf_count(item) for _, item in node.items)
-        return (*starts, total)
+    def _tour(self) -> tuple[tuple[int, Path, Any, bool, int], ...]:
+        """Each leaf and each way into a node, depth first.
 
-    @cached_property
-    def visits(self) -> tuple[tuple[int, tuple[Any, ...], Any, bool], ...]:
-        """(root, path, item, first) for each leaf and each way into a node, depth first."""
-        return tuple(self._visits())
-
-    def _visits(self) -> Iterator[tuple[int, tuple[Any, ...], Any, bool]]:
+        A stop has its root and path, the item, whether this is the first way to it, and the number
+        of the node that it is in, -1 for a root.
+        """
         seen: set[int] = set()
 
-        def visit(root: int, path: tuple[Any, ...], item: Any) -> Iterator[Any]:
-            if item is LEAF:
-                yield root, path, item, True
-            elif isinstance(item, Tree):
+        def visit(root: int, path: Path, item: Any, around: int) -> Iterator[Any]:
+            first = not (isinstance(item, Ref) and item.number in seen)
+            if item is LEAF or isinstance(item, Ref):
+                yield root, path, item, first, around
+            if isinstance(item, Tree):
                 for key, each in zip(item.keys, item.items, strict=True):
-                    yield from visit(root, (*path, key), each)
-            elif isinstance(item, Ref):
-                yield root, path, item, item.number not in seen
-                if item.number not in seen:
-                    seen.add(item.number)
-                    node = self.nodes[item.number]
-                    for key, each in node.items if not is_variable(node) else ():
-                        yield from visit(root, (*path, key), each)
+                    yield from visit(root, (*path, key), each, around)
+            elif isinstance(item, Ref) and first:
+                seen.add(item.number)
+                node = self.nodes[item.number]
+                for key, each in node.items:
+                    inside = path if is_variable(node) else (*path, key)
+                    yield from visit(root, inside, each, item.number)
 
-        for root, item in enumerate(self.roots):
-            yield from visit(root, (), item)
+        return tuple(s for i, item in enumerate(self.roots) for s in visit(i, (), item, -1))
 
     @cached_property
-    def places(self) -> tuple[tuple[int, tuple[Any, ...]], ...]:
+    def visits(self) -> tuple[tuple[int, Path, Ref, bool], ...]:
+        """(root, path, item, first) for each way into a node, depth first."""
+        return tuple(stop[:4] for stop in self._tour if stop[2] is not LEAF)
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, Path], ...]:
         """The root and path by which each node is reached first."""
-        found: dict[int, tuple[int, tuple[Any, ...]]] = {}
-        for root, path, item, first in self.visits:
-            if first and isinstance(item, Ref):
-                found[item.number] = (root, path)
-        return tuple(found[i] for i in range(len(self.nodes)))
+        return tuple((root, path) for root, path, _, first in self.visits if first)
 
     @cached_property
-    def leaves(self) -> tuple[tuple[int, tuple[Any, ...], int | None], ...]:
+    def leaves(self) -> tuple[tuple[int, Path, int | None], ...]:
         """Root, path, and node if it is the value of a variable, of each leaf in order."""
-        found: list[Any] = []
-        for root, item in enumerate(self.roots):
-            found.extend((root, path, None) for path in leaf_paths(item, ()))
-        for i, node in enumerate(self.nodes):
-            root, path = self.places[i]
-            if is_variable(node):
-                found.append((root, path, i))
-            else:
-                for key, item in node.items:
-                    found.extend((root, each, None) for each in leaf_paths(item, (*path, key)))
-        return tuple(found)
+        found = sorted((s for s in self._tour if s[2] is LEAF), key=lambda stop: stop[4])
+        owners = [i if is_variable(node) else None for i, node in enumerate(self.nodes)]
+        return tuple((root, path, owners[i] if i >= 0 else None) for root, path, _, _, i in found)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The number of the first leaf of each node; leaves of the roots come first."""
+        counts = (sum(leaf_count(item) for _, item in node.items) for node in self.nodes)
+        return tuple(accumulate(counts, initial=sum(map(leaf_count, self.roots))))
 
 
 _known: weakref.WeakValueDictionary[Definition, Definition] = weakref.WeakValueDictionary()
@@ -159,14 +147,7 @@ def is_variable(node: Node) -> bool:
     return issubclass(node.type, Variable)
 
 
-def leaf_count(item: Any) -> int:
-    """The number of leaves in an item, without those of other nodes."""
-    if item is LEAF:
-        return 1
-    return sum(map(leaf_count, item.items)) if isinstance(item, Tree) else 0
-
-
-def leaf_paths(item: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def leaf_paths(item: Any, path: Path) -> Iterator[Path]:
     """The paths of the leaves in an item, without those of other nodes."""
     if item is LEAF:
         yield path
@@ -175,24 +156,34 @@ def leaf_paths(item: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
             yield from leaf_paths(each, (*path, key))
 
 
-def blank(node: Node, value: Any = None) -> Any:
-    """A node of this type without its items; a variable gets its raw `value` and metadata."""
-    if issubclass(node.type, Variable):
-        return node.type.from_metadata(value, copied(node.static.value))  # type: ignore[attr-defined]
-    if issubclass(node.type, Pytree):
-        made = Pytree.__new__(node.type)
-        set_tags(made, node.static.value)  # type: ignore[attr-defined]
-        return made
-    if node.static is not None:
-        return node.type(node.static.value)  # type: ignore[attr-defined]
-    return node.type()
+def leaf_count(item: Any) -> int:
+    """The number of leaves in an item, without those of other nodes."""
+    return sum(1 for _ in leaf_paths(item, ()))
 
 
 def contents(value: Any) -> Any:
-    """What holds the items of a node: a list, or a dict."""
+    """What holds the items of a node by their path entries: a list, or a dict."""
     if isinstance(value, Pytree):
         return attributes_of(value)
     return value.raw_mapping if isinstance(value, State) else value
+
+
+def blank(node: Node, value: Any = None) -> Any:
+    """A node of this type without its items.
+
+    A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
+    """
+    key: Any = node.static
+    static = key and key.value
+    if issubclass(node.type, Variable):
+        if isinstance(value, Variable):
+            value, static = value.get_raw_value(), value._metadata
+        return node.type.from_metadata(value, static)
+    if issubclass(node.type, Pytree):
+        made = Pytree.__new__(node.type)
+        set_tags(made, static)
+        return made
+    return node.type() if key is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
@@ -202,45 +193,35 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     if isinstance(item, Ref):
         return nodes[item.number]
     if isinstance(item, Tree):
-        children = [filled(each, nodes, leaves) for each in item.items]
-        return item.treedef.unflatten(children)  # type: ignore[attr-defined]
+        return item.treedef.unflatten([filled(each, nodes, leaves) for each in item.items])
     return item.value
 
 
-def refill(value: Any, items: list[tuple[Any, Any]]) -> None:
+def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
     """Make these keys and values the content of a node, and nothing else."""
     if isinstance(value, Variable):
         return
-    inside = contents(value)
+    inside, new = contents(value), dict(items)
+    if isinstance(value, Pytree):  # Its attributes stay in their order.
+        new = {key: new[key] for key in inside if key in new} | new
+    inside.clear()
     if isinstance(inside, list):
-        inside[:] = [each for _, each in items]
-    elif isinstance(value, Pytree):
-        new = {str(key): each for key, each in items}
-        for name in set(inside) - set(new):
-            del inside[name]
-        inside.update(new)
+        inside.extend(new.values())
     else:
-        inside.clear()
-        inside.update(items)
+        inside.update(new)
 
 
 def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """New objects of this structure around these leaves; `walked` is the inverse (OBJ-1).
 
-    Args:
-      definition: The structure.
-      leaves: The values, as many as the structure has leaves.
-
     Returns:
       The values of the roots, and all nodes in order.
     """
     starts = definition.starts
-    nodes = [
-        blank(node, leaves[start] if is_variable(node) else None)
-        for node, start in zip(definition.nodes, starts, strict=False)
-    ]
+    firsts = [leaves[i] if i < len(leaves) else None for i in starts]
+    nodes = list(map(blank, definition.nodes, firsts))
     for i, (node, made) in enumerate(zip(definition.nodes, nodes, strict=True)):
         own = iter(leaves[starts[i] : starts[i + 1]])
         refill(made, [(key, filled(item, nodes, own)) for key, item in node.items])
-    own = iter(leaves[: starts[0] if definition.nodes else len(leaves)])
+    own = iter(leaves[: starts[0]])
     return [filled(item, nodes, own) for item in definition.roots], nodes

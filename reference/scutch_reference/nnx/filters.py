@@ -18,24 +18,6 @@ Predicate = Callable[[tuple[Anything, ...], Anything], bool]
 
 
 @dataclass(frozen=True)
-class Everything:
-    """Takes every leaf."""
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
-        """Yes."""
-        return True
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """Takes no leaf."""
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
-        """No."""
-        return False
-
-
-@dataclass(frozen=True)
 class OfType:
     """Takes values of a type, and variables by their own type."""
 
@@ -92,7 +74,7 @@ class _Several:
 
 
 class Any(_Several):
-    """Takes what at least one of its filters takes; without filters, nothing."""
+    """Takes what at least one of its filters takes."""
 
     def __call__(self, path: Anything, value: Anything) -> bool:
         """The disjunction."""
@@ -100,25 +82,30 @@ class Any(_Several):
 
 
 class All(_Several):
-    """Takes what all of its filters take; without filters, everything."""
+    """Takes what all of its filters take."""
 
     def __call__(self, path: Anything, value: Anything) -> bool:
         """The conjunction."""
         return all(predicate(path, value) for predicate in self.predicates)
 
 
-@dataclass(frozen=True, init=False)
-class Not:
+class Not(Any):
     """Takes what its filter does not take."""
 
-    predicate: Predicate
-
     def __init__(self, filter: Filter, /):
-        object.__setattr__(self, "predicate", to_predicate(filter))
+        super().__init__(filter)
 
     def __call__(self, path: Anything, value: Anything) -> bool:
         """The negation."""
-        return not self.predicate(path, value)
+        return not super().__call__(path, value)
+
+
+class Everything(All):
+    """Takes every leaf."""
+
+
+class Nothing(Any):
+    """Takes no leaf."""
 
 
 def to_predicate(filter: Filter) -> Predicate:
@@ -148,9 +135,8 @@ def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
     Raises:
       FilterError: A filter for everything comes before others, which then can take nothing.
     """
+    whole = [each is ... or each is True for each in filters]
     for i, each in enumerate(filters):
-        if (each is ... or each is True) and any(
-            later is not ... and later is not True for later in filters[i + 1 :]
-        ):
+        if whole[i] and not all(whole[i:]):
             raise FilterError(f"{each!r} at place {i} of {tuple(filters)!r} hides later filters.")
     return tuple(map(to_predicate, filters))
