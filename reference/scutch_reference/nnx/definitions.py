@@ -1,16 +1,9 @@
 """Definitions: the structure of a graph of objects, without the values of its leaves.
 
 A graph is taken apart into *nodes* (everything with an identity: objects, variables, lists, dicts,
-states), each described by its type, its static data and its *items*. An item is one of four things:
-
-- `Ref`: the node with this number;
-- `LEAF`: the next leaf value;
-- `Static`: this very value;
-- `Tree`: a container without an identity (a tuple, a tree of JAX), and the items in it.
-
-Nodes are numbered depth first; the leaves of one node follow each other. So a definition and a list
-of values say it all, and two graphs are the same but for their values exactly when their
-definitions are equal.
+states), each described by its type, its static data and its *items*. Nodes are numbered depth
+first; the leaves of one node follow each other. So two graphs are the same but for their values
+exactly when their definitions are equal.
 """
 
 from __future__ import annotations
@@ -22,15 +15,14 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
 from .states import State
 from .variables import Variable
 
-Path = tuple[Any, ...]
-
 
 class Ref(NamedTuple):
-    """An item that is a node."""
+    """An item that is the node of this number."""
 
     number: int
 
@@ -39,11 +31,12 @@ class _Leaf(enum.Enum):
     LEAF = "LEAF"
 
 
+# An item that is the next leaf value. A `Static` is an item that is this very value.
 LEAF = _Leaf.LEAF
 
 
 class Tree(NamedTuple):
-    """An item that is a container without an identity."""
+    """An item that is a container without an identity: a tuple, a tree of JAX."""
 
     treedef: Any
     keys: tuple[Any, ...]
@@ -64,56 +57,36 @@ class Node(NamedTuple):
 class Definition:
     """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3).
 
-    It is hashable; equal definitions are one object while any of them is in use, see `interned`.
+    Those that `interned` returns are equal exactly when they are one object.
     """
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
         self.nodes, self.roots = nodes, roots
-        self._hash = hash((nodes, roots))
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Definition)
-            and self._hash == other._hash
-            and (self.nodes, self.roots) == (other.nodes, other.roots)
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.nodes, self.roots)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
         return f"GraphDef({len(self.nodes)} nodes: {names}{', ...' * (len(self.nodes) > 4)})"
 
     @cached_property
-    def _tour(self) -> tuple[tuple[int, Path, Any, bool, int], ...]:
-        """Each leaf and each way into a node, depth first.
-
-        A stop has its root and path, the item, whether this is the first way to it, and the number
-        of the node that it is in, -1 for a root.
-        """
+    def visits(self) -> tuple[tuple[int, Path, Any, bool], ...]:
+        """(root, path, item, first) for each way into a node, depth first."""
         seen: set[int] = set()
 
-        def visit(root: int, path: Path, item: Any, around: int) -> Iterator[Any]:
-            first = not (isinstance(item, Ref) and item.number in seen)
-            if item is LEAF or isinstance(item, Ref):
-                yield root, path, item, first, around
+        def visit(root: int, path: Path, item: Any) -> Iterator[Any]:
             if isinstance(item, Tree):
                 for key, each in zip(item.keys, item.items, strict=True):
-                    yield from visit(root, (*path, key), each, around)
-            elif isinstance(item, Ref) and first:
+                    yield from visit(root, (*path, key), each)
+            elif isinstance(item, Ref):
+                first = item.number not in seen
                 seen.add(item.number)
-                node = self.nodes[item.number]
-                for key, each in node.items:
-                    inside = path if is_variable(node) else (*path, key)
-                    yield from visit(root, inside, each, item.number)
+                yield root, path, item, first
+                for key, each in self.nodes[item.number].items if first else ():
+                    yield from visit(root, (*path, key), each)
 
-        return tuple(s for i, item in enumerate(self.roots) for s in visit(i, (), item, -1))
-
-    @cached_property
-    def visits(self) -> tuple[tuple[int, Path, Ref, bool], ...]:
-        """(root, path, item, first) for each way into a node, depth first."""
-        return tuple(stop[:4] for stop in self._tour if stop[2] is not LEAF)
+        return tuple(stop for i, item in enumerate(self.roots) for stop in visit(i, (), item))
 
     @cached_property
     def places(self) -> tuple[tuple[int, Path], ...]:
@@ -123,9 +96,15 @@ class Definition:
     @cached_property
     def leaves(self) -> tuple[tuple[int, Path, int | None], ...]:
         """Root, path, and node if it is the value of a variable, of each leaf in order."""
-        found = sorted((s for s in self._tour if s[2] is LEAF), key=lambda stop: stop[4])
-        owners = [i if is_variable(node) else None for i, node in enumerate(self.nodes)]
-        return tuple((root, path, owners[i] if i >= 0 else None) for root, path, _, _, i in found)
+        found: list[tuple[int, Path, int | None]]
+        found = [(i, path, None) for i, item in enumerate(self.roots) for path in leaf_paths(item)]
+        for i, (node, (root, path)) in enumerate(zip(self.nodes, self.places, strict=True)):
+            if is_variable(node):
+                found.append((root, path, i))
+            else:
+                below = ((key, *end) for key, item in node.items for end in leaf_paths(item))
+                found += [(root, path + end, None) for end in below]
+        return tuple(found)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -134,12 +113,16 @@ class Definition:
         return tuple(accumulate(counts, initial=sum(map(leaf_count, self.roots))))
 
 
-_known: weakref.WeakValueDictionary[Definition, Definition] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
 
 
 def interned(definition: Definition) -> Definition:
-    """The one definition that stands for all equal ones, as long as somebody uses it."""
-    return _known.setdefault(definition, definition)
+    """The one definition that stands for all of its content, as long as somebody uses it."""
+    return _known.setdefault((definition.nodes, definition.roots), definition)
+
+
+def _restored(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
+    return interned(Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:
@@ -147,18 +130,17 @@ def is_variable(node: Node) -> bool:
     return issubclass(node.type, Variable)
 
 
-def leaf_paths(item: Any, path: Path) -> Iterator[Path]:
+def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
     """The paths of the leaves in an item, without those of other nodes."""
-    if item is LEAF:
-        yield path
-    elif isinstance(item, Tree):
-        for key, each in zip(item.keys, item.items, strict=True):
-            yield from leaf_paths(each, (*path, key))
+    if isinstance(item, Tree):
+        pairs = zip(item.keys, item.items, strict=True)
+        return [end for key, each in pairs for end in leaf_paths(each, (*path, key))]
+    return [path] if item is LEAF else []
 
 
 def leaf_count(item: Any) -> int:
     """The number of leaves in an item, without those of other nodes."""
-    return sum(1 for _ in leaf_paths(item, ()))
+    return len(leaf_paths(item))
 
 
 def contents(value: Any) -> Any:
@@ -197,6 +179,11 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     return item.value
 
 
+def put(node: Any, key: Any, value: Any) -> None:
+    """Set an item of a node, as its user would."""
+    contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
+
+
 def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
     """Make these keys and values the content of a node, and nothing else."""
     if isinstance(value, Variable):
@@ -212,14 +199,9 @@ def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
 
 
 def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """New objects of this structure around these leaves; `walked` is the inverse (OBJ-1).
-
-    Returns:
-      The values of the roots, and all nodes in order.
-    """
+    """New objects around these leaves, roots and all nodes; `walked` is the inverse (OBJ-1)."""
     starts = definition.starts
-    firsts = [leaves[i] if i < len(leaves) else None for i in starts]
-    nodes = list(map(blank, definition.nodes, firsts))
+    nodes = [blank(n, *leaves[i : i + 1]) for n, i in zip(definition.nodes, starts, strict=False)]
     for i, (node, made) in enumerate(zip(definition.nodes, nodes, strict=True)):
         own = iter(leaves[starts[i] : starts[i + 1]])
         refill(made, [(key, filled(item, nodes, own)) for key, item in node.items])

@@ -7,27 +7,28 @@ copies, so what happens to them does not happen to the object, until `update` sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import jax
 
 from ..errors import UnknownPathError
-from . import filters as filterlib
-from .definitions import Definition, built, contents, filled, is_variable, leaf_count
-from .nodes import entries_of
-from .objects import Pytree
+from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put
+from .filters import Path, to_predicate
+from .objects import Pytree, sorted_attributes
 from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state
-from .variables import Variable, raw_value_of
+from .variables import Variable
 from .walking import is_node, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition
-Path = tuple[Any, ...]
 
 
 def _is_variable(value: Any) -> bool:
     return isinstance(value, Variable)
+
+
+def _raw(leaf: Any) -> Any:
+    return leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
 
 
 def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
@@ -39,19 +40,18 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     )
 
 
+def _together(*states: Any) -> FlatState[Any]:
+    return FlatState.merge(*map(to_flat_state, states))
+
+
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     """The structure of an object, and its leaves in one state for each filter (OBJ-1).
 
     Args:
       node: An object, or a tree of objects.
-      *filters: Each leaf goes to the first that takes it. Without filters there is one state.
-      graph: Accepted and not needed: sharing is always kept.
-
-    Returns:
-      A `GraphDef`, and one `State` or more.
-
-    Raises:
-      NoFilterMatchError: No filter takes a leaf.
+      *filters: Each leaf goes to the first that takes it; it is a `NoFilterMatchError` if none
+        does. Without filters there is one state.
+      graph: Accepted and not needed, here and below: sharing is always kept.
     """
     definition, flat = _flat(node)
     return (definition, *map(from_flat_state, partition(flat, filters or (...,))))
@@ -63,14 +63,24 @@ def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) 
     Raises:
       UnknownPathError: A leaf is missing, or one has no place.
     """
-    flat = dict(FlatState.merge(*map(to_flat_state, (state, *states))))
+    flat = dict(_together(state, *states))
     owners = {path: owner for _, path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
     if unknown := [path for path in flat if path not in owners]:
         raise UnknownPathError("The object has no place for the paths", unknown)
-    leaves = [raw_value_of(flat[p]) if i is None else flat[p] for p, i in owners.items()]
+    leaves = [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
     return built(graphdef, leaves)[0][0]
+
+
+def clone(node: A, /, variables: bool = True, *, graph: bool | None = None) -> A:
+    """A copy: new objects and variables, the same arrays and static data."""
+    return merge(*split(node))  # type: ignore[no-any-return]
+
+
+def graphdef(node: Any, /, *, graph: bool | None = None) -> Definition:
+    """The structure of an object."""
+    return walked([node])[0]
 
 
 def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
@@ -78,9 +88,11 @@ def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     return parts_of(_flat(node)[1], filters, exhaustive=False)
 
 
-def graphdef(node: Any, /, *, graph: bool | None = None) -> Definition:
-    """The structure of an object."""
-    return walked([node])[0]
+def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
+    """The variables of an object themselves, not copies, that the filters take, as states."""
+    definition, nodes, _, _ = walked([node])
+    flat = FlatState((path, nodes[i]) for _, path, i in definition.leaves if i is not None)
+    return parts_of(flat, filters, exhaustive=False)
 
 
 def update(node: Any, state: Any, /, *states: Any) -> None:
@@ -91,11 +103,11 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
       TraceLevelError: The object was made at another trace level.
     """
     definition, nodes, slots, _ = walked([node])
-    flat = FlatState.merge(*map(to_flat_state, (state, *states)))
     numbers = {path: i for i, (_, path, _) in enumerate(definition.leaves)}
     for _, path, item, _ in definition.visits:  # A variable has each path that leads to it.
         if is_variable(definition.nodes[item.number]):
             numbers[path] = definition.starts[item.number]
+    flat = _together(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()
@@ -103,7 +115,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
         number = numbers[path]
         owner = definition.leaves[number][2]
         if owner is None:
-            values[number] = raw_value_of(leaf)
+            values[number] = _raw(leaf)
             changed.add(number)
         elif isinstance(leaf, Variable):
             nodes[owner].update_from_state(leaf)
@@ -111,33 +123,14 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
             nodes[owner].set_raw_value(leaf)
     for i, described in enumerate(definition.nodes):
         start, stop = definition.starts[i : i + 2]
-        if changed.isdisjoint(range(start, stop)):
-            continue
-        if isinstance(nodes[i], Pytree):
-            nodes[i]._check("update")
         own = iter(values[start:stop])
-        for key, item in described.items:
+        for key, item in described.items if changed & {*range(start, stop)} else ():
             if leaf_count(item):
-                contents(nodes[i])[key] = filled(item, nodes, own)
-
-
-def clone(node: A, /, variables: bool = True, *, graph: bool | None = None) -> A:
-    """A copy: new objects and variables, the same arrays and static data."""
-    return merge(*split(node))  # type: ignore[no-any-return]
-
-
-def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
-    """The variables of an object themselves, not copies, that the filters take, as states."""
-    definition, nodes, _, _ = walked([node])
-    flat = FlatState((path, nodes[i]) for _, path, i in definition.leaves if i is not None)
-    return parts_of(flat, filters, exhaustive=False)
+                put(nodes[i], key, filled(item, nodes, own))
 
 
 def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:
-    """Take the variables that filters take out of an object, and return them as states.
-
-    A variable that sits at several places leaves all of them.
-    """
+    """Take variables out of an object, from all of their places, and return them as states."""
     popped = variables(node, filter, *filters)
     taken = set(map(id, jax.tree.leaves(popped, is_leaf=_is_variable)))
     for parent in walked([node])[1]:
@@ -153,12 +146,18 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
     """Path entries and values directly inside a value; a variable has none."""
     if isinstance(value, Variable):
         return []
+    if isinstance(value, Pytree):
+        return [(key, each) for key, _, each in sorted_attributes(value)]
     if is_node(value):
         inside = contents(value)
-        pairs = enumerate(inside) if isinstance(inside, list) else inside.items()
-        return sorted(pairs, key=itemgetter(0)) if isinstance(value, Pytree) else list(pairs)
+        return list(enumerate(inside) if isinstance(inside, list) else inside.items())
     pairs, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    return [(entries_of(path)[0], child) for path, child in pairs if path]
+    names = ("idx", "key", "name")
+    return [
+        (next(getattr(path[0], n) for n in names if hasattr(path[0], n)), child)
+        for path, child in pairs
+        if path
+    ]
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
@@ -166,15 +165,15 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
     seen: set[int] = set()
 
     def visit(path: Path, value: Any) -> Iterator[tuple[Any, Any]]:
+        if id(value) in seen:
+            return
         if is_node(value):
-            if id(value) in seen:
-                return
             seen.add(id(value))
         for key, child in _children(value):
             yield from visit((*path, key), child)
         yield path, value
 
-    yield from visit((), node)
+    return visit((), node)
 
 
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
@@ -182,14 +181,27 @@ def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
 
 
+def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
+    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
+    copy = clone(node)
+    replaced: dict[int, Any] = {}
+    for path, value in list(iter_graph(copy)):
+        if is_node(value):
+            for key, child in _children(value):
+                if id(child) in replaced:
+                    put(value, key, replaced[id(child)])
+            replaced[id(value)] = function(path, value)
+    return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
+
+
 def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
     """The paths of each node that is reached more than once, and that the filter takes."""
     definition, nodes, _, _ = walked([node])
-    predicate = filterlib.to_predicate(only)
+    predicate = to_predicate(only)
     paths: dict[int, list[Path]] = {}
-    for _, path, item, _ in definition.visits:
-        if predicate(path, nodes[item.number]):
-            paths.setdefault(item.number, []).append(path)
+    for _, path, (number,), _ in definition.visits:
+        if predicate(path, nodes[number]):
+            paths.setdefault(number, []).append(path)
     return [each for each in paths.values() if len(each) > 1]
 
 
@@ -201,19 +213,4 @@ def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **met
 
 def pure(tree: Any) -> Any:
     """The tree with the values of its variables in their place."""
-    return jax.tree.map(raw_value_of, tree, is_leaf=_is_variable)
-
-
-def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
-    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
-    copy = clone(node)
-    replaced: dict[int, Any] = {}
-    for path, value in list(iter_graph(copy)):
-        if is_node(value):
-            for key, child in _children(value):
-                if id(child) in replaced:
-                    contents(value)[key] = replaced[id(child)]
-            if isinstance(value, Pytree):
-                value._changed()
-            replaced[id(value)] = function(path, value)
-    return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
+    return jax.tree.map(_raw, tree, is_leaf=_is_variable)

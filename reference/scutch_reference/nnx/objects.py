@@ -17,12 +17,12 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import jax
 import numpy as np
+from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
-from .nodes import Tracked
 from .statics import Static as Key
 from .tracing import Tracer
-from .variables import Variable
+from .variables import Tracked, Variable
 
 A = TypeVar("A")
 _UNSET: Any = object()
@@ -86,11 +86,7 @@ attributes_of: Callable[[Any], dict[Any, Any]] = _Attributes.__dict__["__dict__"
 
 @register_data_type
 class Pytree(_Attributes, metaclass=ABCMeta):
-    """The base of the classes whose instances are nodes of a graph.
-
-    Args of subclassing:
-      pytree: Whether JAX may take instances apart as trees, too.
-    """
+    """The base of the classes of objects. `class Kind(Pytree, pytree=False)` is no tree of JAX."""
 
     __slots__ = ("_exposed", "_tags")
     _exposed: bool
@@ -126,12 +122,6 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         return attributes_of(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; `data(...)` and `static(...)` mark it on the way.
-
-        Raises:
-          TraceLevelError: The object was made at another trace level.
-          DataError: A static attribute would hold data.
-        """
         _put(self, name, self._accepted(name, value))
 
     def __delattr__(self, name: str) -> None:
@@ -163,19 +153,14 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         attributes_of(self).update(state[0])
         set_tags(self, state[1])
 
-    def _flatten(self) -> tuple[list[Any], Any]:
-        children, rest = {}, []
-        for key, value in sorted(attributes_of(self).items(), key=_by_key):
-            if self._tags.get(key) or has_data(value):
-                children[key] = value
-            else:
-                rest.append((key, Key(value, f"attribute {key!r} of {type(self).__name__}")))
-        return list(children.values()), (tuple(children), tuple(rest), Key(self._tags))
-
-    @classmethod
-    def _keys(cls, static: Any) -> Iterable[Any]:
-        sequence, attribute = jax.tree_util.SequenceKey, jax.tree_util.GetAttrKey
-        return (sequence(key) if isinstance(key, int) else attribute(key) for key in static[0])
+    def _flatten(self) -> tuple[list[tuple[Any, Any]], Any]:
+        found = {key: value for key, _, value in sorted_attributes(self)}
+        data = {k: v for k, v in found.items() if self._tags.get(k) or has_data(v)}
+        entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
+        where = f"of {type(self).__name__}"
+        rest = [(k, Key(v, f"attribute {k!r} {where}")) for k, v in found.items() if k not in data]
+        children = list(zip(entries, data.values(), strict=True))
+        return children, (tuple(data), tuple(rest), Key(self._tags))
 
     @classmethod
     def _unflatten(cls, static: Any, children: Iterable[Any]) -> Self:
@@ -199,13 +184,10 @@ class Object(Pytree, pytree=False):
         super().__init_subclass__(pytree=pytree, **kwargs)
 
 
-def _by_key(item: tuple[Any, Any]) -> Any:
-    return item[0]
-
-
 def sorted_attributes(node: Pytree) -> list[tuple[Any, Any, Any]]:
     """Path entry, key and value of each attribute, sorted by path entry."""
-    return [(k, k, v) for k, v in sorted(attributes_of(node).items(), key=_by_key)]
+    attributes = attributes_of(node)
+    return [(key, key, attributes[key]) for key in sorted(attributes)]
 
 
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:

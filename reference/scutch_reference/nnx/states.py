@@ -12,14 +12,13 @@ from typing import Any, Self, TypeVar
 import jax
 
 from ..errors import NoFilterMatchError, UnknownPathError
-from . import filters as filterlib
-from .nodes import TreeNode
+from .filters import Path, to_predicates
 from .variables import value_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-Path = tuple[Any, ...]
 Nested = Mapping[Any, Any]
+Pairs = Iterable[tuple[Path, V]]
 
 
 def key_order(key: Any) -> tuple[int, Any]:
@@ -27,61 +26,21 @@ def key_order(key: Any) -> tuple[int, Any]:
     return (0, key) if isinstance(key, int) else (1, key if isinstance(key, str) else repr(key))
 
 
-def partition(
-    flat: Iterable[tuple[Path, V]], filters: Sequence[Any], *, exhaustive: bool = True
-) -> tuple[FlatState[V], ...]:
-    """Each leaf in the part of the first filter that takes it (OBJ-1).
-
-    Raises:
-      NoFilterMatchError: The partition is to be `exhaustive`, and no filter takes a leaf.
-    """
-    predicates = filterlib.to_predicates(filters)
-    parts: list[list[tuple[Path, V]]] = [[] for _ in filters]
-    for path, leaf in flat:
-        first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
-        if first is not None:
-            parts[first].append((path, leaf))
-        elif exhaustive:
-            raise NoFilterMatchError(f"path {path!r}", leaf, filters)
-    return tuple(FlatState(part, sort=False) for part in parts)
-
-
 class FlatState(tuple[tuple[Path, V], ...]):
     """Pairs of (path, leaf), sorted by path."""
 
-    def __new__(cls, items: Iterable[tuple[Path, V]], /, *, sort: bool = True) -> Self:
+    def __new__(cls, items: Pairs[V], /, *, sort: bool = True) -> Self:
         """Sort the pairs, if they are not sorted already."""
-        pairs: Iterable[tuple[Path, V]] = ((tuple(path), leaf) for path, leaf in items)
+        pairs: Pairs[V] = ((tuple(path), leaf) for path, leaf in items)
         if sort:
             pairs = sorted(pairs, key=lambda item: tuple(map(key_order, item[0])))
         return super().__new__(cls, pairs)
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths, in order."""
-        return tuple(path for path, _ in self)
-
-    @property
-    def leaves(self) -> list[V]:
-        """The leaves, in order."""
-        return [leaf for _, leaf in self]
-
-    def to_nested_state(self) -> State[Any, V]:
-        """See `from_flat_state`."""
-        return State.from_flat_path(self)
-
-    def split(self, first: Any, /, *filters: Any) -> Any:
-        """Partition by filters; every leaf must be taken."""
-        parts = partition(self, (first, *filters))
-        return parts if filters else parts[0]
-
-    def filter(self, first: Any, /, *filters: Any) -> Any:
-        """Partition by filters; leaves that none takes are left out."""
-        parts = partition(self, (first, *filters), exhaustive=False)
-        return parts if filters else parts[0]
+    paths = property(lambda self: tuple(path for path, _ in self))
+    leaves = property(lambda self: [leaf for _, leaf in self])
 
     @staticmethod
-    def merge(*flats: Iterable[tuple[Path, Any]]) -> FlatState[Any]:
+    def merge(*flats: Pairs[Any]) -> FlatState[Any]:
         """All pairs, where later ones win."""
         return FlatState({tuple(path): leaf for flat in flats for path, leaf in flat}.items())
 
@@ -93,7 +52,7 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if not isinstance(value, Mapping):
         yield path, value
         return
@@ -103,18 +62,14 @@ def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 def to_flat_state(state: Any) -> FlatState[Any]:
     """The leaves of a nested state with their paths; `from_flat_state` is the inverse (OBJ-4)."""
-    return FlatState(_walk(state), sort=False)
+    return FlatState(_walk(state, ()), sort=False)
 
 
-def from_flat_state(flat: Iterable[tuple[Path, Any]], *, cls: Any = None) -> Any:
+def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
     """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
 
-    Args:
-      flat: Pairs of (path, leaf). A single leaf at the path `()` is returned as it is.
-      cls: The type of the state, if it is not `State`.
-
-    Raises:
-      UnknownPathError: A path goes through another path's leaf.
+    A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
+    through another path's leaf.
     """
     nested: dict[Any, Any] = {}
     leaves = dict(flat)
@@ -132,53 +87,77 @@ def from_flat_state(flat: Iterable[tuple[Path, Any]], *, cls: Any = None) -> Any
     return (cls or State)._around(nested)
 
 
-def parts_of(flat: Iterable[tuple[Path, Any]], filters: Sequence[Any], exhaustive: bool) -> Any:
+def partition(
+    flat: Pairs[V], filters: Sequence[Any], *, exhaustive: bool = True
+) -> tuple[FlatState[V], ...]:
+    """Each leaf in the part of the first filter that takes it (OBJ-1).
+
+    Raises:
+      NoFilterMatchError: The partition is to be `exhaustive`, and no filter takes a leaf.
+    """
+    predicates = to_predicates(filters)
+    parts: list[list[tuple[Path, V]]] = [[] for _ in filters]
+    for path, leaf in flat:
+        first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
+        if first is not None:
+            parts[first].append((path, leaf))
+        elif exhaustive:
+            raise NoFilterMatchError(f"path {path!r}", leaf, filters)
+    return tuple(FlatState(part, sort=False) for part in parts)
+
+
+def parts_of(flat: Pairs[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
     """The nested states of a partition: a tuple, or for one filter a state."""
-    parts = partition(flat, filters or (...,), exhaustive=exhaustive)
-    return tuple(map(from_flat_state, parts)) if len(parts) > 1 else from_flat_state(parts[0])
+    parts = tuple(map(from_flat_state, partition(flat, filters or (...,), exhaustive=exhaustive)))
+    return parts if len(parts) > 1 else parts[0]
 
 
 def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     """Partition a state; every leaf must be taken. One filter gives one state, more a tuple."""
-    return parts_of(to_flat_state(state), (first, *filters), True)
+    return parts_of(to_flat_state(state), (first, *filters), exhaustive=True)
 
 
 def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     """Partition a state; leaves that no filter takes are left out."""
-    return parts_of(to_flat_state(state), (first, *filters), False)
+    return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> State[Any, Any]:
+def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> Any:
     """All leaves of all states, where later ones win (OBJ-4)."""
-    merged = FlatState.merge(*map(to_flat_state, (state, *states)))
-    return from_flat_state(merged, cls=cls)  # type: ignore[no-any-return]
+    return from_flat_state(FlatState.merge(*map(to_flat_state, (state, *states))), cls=cls)
 
 
-def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> Any:
     """`function(path, leaf)` in place of each leaf."""
-    flat = ((path, function(path, leaf)) for path, leaf in to_flat_state(state))
-    return from_flat_state(flat)  # type: ignore[no-any-return]
+    return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
 
-def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] | None = None) -> dict[Any, Any]:
+def _as_int(key: Any) -> Any:
+    return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
+
+
+def _mapped(value: Any, leaf: Callable[[Any], Any] | None = None, key: Any = None) -> Any:
+    """Mappings in mappings as new dictionaries, of these keys and leaves."""
+    if isinstance(value, Mapping):
+        return {key(k) if key else k: _mapped(v, leaf, key) for k, v in value.items()}
+    return leaf(value) if leaf else value
+
+
+def restore_int_paths(pure_dict: Nested) -> Any:
+    """Integer keys, where a checkpoint made strings of them."""
+    return _mapped(pure_dict, key=_as_int)
+
+
+def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] | None = None) -> Any:
     """Nested dictionaries of values; `replace_by_pure_dict` is the inverse (OBJ-4)."""
-    extract = extract_fn or value_of
-    return {
-        key: to_pure_dict(value, extract) if isinstance(value, Mapping) else extract(value)
-        for key, value in state.items()
-    }
+    return _mapped(state, extract_fn or value_of)
 
 
 def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 
-    Args:
-      state: A state; leaves without a value in `pure_dict` stay.
-      pure_dict: Nested dictionaries; a checkpoint may have made strings of integer keys.
-      replace_fn: Makes the new leaf from the old leaf and the value.
-
-    Raises:
-      UnknownPathError: A value has no leaf.
+    Leaves without a value stay; a value without a leaf is an `UnknownPathError`. Integer keys may
+    have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
 
@@ -195,34 +174,16 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     fill(state, pure_dict, ())
 
 
-def _as_int(key: Any) -> Any:
-    return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
-
-
-def restore_int_paths(pure_dict: Nested) -> dict[Any, Any]:
-    """Integer keys, where a checkpoint made strings of them."""
-    return {
-        _as_int(key): restore_int_paths(value) if isinstance(value, Mapping) else value
-        for key, value in pure_dict.items()
-    }
-
-
-def _bare(value: Any) -> Any:
-    """Mappings as new dictionaries, so that one kind of mapping is inside a state."""
-    return {k: _bare(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
-class State(TreeNode, MutableMapping[K, V]):
+class State(MutableMapping[K, V]):
     """A mutable mapping of keys to leaves or to mappings; a pytree; `state.key` is `state['key']`.
 
-    Args:
-      mapping: A mapping, or pairs. It is copied, mappings inside it included.
+    It is made of a mapping or of pairs, and copies them, with the mappings inside.
     """
 
     _mapping: dict[Any, Any]
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        object.__setattr__(self, "_mapping", _bare(dict(mapping)))
+        object.__setattr__(self, "_mapping", _mapped(dict(mapping)))
 
     @classmethod
     def _around(cls, mapping: dict[Any, Any]) -> Self:
@@ -231,13 +192,13 @@ class State(TreeNode, MutableMapping[K, V]):
         object.__setattr__(state, "_mapping", mapping)
         return state
 
-    def _flatten(self) -> tuple[list[Any], tuple[Any, ...]]:
-        keys = tuple(sorted(self._mapping, key=key_order))
-        return [self._mapping[key] for key in keys], keys
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
-    @classmethod
-    def _keys(cls, static: tuple[Any, ...]) -> Iterable[Any]:
-        return map(jax.tree_util.DictKey, static)
+    def _flatten(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        keys = tuple(sorted(self._mapping, key=key_order))
+        return [(jax.tree_util.DictKey(key), self._mapping[key]) for key in keys], keys
 
     @classmethod
     def _unflatten(cls, static: tuple[Any, ...], children: Iterable[Any]) -> Self:
@@ -258,9 +219,9 @@ class State(TreeNode, MutableMapping[K, V]):
         return self[key]  # type: ignore[index]
 
     def __setitem__(self, key: K, value: Any) -> None:
-        self._mapping[key] = _bare(value)
+        self._mapping[key] = _mapped(value)
 
-    __setattr__ = __setitem__  # type: ignore[misc,assignment]
+    __setattr__ = __setitem__  # type: ignore[misc, assignment]
 
     def __delitem__(self, key: K) -> None:
         del self._mapping[key]
@@ -274,7 +235,7 @@ class State(TreeNode, MutableMapping[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._mapping!r})"
 
-    def __sub__(self, other: Nested) -> State[Any, Any]:
+    def __sub__(self, other: Nested) -> Self:
         paths = set(to_flat_state(other).paths)
         return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
 
@@ -287,9 +248,12 @@ class State(TreeNode, MutableMapping[K, V]):
 
     def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
         """See `map_state`."""
-        return map_state(function, self)
+        return map_state(function, self)  # type: ignore[no-any-return]
 
     @classmethod
-    def from_flat_path(cls, flat: Iterable[tuple[Path, Any]], /) -> Self:
+    def from_flat_path(cls, flat: Pairs[Any], /) -> Self:
         """See `from_flat_state`."""
         return from_flat_state(flat, cls=cls)  # type: ignore[no-any-return]
+
+
+jax.tree_util.register_pytree_with_keys(State, State._flatten, State._unflatten)

@@ -22,12 +22,8 @@ from .tracing import Tracer
 def frozen(value: Any, where: str = "a static value") -> Hashable:
     """A hashable key that is equal for equal static data, and for nothing else (JIT-3).
 
-    Args:
-      value: Any static data; lists, dicts and sets in it are taken by content.
-      where: For the message, if it cannot be done.
-
     Raises:
-      UnhashableStaticError: `value` is not hashable, and no container that is known here.
+      UnhashableStaticError: `value`, which is at `where`, is not hashable, nor a known container.
     """
     kind = type(value)
     if kind in (str, bytes, bool, int, type(None)):

@@ -2,8 +2,7 @@
 
 A `Variable` holds one value (an array, or a tree of arrays) and metadata (names of mesh axes,
 hooks, whatever the user adds). Its *type* says what the value is for; filters select by it. The
-raw value is what is stored, the value is what the hooks make of it. In Python expressions a
-variable stands in for its value: `kernel @ x`, `-bias`, `abs(v)`.
+raw value is what is stored, the value is what the hooks make of it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ..errors import MetadataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..placement import constrain, partition_spec
-from .nodes import Tracked
+from .epochs import note_change
 from .statics import Static, copied
+from .tracing import check_level, current_level
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,14 +33,44 @@ HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_r
 _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
+_ARRAYS = (jax.Array, np.ndarray)
+
+
+class Tracked:
+    """A base for what lifted functions are given: it has a cell (see `epochs`) and a level.
+
+    Subclasses are nodes of JAX's trees, unless they say `pytree=False`.
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_level", "_plans")
+    _cell: list[Any]
+    _level: Any
+    _plans: dict[Any, Any] | None
+
+    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        node: Any = cls
+        if pytree:
+            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
+
+    def _begin(self, *cell: Any) -> None:
+        put = object.__setattr__
+        put(self, "_cell", [*cell, 0])
+        put(self, "_level", current_level())
+        put(self, "_plans", None)
+
+    def _check(self, tried: str) -> None:
+        """Raise `TraceLevelError` if this was made at another trace level."""
+        check_level(self._level, tried, self)
+
+    def _changed(self) -> None:
+        """Say that the structure is another one now."""
+        note_change(self._cell)
 
 
 @dataclass(frozen=True)
 class VariableMetadata(Generic[A], abc.ABC):
-    """A raw value with the metadata that its variable will get: what initializers may return.
-
-    A class with these two attributes that is something else besides is registered.
-    """
+    """What initializers may return. Other classes with these attributes may be registered."""
 
     raw_value: A
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -49,25 +79,24 @@ class VariableMetadata(Generic[A], abc.ABC):
 def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
     tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in ("sharding", "sharding_names"):
-        if old in tidy:
-            tidy["out_sharding"] = tidy.pop(old)
+    for old in {"sharding", "sharding_names"} & tidy.keys():
+        tidy["out_sharding"] = tidy.pop(old)
     return tidy
 
 
 def _copied_tree(value: Any) -> Any:
     """The value, in containers of its own."""
-    return value if isinstance(value, jax.Array | np.ndarray) else jax.tree.map(lambda x: x, value)
+    return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
 class Variable(Tracked, Generic[A]):
-    """One value with a type and metadata (OBJ-5).
+    """One value with a type and metadata (OBJ-5); in expressions it stands for the value.
 
     Args:
       value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Kept with the value; `out_sharding` names the mesh axes (`sharding` and
-        `sharding_names` are its old names). With a mesh, in `mesh` or in context, the value is
-        sharded accordingly. The `HOOKS` may be functions or tuples of functions.
+      **metadata: Kept with the value; `out_sharding` (of old: `sharding`, `sharding_names`) names
+        the mesh axes. With a mesh, in `mesh` or in context, the value is sharded accordingly. The
+        `HOOKS` may be functions or tuples of functions.
     """
 
     __slots__ = ("_metadata",)
@@ -85,8 +114,7 @@ class Variable(Tracked, Generic[A]):
         made: Any = self.create_value(self._hooked("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
-            names = self._metadata["out_sharding"]
-            mesh = getattr(names, "mesh", self._metadata.get("mesh"))
+            mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
         self._cell[0] = made
 
@@ -98,12 +126,8 @@ class Variable(Tracked, Generic[A]):
         variable._replace_metadata(attributes)
         return variable
 
-    def _flatten(self) -> tuple[tuple[Any], Static]:
-        return (self._cell[0],), Static(self._metadata)
-
-    @classmethod
-    def _keys(cls, static: Static) -> Iterable[Any]:
-        return (jax.tree_util.GetAttrKey("value"),)
+    def _flatten(self) -> tuple[Any, Static]:
+        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), Static(self._metadata)
 
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
@@ -174,11 +198,9 @@ class Variable(Tracked, Generic[A]):
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
         if name is _UNSET and default is not _UNSET:
             raise MetadataError(f"get_metadata got a default, {default!r}, but no name.")
-        if name is _UNSET:
-            return copied(self._metadata)
-        if name not in self._metadata and default is not _UNSET:
+        if default is not _UNSET and name not in self._metadata:
             return default
-        return copied(self._metadata[name])
+        return copied(self._metadata if name is _UNSET else self._metadata[name])
 
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
@@ -202,16 +224,15 @@ class Variable(Tracked, Generic[A]):
 
     def del_metadata(self, name: str) -> None:
         """Delete a metadata entry."""
-        self._check("change the metadata of")
-        self._replace_metadata({k: v for k, v in self._metadata.items() if k != name})
+        self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
 
     def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_metadata", _tidied(metadata))
         self._changed()
 
-    # Old names: of the `out_sharding`, and of the type when there was a `VariableState`.
+    # The old name of the `out_sharding`, and the type as `VariableState` had it.
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
-    type = var_type = property(lambda self: builtins.type(self))
+    type = var_type = property(lambda self: type(self))
 
     def add_axis(self, index: int, name: Any) -> None:
         """A transformation adds an axis to the value: run the hooks."""
@@ -225,24 +246,23 @@ class Variable(Tracked, Generic[A]):
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
-        value = updates.pop("value", self._cell[0]) if value is _UNSET else value
-        return self.from_metadata(_copied_tree(value), {**self._metadata, **updates})
+        value = self._cell[0] if value is _UNSET else value
+        return self.from_metadata(_copied_tree(value), self._metadata | updates)
 
     __copy__ = replace = to_state = copy
 
     def copy_from(self, other: Variable[A]) -> None:
         """Take over raw value and metadata of a variable of the same type."""
         if self.type is not other.type:
+            mine, theirs = self.type.__name__, other.type.__name__
             raise MetadataError(
-                f"A {self.type.__name__} cannot copy from a {other.type.__name__}; "
-                "the types must be the same."
+                f"A {mine} cannot copy from a {theirs}; the types must be the same."
             )
         self.update_from_state(other)
 
     def update_from_state(self, state: Variable[A]) -> None:
         """Take over raw value and metadata."""
-        self._check("update")
-        self._cell[0] = state._cell[0]
+        self.set_raw_value(state._cell[0])
         if Static(self._metadata) != Static(state._metadata):
             self._replace_metadata(state._metadata)
 
@@ -284,21 +304,12 @@ def value_of(value: Any) -> Any:
     return value.get_value() if isinstance(value, Variable) else value
 
 
-def raw_value_of(value: Any) -> Any:
-    """The raw value of a variable, or the value itself."""
-    return value.get_raw_value() if isinstance(value, Variable) else value
-
-
 def _interchangeable(new: Any, old: Any) -> bool:
     """Whether `new` can take the place of all of `old`, with nothing to broadcast or convert."""
-    arrays = jax.Array | np.ndarray
-
-    def kind(array: Any) -> Any:
-        return array.shape, array.dtype, getattr(array, "sharding", None)
-
-    if not isinstance(old, arrays):
+    if not isinstance(old, _ARRAYS):
         return True
-    return isinstance(new, arrays) and bool(kind(new) == kind(old))
+    alike = (getattr(new, n, None) == getattr(old, n, None) for n in ("shape", "dtype", "sharding"))
+    return isinstance(new, _ARRAYS) and all(alike)
 
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
@@ -311,38 +322,25 @@ def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
     rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
-    if not rules:
-        return partition_spec(tuple(names))
-    return logical_to_mesh_axes(tuple(names), tuple(rules)) or partition_spec(())
+    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
+    return partition_spec(tuple(spec or ()))
 
 
-# What Python asks of a value, by operators and by functions; some have a reflected form, and one
-# that would assign to the variable.
-_ASKED = (
-    *("neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge", "contains", "index"),
-    *("call", "int", "float", "complex", "bool", "len", "iter", "round"),
-)
-_ARITHMETIC = dict(
-    zip(
-        ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"),
-        ("+", "-", "*", "@", "/", "//", "%", "**"),
-        strict=True,
-    ),
-    **{"lshift": "<<", "rshift": ">>", "and": "&", "xor": "^", "or": "|"},
-)
+# What Python asks of a variable, by an operator or a function, its value answers. A binary operator
+# has a reflected form, and one that would assign to the variable.
+_ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
+_BINARY = "add + sub - mul * matmul @ truediv / floordiv // mod % pow ** lshift << rshift >> and &"
+_BINARY += " xor ^ or |"
 
 
-def _asked(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *others, **named: function(
-        self.get_value(), *map(value_of, others), **named
-    )
+def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
+    def answer(*operands: Any, **named: Any) -> Any:
+        return function(*[value_of(each) for each in operands][::order], **named)
+
+    return answer
 
 
-def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: function(value_of(other), self.get_value())
-
-
-def _refused(symbol: str) -> Callable[..., Any]:
+def _refusal(symbol: str) -> Callable[..., Any]:
     def refuse(self: Any, other: Any) -> Any:
         raise NotImplementedError(
             f"In-place operations would rebind the attribute to an array. Instead of "
@@ -352,12 +350,13 @@ def _refused(symbol: str) -> Callable[..., Any]:
     return refuse
 
 
-for _name in (*_ASKED, *_ARITHMETIC):
+for _name in (*_ASKED.split(), "round", *_BINARY.split()[::2]):
     _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
-    setattr(Variable, f"__{_name}__", _asked(_function))
-    if _name in _ARITHMETIC:
-        setattr(Variable, f"__r{_name}__", _reflected(_function))
-        setattr(Variable, f"__i{_name}__", _refused(_ARITHMETIC[_name]))
+    setattr(Variable, f"__{_name}__", _answer(_function, 1))
+for _name, _symbol in zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True):
+    setattr(Variable, f"__r{_name}__", _answer(getattr(operator, f"__{_name}__"), -1))
+    setattr(Variable, f"__i{_name}__", _refusal(_symbol))
+
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
 
