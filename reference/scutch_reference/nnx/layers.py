@@ -12,7 +12,8 @@ from jax import lax, random
 from jax.nn import initializers
 
 from ..errors import LayerError
-from .objects import Module, data
+from .modules import Module
+from .objects import data
 from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from .objects import Pytree
-from .variables import Variable
+from .variables import Tracked
 from .walking import NODE, OTHER, is_object, kind_of
 
 # Which of so many positional arguments, and of those with these names, are chosen.
@@ -105,7 +105,7 @@ def layout_of(
     for each, is_static in zip(types, static(count, names), strict=True):
         if is_static:
             roles.append("static")
-        elif issubclass(each, Pytree | Variable):
+        elif issubclass(each, Tracked):
             roles.append("object")
         else:
             roles.append("container" if kind_of(each) in (NODE, OTHER) else "plain")

@@ -26,10 +26,11 @@ import jax
 from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
+from .filters import Path
 from .layouts import Choice, Layout, choice, layout_of, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import FilterPrefix, Path, at, for_jax, is_branch, is_end
+from .prefixes import FilterPrefix, at, for_jax, is_branch, is_end
 from .statics import Static
 from .walking import EMPTY, Plan, planned
 

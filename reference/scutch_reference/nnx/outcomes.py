@@ -31,12 +31,12 @@ from .definitions import (
     refill,
 )
 from .epochs import note_change
+from .filters import Path
 from .objects import Pytree, set_tags
-from .prefixes import RETURNED, Path
-from .statics import copied
+from .prefixes import RETURNED
 from .tracing import current_level
 from .variables import Variable
-from .walking import Walk, entries, is_object, read, walked
+from .walking import Walk, entries, is_object, walked
 
 if TYPE_CHECKING:
     from .lifting import Call, Frame
@@ -86,8 +86,7 @@ def ways(nodes: Iterable[Node], starts: Iterable[tuple[Path, Any]]) -> Iterator[
     """Path and number of each node that items lead to, from each item anew."""
     for start, item in starts:
         for _, path, each, _ in Definition(tuple(nodes), (item,)).visits:
-            if isinstance(each, Ref):
-                yield (*start, *path), each.number
+            yield (*start, *path), each.number
 
 
 def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
@@ -103,17 +102,18 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
       What happened, the arrays of each group, and the output without objects.
     """
     old, walk = frame.definition, Walk(nodes)
-    for index in range(len(nodes)):
-        walk.describe(index)
+    for index, (root, path) in enumerate(old.places):
+        walk.describe(index, (root, *path))
     returned: list[tuple[Path, Any]] = []
 
     def is_known(value: Any) -> bool:
         return is_object(value) or id(value) in walk.index
 
-    def without(path: Any, value: Any) -> Any:
+    def without(entry: Any, value: Any) -> Any:
         if not is_known(value):
             return value
-        returned.append(((len(old.roots), *entries(path)), Ref(walk.number(value))))
+        path = (len(old.roots), *entries(entry))
+        returned.append((path, Ref(walk.number(value, path))))
         return RETURNED
 
     out = jax.tree_util.tree_map_with_path(without, out, is_leaf=is_known)
@@ -122,12 +122,6 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
         asked = frame.agreed(asked, walk.nodes, ways(walk.described, returned))
     always = [a or x != y for a, x, y in zip(frame.always, asked, frame.asked, strict=True)]
     groups = list(map(frame.groups.index, asked))
-    # Nodes that nothing leads to any more are where they were.
-    starts = [((i,), item) for i, item in enumerate(old.roots)] + returned
-    starts += [((root, *path), Ref(i)) for i, (root, path) in enumerate(old.places)]
-    new = Definition(tuple(walk.described), tuple(item for _, item in starts))
-    paths = [(*starts[root][0], *path) for root, path, _ in new.leaves]
-
     # Where a value comes from, if it is to be treated so.
     sources: dict[tuple[int, int], Any] = {
         (id(leaf), groups[i]): i for i, leaf in enumerate(leaves) if not always[i]
@@ -141,22 +135,24 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
         changed[group].append(number)
         arrays[group].append(value)
 
-    for index, node in enumerate(new.nodes):
-        values, found = read(walk.slots[index]), []
+    for index, node in enumerate(walk.described):
+        places, found = walk.leaves[index], []
         if index < len(nodes):
             first, is_same = old.starts[index], node == old.nodes[index]
             if is_same or is_variable(node):
+                values = [container[key] for container, key, _ in places]
                 moved = [i for i, v in enumerate(values, first) if v is not leaves[i] or always[i]]
                 for i in moved:
                     send(values[i - first], groups[i], i)
                 in_trees = any(isinstance(item, Tree) for _, item in node.items)
                 if is_same and not (moved and in_trees):
                     continue
-                values = [] if is_variable(node) else values
-        start = new.starts[index]
-        for path, value in zip(paths[start : start + len(values)], values, strict=True):
-            leaf = walk.nodes[index] if is_variable(node) else value
-            group = frame.groups.index(frame.at(path, leaf))
+                places = [] if is_variable(node) else places
+        for container, key, path in places:
+            value = container[key]
+            group = frame.groups.index(
+                frame.at(path, walk.nodes[index] if is_variable(node) else value)
+            )
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])
@@ -222,13 +218,13 @@ def _rewrite(node: Any, new: Node, old: Node | None, nodes: list[Any], own: Iter
     static: Any = new.static
     if isinstance(node, Variable):
         if old is not None and old.static != static:
-            node._replace_metadata(copied(static.value))
+            node._replace_metadata(static.value)
         return
     before, inside, items = dict(old.items) if old else {}, contents(node), []
     for key, item in new.items:
         if key in before and before[key] == item and not leaf_count(item):
             # Equal static data stays the object that it was.
-            items.append((key, inside[str(key) if isinstance(node, Pytree) else key]))
+            items.append((key, inside[key]))
         else:
             items.append((key, filled(item, nodes, own)))
     if isinstance(node, Pytree):

@@ -16,11 +16,10 @@ from jax.sharding import PartitionSpec, Sharding
 
 from ..errors import LiftingError, NoFilterMatchError
 from . import filters as filterlib
+from .filters import Path
 from .states import State, to_flat_state
 from .statics import frozen
 from .variables import Variable
-
-Path = tuple[Any, ...]
 
 
 class FilterPrefix:

@@ -15,11 +15,12 @@ import numpy as np
 
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .epochs import EPOCH
-from .objects import Pytree, attributes_of, is_tagged_data, sorted_attributes
+from .filters import Path
+from .objects import Pytree
 from .states import State
 from .statics import Static, frozen
 from .tracing import Tracer
-from .variables import Variable
+from .variables import Tracked, Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -31,7 +32,7 @@ NODE, VALUE, ATOM, OTHER = range(4)
 
 
 def _kind(cls: type[Any]) -> int:
-    if issubclass(cls, Pytree | Variable | State | list) or cls in _DICTS:
+    if issubclass(cls, Tracked | State | list) or cls in _DICTS:
         return NODE
     if issubclass(cls, np.ndarray | jax.Array | Tracer | jax.ShapeDtypeStruct):
         return VALUE
@@ -49,33 +50,27 @@ def is_node(value: Any) -> bool:
 
 def is_object(value: Any) -> bool:
     """Whether a value is what makes an argument more than a tree of arrays."""
-    return isinstance(value, Pytree | Variable)
+    return isinstance(value, Tracked)
 
 
-def entries(path: Sequence[Any]) -> tuple[Any, ...]:
+def entries(path: Sequence[Any]) -> Path:
     """A path of JAX, as the keys, indices and names that it is made of."""
     names = ("idx", "key", "name")
     return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
 
 
-def _one_level(value: Any) -> tuple[tuple[Any, ...], list[Any], Any] | None:
+def _one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
     """Keys, children and structure of a tree node of JAX, or None if it is a leaf."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    if len(pairs) == 1 and pairs[0][1] is value:
+    if pairs and not pairs[0][0]:
         return None
     return tuple(entries(path)[0] for path, _ in pairs), [child for _, child in pairs], treedef
 
 
-def _is_fixed(cls: type[Any]) -> bool:
+def _is_fixed(cls: Any) -> bool:
     """Whether tree nodes of a class keep their children for life."""
-    return issubclass(cls, tuple) or getattr(
-        getattr(cls, "__dataclass_params__", None), "frozen", False
-    )
-
-
-def _compares_by_identity(value: Any) -> bool:
-    by_identity: Any = object.__hash__
-    return type(value).__hash__ is by_identity or callable(value) or _is_fixed(type(value))
+    parameters = getattr(cls, "__dataclass_params__", None)
+    return issubclass(cls, tuple) or getattr(parameters, "frozen", False)
 
 
 def _inside(value: Any) -> tuple[Any, list[Any]]:
@@ -91,111 +86,101 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
 class Walk:
     """One walk over a graph, depth first.
 
-    After it, `nodes` are the objects in order, `described` is their structure, `slots` say where
-    their leaves sit (a container and a key, to read and to write), and `checks` are the mutable
-    parts that nobody reports about. Nodes that are `known` have the first numbers, in their order,
-    and are described only by `describe`.
+    After it, `nodes` are the objects in order, `described` is their structure, `leaves` say where
+    their leaves are (a container and a key, to read and to write, and the path), and `checks` are
+    the mutable parts that nobody reports about. Nodes that are `known` have the first numbers, and
+    are described only when asked for. Paths begin with the number of a root.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
-        self.nodes: list[Any] = []
-        self.index: dict[int, int] = {}
-        self.described: list[Any] = []
-        self.slots: list[list[tuple[Any, Any]]] = []
+        self.nodes = list(known)
+        self.index = {id(node): i for i, node in enumerate(known)}
+        self.described: list[Any] = [None] * len(known)
+        self.leaves: list[list[tuple[Any, Any, Path]]] = [[] for _ in known]
         self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.again: set[int] = set()
-        self._path: list[Any] = []
-        for node in known:
-            self._add(node)
 
-    def _add(self, node: Any) -> int:
-        self.index[id(node)] = len(self.nodes)
-        self.nodes.append(node)
-        self.described.append(None)
-        self.slots.append([])
-        return len(self.nodes) - 1
-
-    def number(self, node: Any) -> int:
+    def number(self, node: Any, path: Path) -> int:
         """The number of a node; one that is new is described, with all that it leads to."""
-        if id(node) in self.index:
-            self.again.add(self.index[id(node)])
+        index = self.index.setdefault(id(node), len(self.nodes))
+        if index < len(self.nodes):
+            self.again.add(index)
         else:
-            self.describe(self._add(node))
-        return self.index[id(node)]
+            self.nodes.append(node)
+            self.described.append(None)
+            self.leaves.append([])
+            self.describe(index, path)
+        return index
 
-    def describe(self, index: int) -> None:
-        """Find out the structure of a node, and of new nodes that it leads to."""
-        value, slots = self.nodes[index], self.slots[index]
+    def describe(self, index: int, path: Path) -> None:
+        """Find out the structure of a node at a path, and of new nodes that it leads to."""
+        value, leaves = self.nodes[index], self.leaves[index]
         if isinstance(value, Variable):
-            slots.append((value._cell, 0))
+            leaves.append((value._cell, 0, path))
             metadata = Static(value._metadata, "metadata")
             self.described[index] = Node(type(value), metadata, (("value", LEAF),))
             return
         inside: Any = contents(value)
-        static: Any = None
-        found: Any
+        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
+        tags, static = {}, None
         if isinstance(value, Pytree):
-            found = [(k, n, v, is_tagged_data(value, n)) for k, n, v in sorted_attributes(value)]
-            static = Static({k: v for k, v in value._tags.items() if k in attributes_of(value)})
-        else:
-            pairs = enumerate(inside) if isinstance(inside, list) else inside.items()
-            found = [(key, key, each, False) for key, each in pairs]
-            if isinstance(value, defaultdict):
-                static = Static(value.default_factory)
-        self.described[index] = Node(type(value), static, self._items(found, inside, slots))
+            keys = sorted(keys)
+            tags = {key: tag for key, tag in value._tags.items() if key in inside}
+            static = Static(tags)
+        elif isinstance(value, defaultdict):
+            static = Static(value.default_factory)
+        items = [
+            (key, self.item(inside[key], (*path, key), leaves, (inside, key), tags.get(key, False)))
+            for key in keys
+        ]
+        self.described[index] = Node(type(value), static, tuple(items))
         if not isinstance(value, Pytree) or value._exposed:
             self.checks.append((inside, *_inside(inside)))
 
-    def _items(self, found: Any, inside: Any, slots: list[Any]) -> tuple[tuple[Any, Any], ...]:
-        items = []
-        for path, key, value, tagged in found:
-            self._path.append(path)
-            items.append((path, self.item(value, slots, (inside, key), tagged)))
-            self._path.pop()
-        return tuple(items)
+    def item(
+        self, value: Any, path: Path, leaves: list[Any], own: tuple[Any, Any], tagged: bool = False
+    ) -> Any:
+        """The item for a value at a path, which sits at `own`; its leaves are appended.
 
-    def item(self, value: Any, slots: list[Any], own: tuple[Any, Any], tagged: bool = False) -> Any:
-        """The item for a value that sits at `own`; the slots of its leaves are appended."""
+        Raises:
+          UnhashableStaticError: It is static data that cannot be compared.
+        """
         kind = kind_of(type(value))
         if kind == NODE:
-            return Ref(self.number(value))
+            return Ref(self.number(value, path))
         if kind == VALUE or (tagged and isinstance(value, _SCALARS)):
-            slots.append(own)
+            leaves.append((*own, path))
             return LEAF
         level = _one_level(value) if kind == OTHER else None
         if level is not None:
             keys, children, treedef = level
-            found = [
-                (key, i, each, tagged)
-                for i, (key, each) in enumerate(zip(keys, children, strict=True))
-            ]
-            items = tuple(item for _, item in self._items(found, children, slots))
+            items = tuple(
+                self.item(child, (*path, key), leaves, (children, i), tagged)
+                for i, (key, child) in enumerate(zip(keys, children, strict=True))
+            )
             if not _is_fixed(type(value)):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, keys, items)
-        static = Static(value, f"path {tuple(self._path)!r}")
-        if kind == OTHER and not _compares_by_identity(value):
+        static = Static(value, f"path {path[1:]!r}")
+        hashed: Any = type(value).__hash__
+        if kind == OTHER and not (
+            hashed is object.__hash__ or callable(value) or _is_fixed(type(value))
+        ):
             self.checks.append((value, static.key, []))
         return static
 
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
-    """The structure of a graph; `built` is the inverse (OBJ-1).
-
-    Args:
-      roots: The values that the graph starts from.
+    """The structure of a graph that starts from values; `built` is the inverse (OBJ-1).
 
     Returns:
       The definition, the nodes in order, the slots of the leaves in order, and the walk.
-
-    Raises:
-      UnhashableStaticError: There is static data that cannot be compared, at the path it names.
     """
-    walk, slots = Walk(), list[tuple[Any, Any]]()
-    items = tuple(walk.item(root, slots, (roots, i)) for i, root in enumerate(roots))
-    definition = interned(Definition(tuple(walk.described), items))
-    return definition, walk.nodes, [*slots, *(s for each in walk.slots for s in each)], walk
+    walk, own = Walk(), list[Any]()
+    items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
+    slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
+    return interned(Definition(tuple(walk.described), items)), walk.nodes, slots, walk
 
 
 def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -208,11 +193,6 @@ class Plan:
 
     It holds cells and plain containers, not objects, so that it keeps none of them alive.
     """
-
-    __slots__ = (
-        *("cells", "checks", "containers", "definition", "epoch", "keys", "level", "others"),
-        *("versions", "withheld"),
-    )
 
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
