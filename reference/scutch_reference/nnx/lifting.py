@@ -21,8 +21,6 @@ from itertools import compress
 from operator import getitem, not_
 from typing import Any, ClassVar, TypeAlias
 
-import jax
-
 from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
@@ -30,7 +28,7 @@ from .filters import Path
 from .layouts import Choice, Layout, choice, layout_of, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import FilterPrefix, at, for_jax, is_branch, is_end
+from .prefixes import at, for_jax, is_branch, values_in
 from .statics import Static
 from .walking import EMPTY, Plan, planned
 
@@ -66,9 +64,8 @@ class Frame:
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
         self.owners = [owner for _, _, owner in definition.leaves]
-        ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
-        given = [v for e in ends for v in (e.values_ if isinstance(e, FilterPrefix) else (e,))]
-        self.groups = list(dict.fromkeys([lifted.default, *(v for v in given if v is not None)]))
+        given = [v for v in values_in(self.prefixes) if v is not None]
+        self.groups = list(dict.fromkeys([lifted.default, *given]))
         self.asked = self.asks(values)
         self.always = [False] * len(values)
         self.transformed = lifted.transform(self)
