@@ -40,16 +40,19 @@ if TYPE_CHECKING:
     from .lifting import Call, Frame
 
 
-class Rewrite(NamedTuple):
-    """A node that is new or has another structure than before.
+# The number of a group of arrays that come out, and the place in it.
+Source = tuple[int, int]
 
-    Each of its leaves comes from an input leaf, by number, or from a group of arrays, by the number
-    of the group and the place in it. (The value of an old variable is among the changed leaves.)
+
+class Rewrite(NamedTuple):
+    """A node that is new or has another structure than before, and where its leaves come from.
+
+    Those that are leaves of the input have their numbers. (An old variable has no sources here.)
     """
 
     number: int
     node: Node
-    sources: tuple[int | tuple[int, int], ...]
+    sources: tuple[int | Source, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +60,12 @@ class Outcome:
     """What happened, without the arrays. It travels through JAX as a node without leaves.
 
     Args:
-      changed: For each array of each group, the number of the leaf that it replaces, or -1.
+      changed: The numbers of leaves with another value, and where that one is.
       rewrites: Nodes with another structure, then new ones, numbered on from the old ones.
       returned: The numbers of the objects in the output, in order.
     """
 
-    changed: tuple[tuple[int, ...], ...]
+    changed: dict[int, Source]
     rewrites: tuple[Rewrite, ...]
     returned: tuple[int, ...]
 
@@ -74,7 +77,7 @@ class Outcome:
     @cached_property
     def is_nothing(self) -> bool:
         """Whether nothing happened at all."""
-        return self.is_plain and not any(self.changed)
+        return self.is_plain and not self.changed
 
 
 jax.tree_util.register_pytree_node(Outcome, lambda x: ((), x), lambda x, _: x)
@@ -117,14 +120,13 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
     sources: dict[tuple[int, int], Any] = {
         (id(leaf), groups[i]): i for i, leaf in enumerate(leaves) if not always[i]
     }
-    changed: list[list[int]] = [[] for _ in frame.groups]
     arrays: list[list[Any]] = [[] for _ in frame.groups]
-    rewrites = []
+    changed, rewrites = {}, []
 
-    def send(value: Any, group: int, number: int = -1) -> None:
-        sources[id(value), group] = (group, len(arrays[group]))
-        changed[group].append(number)
+    def send(value: Any, group: int) -> Source:
         arrays[group].append(value)
+        sources[id(value), group] = source = (group, len(arrays[group]) - 1)
+        return source
 
     for index, node in enumerate(walk.described):
         values, found = [(c[key], path) for c, key, path in walk.leaves[index]], []
@@ -137,7 +139,7 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
                     if value is not leaves[i] or always[i]
                 ]
                 for value, i in moved:
-                    send(value, groups[i], i)
+                    changed[i] = send(value, groups[i])
                 in_trees = any(isinstance(item, Tree) for _, item in node.items)
                 if is_same and not (moved and in_trees):
                     continue
@@ -150,7 +152,7 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
             found.append(sources[id(value), group])
         rewrites.append(Rewrite(index, node, tuple(found)))
     numbers = tuple(ref.number for _, ref in returned)
-    return Outcome(tuple(map(tuple, changed)), tuple(rewrites), numbers), tuple(arrays), out
+    return Outcome(changed, tuple(rewrites), numbers), tuple(arrays), out
 
 
 def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
@@ -163,18 +165,15 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
     old, nodes = frame.definition, []
     if not outcome.is_plain or plan.level != level:
         nodes = walked(roots)[1]
-        changed = [n for some in outcome.changed for n in some if n >= 0]
-        touched = {bisect_right(old.starts, n) - 1 for n in changed}
+        touched = {bisect_right(old.starts, number) - 1 for number in outcome.changed}
         touched |= {each.number for each in outcome.rewrites}
         for number, node in enumerate(nodes):
             if number in touched and getattr(node, "_level", level) != level:
                 root, path = old.places[number]
                 raise TraceLevelError("change", node, frame.where((root, *path)))
     containers, keys = plan.containers, plan.keys
-    for numbers, arrays in zip(outcome.changed, groups, strict=True):
-        for number, array in zip(numbers, arrays, strict=True):
-            if number >= 0:
-                containers[number][keys[number]] = array
+    for number, (group, place) in outcome.changed.items():
+        containers[number][keys[number]] = groups[group][place]
     if outcome.is_plain:
         return out
 
