@@ -30,12 +30,10 @@ class Mapped(Lifted):
                 if owner is not None and isinstance(axis, int):
                     change(nodes[owner], axis, self._metadata)
 
-    def enter(self, frame: Frame, nodes: list[Any]) -> None:
-        """Take the name of the axis away."""
+    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+        """Call the function on copies that do not name the axis; new ones get its name, too."""
         self._rename(remove_axis, nodes, frame.owners, frame.asked)
-
-    def leave(self, frame: Frame, nodes: list[Any], roots: list[Any], out: Any) -> None:
-        """Put the name of the axis back in place, and give it to new variables."""
+        out = function()
         self._rename(add_axis, nodes, frame.owners, frame.asked)
         if PARTITION_NAME in self._metadata:
             definition, found, _, _ = walked([*roots, out])
@@ -44,6 +42,7 @@ class Mapped(Lifted):
             new = [(owner, path) for owner, path in new if id(found[owner]) not in old]
             axes = [frame.at(path, found[owner]) for owner, path in new]
             self._rename(add_axis, found, [owner for owner, _ in new], axes)
+        return out
 
 
 class Vmapped(Mapped):

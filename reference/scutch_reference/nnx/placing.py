@@ -62,7 +62,7 @@ def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Seque
 
 def _sent(frame: Frame, leaf: Any, number: int) -> Any:
     """A leaf where it is asked to be; one that the user put elsewhere is for JAX to judge."""
-    sharding = frame.placements[number] if frame.placements else None
+    sharding = frame.placements[number]
     if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
     if isinstance(sharding, NamedSharding):
