@@ -37,11 +37,11 @@ class Mapped(Lifted):
         self._rename(add_axis, nodes, frame.owners, frame.asked)
         if PARTITION_NAME in self._metadata:
             definition, found, _, _ = walked([*roots, out])
-            leaves, old = definition.leaves, set(map(id, nodes))
-            new = [(owner, (root, *path)) for root, path, owner in leaves if owner is not None]
-            new = [(owner, path) for owner, path in new if id(found[owner]) not in old]
-            axes = [frame.at(path, found[owner]) for owner, path in new]
-            self._rename(add_axis, found, [owner for owner, _ in new], axes)
+            old = set(map(id, nodes))
+            for root, path, owner in definition.leaves:
+                if owner is not None and id(found[owner]) not in old:
+                    axis = frame.at((root, *path), found[owner])
+                    self._rename(add_axis, found, [owner], [axis])
         return out
 
 
@@ -53,8 +53,7 @@ class Vmapped(Mapped):
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.vmap`."""
         inside = frame.arguments(frame.asked, frame.plain)
-        outside = (None, tuple(frame.groups), frame.out)
-        return jax.vmap(frame.run, inside, outside, **self.options)
+        return jax.vmap(frame.run, inside, frame.outside, **self.options)
 
 
 def vmap(
@@ -69,14 +68,10 @@ def vmap(
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
-    """Vectorize a function of objects.
+    """Vectorize a function of objects; see `jax.vmap`, and `jit` for what is the same there.
 
     Args:
-      f: The function. Without it, a decorator.
-      in_axes: A prefix of the positional arguments: an axis, None for what all share, or
-        `StateAxes` for objects.
-      out_axes: A prefix of the output.
-      axis_name, axis_size, spmd_axis_name: See `jax.vmap`.
+      in_axes: A prefix of the arguments: an axis, None for what all share, or `StateAxes`.
       transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
     """
     options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
@@ -101,7 +96,7 @@ class Scanned(Mapped):
     """A loop over a function of objects; see `scan`."""
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.lax.scan`: leaves and arguments are sliced, carried or shared, by their axes."""
+        """`jax.lax.scan`, where leaves and arguments are sliced, carried or shared."""
         axes, is_whole = frame.arguments(frame.asked, frame.plain), self.out_prefix is Carry
         out_axes = (Carry,) if is_whole else self.out_prefix
         carries = is_branch(out_axes) and Carry in out_axes
@@ -193,15 +188,12 @@ def scan(
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
-    """Loop over a function of objects (LIN-4 is its Linen form).
+    """Loop over a function of objects; see `jax.lax.scan`, and `vmap` for what is the same there.
 
     Args:
-      f: The function of one step. Without it, a decorator.
-      length, reverse, unroll: See `jax.lax.scan`.
       in_axes: For each positional argument `Carry`, an axis to scan over, or None for what all
         steps share; `StateAxes` says it by filter.
       out_axes: The same for the output; it has a `Carry` where `in_axes` has one.
-      transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
 
     Raises:
       LiftingError: A step changes a variable that all steps share.
