@@ -13,7 +13,7 @@ from .definitions import built
 from .filters import to_predicate
 from .lifting import Frame, Lifted, lift
 from .states import from_flat_state
-from .variables import Param
+from .variables import Param, Variable
 from .walking import entries, is_object
 
 
@@ -37,10 +37,9 @@ class Differentiated(Lifted):
         ]
         self._has_aux, self._with_value = has_aux, with_value
 
-    def _places(self, frame: Frame, nodes: list[Any], values: list[Any]) -> list[tuple[int, Any]]:
-        """The argument of each gradient, and the numbers of its leaves; plain ones come last."""
-        layout, bound, taken = frame.layout, len(self._bound), set[int]()
-        found = []
+    def _numbers(self, frame: Frame, roots: list[Any], leaves: list[Any]) -> list[Any]:
+        """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
+        layout, bound, taken, found = frame.layout, len(self._bound), set[int](), list[Any]()
         for wanted in self._wanted:
             i = wanted.argnum + (bound if wanted.argnum >= 0 else layout.positional)
             if not bound <= i < layout.positional:
@@ -49,43 +48,39 @@ class Differentiated(Lifted):
                     f"got {layout.positional - bound} positional arguments."
                 )
             if i in layout.plain:
-                found.append((i, [len(values) + layout.plain.index(i)]))
+                found.append(len(leaves) + layout.plain.index(i))
                 continue
-            takes, numbers = to_predicate(wanted.filter), []
-            for n, (root, path, owner) in enumerate(frame.definition.leaves):
-                leaf = values[n] if owner is None else nodes[owner]
-                if layout.roots[root] == i and n not in taken and takes(path, leaf):
-                    numbers.append(n)
-            taken.update(numbers)
-            found.append((i, numbers))
+            flat, takes = {}, to_predicate(wanted.filter)
+            for n, (root, path, _) in enumerate(frame.definition.leaves):
+                if layout.roots[root] == i and n not in taken and takes(path, leaves[n]):
+                    flat[path] = n
+            taken.update(flat.values())
+            found.append(_like(roots[layout.roots.index(i)], flat))
         return found
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            everything, count, layout = [*values, *plain], len(values), frame.layout
+            everything, count = [*values, *plain], len(values)
             roots, nodes = built(frame.definition, values)
-            places = self._places(frame, nodes, values)
+            pairs = zip(frame.owners, values, strict=True)
+            leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
+            numbers = self._numbers(frame, roots, leaves)
 
-            def loss(parts: dict[int, Any]) -> Any:
-                now = [parts.get(n, each) for n, each in enumerate(everything)]
+            def loss(parts: list[Any]) -> Any:
+                now = list(everything)
+
+                def put(n: int, part: Any) -> None:
+                    now[n] = part.get_raw_value() if isinstance(part, Variable) else part
+
+                jax.tree.map(put, numbers, parts)
                 outcome, groups, out = frame.run(now[:count], *now[count:])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
-            start = {n: everything[n] for _, numbers in places for n in numbers}
             differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)
-            (_, (outcome, groups, out)), parts = differentiated(start)
-            found: list[Any] = []
-            for i, numbers in places:
-                if i in layout.plain:
-                    found.append(parts[numbers[0]])
-                    continue
-                flat = {}
-                for n in numbers:
-                    owner, path = frame.owners[n], frame.paths[n][1:]
-                    flat[path] = parts[n] if owner is None else nodes[owner].replace(parts[n])
-                found.append(_like(roots[layout.roots.index(i)], flat))
+            start = jax.tree.map([*leaves, *plain].__getitem__, numbers)
+            (_, (outcome, groups, out)), found = differentiated(start)
             gradients = found[0] if self._is_single else tuple(found)
             if self._with_value:
                 return outcome, groups, (out, gradients)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import jax
@@ -35,8 +34,7 @@ class JitWrapped(Lifted):
         if any(donated):
             frame.donated = frame.always = donated
             numbers.append(0)
-        if numbers:
-            options["donate_argnums"] = numbers
+        options["donate_argnums"] = numbers
         if self.in_prefix is not None:
             frame.placements = frame.asked
             options["in_shardings"] = frame.arguments(frame.asked, frame.plain)
@@ -87,13 +85,12 @@ class Stage:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
             raise AttributeError(name)
-        return getattr(self.stage, name)
+        is_own = name == type(self).__name__.lower()  # `traced`, `lowered`, `compiled`.
+        return self.stage if is_own else getattr(self.stage, name)
 
 
 class Compiled(Stage):
     """A compiled function, for arguments of one structure and shape."""
-
-    compiled = property(attrgetter("stage"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do what a call of the function does; arguments of another structure are refused."""
@@ -115,9 +112,7 @@ class Compiled(Stage):
 
 
 class Lowered(Stage):
-    """A function lowered to the input of the compiler."""
-
-    lowered = property(attrgetter("stage"))
+    """A function as the compiler gets it."""
 
     def compile(self, *args: Any, **options: Any) -> Compiled:
         """Compile it; see `jax.stages.Lowered.compile`."""
@@ -126,8 +121,6 @@ class Lowered(Stage):
 
 class Traced(Stage):
     """A function traced to a program of JAX."""
-
-    traced = property(attrgetter("stage"))
 
     def lower(self, **options: Any) -> Lowered:
         """Lower it; see `jax.stages.Traced.lower`."""

@@ -41,8 +41,8 @@ _CACHE_LIMIT = 1024
 class Frame:
     """The inside of a lifted call, for arguments of one structure.
 
-    Paths begin with the number of a root; the number after the last one is that of the output.
-    Leaves go out in `groups` of those that are asked for the same thing.
+    Paths begin with the number of a root, or the next number for the output. Leaves go out in
+    `groups` of those that are asked for the same thing.
     """
 
     mesh: Any = None
@@ -124,16 +124,9 @@ class Frame:
 
 
 class Lifted:
-    """A function of objects, transformed.
+    """A function of objects, transformed; `jit` says what its arguments mean.
 
-    Args:
-      function: Called with copies of its arguments, inside the transformation.
-      in_prefix: A value for all arguments, or a sequence of them, or None.
-      out_prefix: A prefix of the output, or None.
-      graph_updates: Unless False, changes of structure come out, and not only those of values.
-      static_argnums, static_argnames: Arguments that are part of the structure.
-      donate_argnums, donate_argnames: Arguments whose arrays may be used for results.
-      **options: For the transformation of JAX, where they are not None.
+    The options are for the transformation of JAX, where they are not None.
     """
 
     what = ""  # Prefixes, in messages.
