@@ -23,8 +23,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import errors
-from .boxes import A, axis_names
-from .meta import Partitioned
+from .meta import A, Partitioned, axis_names
 from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
 Rules: TypeAlias = Sequence[tuple[str, Any]]
