@@ -1,9 +1,8 @@
 """Boxes: values that know what their axes are called (document 000).
 
 A *box* wraps a value, an array or any tree of them, and holds metadata for each axis. What adds an
-axis to every array, as `scan` and `vmap` over parameters do, tells the boxes with `add_axis`;
-`remove_axis` is the inverse. `unbox` opens a box, `replace_boxed` fills it again. A box is a pytree
-node: its leaves are those of its value, all else is static.
+axis to every array, as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is
+the inverse. `unbox` opens a box, `replace_boxed` fills it again.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 class AxisMetadata(Generic[A], abc.ABC):
     """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
 
-    A subclass defines the four methods (BOX-21), and registers itself as a pytree node whose
-    leaves are those of what `unbox` returns.
+    A subclass defines the four methods (BOX-21), and is a pytree node with the leaves of its value.
     """
 
     @classmethod
@@ -63,6 +61,8 @@ class AxisMetadata(Generic[A], abc.ABC):
 
 # Without the Python call that `abc` makes of `isinstance`: it is asked of every node of a tree.
 _is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
+# The outermost boxes and the other leaves of a tree, and its structure around them.
+_flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
 # Gives a new box its fields past the guard, at a third of the cost of the constructor.
 _set_fields: Callable[[Any, dict[str, Any]], None] = vars(AxisMetadata)["__dict__"].__set__
 
@@ -73,43 +73,42 @@ def is_axis_metadata(val: Any) -> bool:
 
 
 def axis_names(names: Any) -> tuple[Any, ...]:
-    """Axis names as boxes keep them: a hashable tuple, or an error that shows the right form."""
+    """Axis names as boxes keep them: a hashable tuple. A string is no sequence of names."""
     try:
-        if isinstance(names, str):
-            raise TypeError("letters are no names")
-        result = tuple([tuple(name) if isinstance(name, list) else name for name in names])
+        result = tuple([tuple(name) if type(name) is list else name for name in names])
         hash(result)
     except TypeError as error:
         raise errors.NamesError(names) from error
+    if isinstance(names, str):
+        raise errors.NamesError(names)
     return result
 
 
-def _axis(box: Any, index: int, params: Mapping[Any, Any], axes: int) -> tuple[Any, int]:
-    """Name of the axis that comes or goes, and its place in an array of so many axes (BOX-8)."""
+def names_after(
+    box: Any, names: tuple[Any, ...], index: int, params: Mapping[Any, Any], adding: bool
+) -> tuple[Any, ...]:
+    """The names of a box, or of a variable, with one axis more or less; see `Partitioned`."""
     if PARTITION_NAME not in params:
         raise errors.PartitioningUnspecifiedError(box, params)
+    axes = len(names) + adding
     if index < -axes:
         raise errors.AxisIndexError(box, index, -axes)
-    name = params[PARTITION_NAME]
-    return tuple(name) if type(name) is list else name, index + axes if index < 0 else index
-
-
-def with_axis(box: Any, names: tuple[Any, ...], index: int, params: Any) -> tuple[Any, ...]:
-    """The names of a box, or of a variable, that gains an axis; see `Partitioned.add_axis`."""
-    name, at = _axis(box, index, params, len(names) + 1)
-    return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
-
-
-def without_axis(box: Any, names: tuple[Any, ...], index: int, params: Any) -> tuple[Any, ...]:
-    """The names of a box, or of a variable, that loses an axis; see `Partitioned.remove_axis`."""
-    name, at = _axis(box, index, params, len(names))
+    at, name = index + axes if index < 0 else index, params[PARTITION_NAME]
+    if adding:
+        name = tuple(name) if type(name) is list else name
+        return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
     found = names[at] if at < len(names) else None
-    if found != name:
+    if found != (tuple(name) if type(name) is list else name):
         raise errors.AxisNameError(box, index, found, name)
     return names[:at] + names[at + 1 :]
 
 
-# One box ------------------------------------------------------------------------------------------
+def _copied(box: A, name: str, value: Any) -> A:
+    """A copy with another field, at a third of the cost of the constructor."""
+    copied, fields = object.__new__(type(box)), box.__dict__.copy()
+    fields[name] = value
+    _set_fields(copied, fields)
+    return copied
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -156,23 +155,19 @@ class Partitioned(Box[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
     Args:
-      value: The array, or tree of arrays, tracers or abstract values, or an inner box.
-      names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis. A
-        sequence or a `PartitionSpec`; kept as a tuple.
+      value: The array, or tree of arrays, tracers or abstract values; or an inner box.
+      names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
       mesh: The mesh for `unbox`, where it is not to be the one in context.
 
     Subclasses are frozen dataclasses and pytree nodes by themselves; their further fields are
     static. Requirements BOX-1 to BOX-24.
 
-    >>> import numpy as np
-    >>> box = Partitioned(np.ones((4, 2)), names=("data", None))
+    >>> box = Partitioned(1.0, names=("data", None))
     >>> stacked = box.add_axis(0, {PARTITION_NAME: "layers"})
     >>> stacked.names
     ('layers', 'data', None)
     >>> stacked.remove_axis(0, {PARTITION_NAME: "layers"}) == box
     True
-    >>> jax.tree.map(np.shape, box)
-    Partitioned(value=(4, 2), names=('data', None), mesh=None)
     """
 
     value: A
@@ -183,18 +178,15 @@ class Partitioned(Box[A]):
         object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
-        """Return the value, constrained to the box's sharding where there is a mesh (BOX-18).
+        """Return the value, on the mesh of the box or in context if there is one (BOX-18).
 
-        The box's own mesh wins over the one in context. The constraint is for the arrays that the
-        box itself holds: not for those of an inner box, nor for scalars and abstract values.
-        Without one, as with `apply_constraint=False`, it is the same object (BOX-3).
-
-        Raises:
-          ValueError: JAX refuses the sharding for the value.
+        What the box itself holds is constrained: no inner box, no scalar, no abstract value. Where
+        nothing is, it is the same object (BOX-3). `ValueError`: JAX refuses the sharding.
         """
         if not apply_constraint or (self.mesh is None and context_mesh() is None):
             return self.value
-        if (spec := self._mesh_spec()) is None:
+        spec = self._mesh_spec()
+        if spec is None:
             return self.value
         put = functools.partial(constrain, spec=spec, mesh=self.mesh)
         return cast(A, tree_map(put, self.value, is_leaf=_is_box))
@@ -205,10 +197,7 @@ class Partitioned(Box[A]):
 
     def replace_boxed(self, val: Any) -> Self:
         """Return a box with the same metadata around `val` (BOX-4)."""
-        box, fields = object.__new__(type(self)), self.__dict__.copy()
-        fields["value"] = val
-        _set_fields(box, fields)
-        return box
+        return _copied(self, "value", val)
 
     def replace(self, **changes: Any) -> Self:
         """Return a box with some fields changed."""
@@ -223,20 +212,18 @@ class Partitioned(Box[A]):
           params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded.
 
         Raises:
-          PartitioningUnspecifiedError: `params` names no axis (BOX-8).
-          AxisIndexError: A negative index before the first axis.
+          PartitioningUnspecifiedError, AxisIndexError: `params` names no axis (BOX-8), or the
+            index is before the first.
         """
-        return self.replace(names=with_axis(self, self.names, index, params))
+        return _copied(self, "names", names_after(self, self.names, index, params, adding=True))
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget an axis; `add_axis` is the inverse, with the same arguments and errors (BOX-6).
-
-        An axis beyond the names is unsharded, as in a partition spec, and leaves them as they are.
+        """Forget an axis, as `add_axis` named it; one beyond the names is unsharded (BOX-6).
 
         Raises:
           AxisNameError: The axis has another name (BOX-9).
         """
-        return self.replace(names=without_axis(self, self.names, index, params))
+        return _copied(self, "names", names_after(self, self.names, index, params, adding=False))
 
     def get_partition_spec(self) -> PartitionSpec:
         """Return `PartitionSpec(*names)` (BOX-16)."""
@@ -285,7 +272,7 @@ def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
 def with_partitioning(
     fn: Callable[..., Any], names: Any, mesh: Mesh | None = None
 ) -> Callable[..., Partitioned[Any]]:
-    """Box what an initializer returns; see `Partitioned` for `names` and `mesh` (BOX-19).
+    """Box what an initializer returns, in a `Partitioned` (BOX-19).
 
     >>> init = with_partitioning(jax.nn.initializers.ones, (None, "model"))
     >>> init(jax.random.key(0), (2, 2)).names
@@ -297,37 +284,25 @@ def with_partitioning(
 # Trees of boxes -----------------------------------------------------------------------------------
 
 
-def _nodes(tree: Any) -> tuple[list[Any], Any, set[Any]]:
-    """The outermost boxes and other leaves, the structure around them, the classes of the boxes."""
-    nodes, structure = tree_flatten(tree, is_leaf=_is_box)
-    return nodes, structure, {cls for cls in {*map(type, nodes)} if issubclass(cls, AxisMetadata)}
-
-
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Call `fn` on every outermost box; every other leaf stays the same object (BOX-12)."""
-    nodes, structure, boxes = _nodes(tree)
-    return structure.unflatten([fn(x) if type(x) in boxes else x for x in nodes])
+    nodes, structure = _flatten(tree)
+    return structure.unflatten([fn(x) if _is_box(x) else x for x in nodes])
 
 
 def _renamed(method: str, tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     """Call a method on every box; that of `Partitioned`, once for equal names."""
-    nodes, structure, boxes = _nodes(tree)
-    ours = getattr(Partitioned, method)
-    alike = {cls for cls in boxes if getattr(cls, method) is ours}
+    call, ours = operator.methodcaller(method, index, params), getattr(Partitioned, method)
     known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def renamed(box: Any) -> Any:
-        if type(box) not in alike:
-            return getattr(box, method)(index, params) if type(box) in boxes else box
-        names = known.get(box.names)
-        if names is None:
-            names = known[box.names] = ours(box, index, params).names
-        copied, fields = object.__new__(type(box)), box.__dict__.copy()
-        fields["names"] = names
-        _set_fields(copied, fields)
-        return copied
+        if getattr(type(box), method) is not ours:
+            return call(box)
+        if box.names not in known:
+            known[box.names] = call(box).names
+        return _copied(box, "names", known[box.names])
 
-    return structure.unflatten(map(renamed, nodes))
+    return map_axis_meta(renamed, tree)
 
 
 def add_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
@@ -340,22 +315,23 @@ def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     return _renamed("remove_axis", tree, index, params)
 
 
-def _contents(nodes: list[Any], boxes: set[Any], constrained: bool) -> tuple[list[Any], bool]:
+def _contents(nodes: list[Any], constrained: bool) -> tuple[list[Any], bool]:
     """What is in the boxes among these nodes, and whether there may be boxes in it."""
     placed = constrained and context_mesh() is not None
-    plain = {cls for cls in boxes if cls.unbox is Partitioned.unbox and not placed}
+    kinds = set() if placed else {*map(type, nodes)}
+    plain = {cls for cls in kinds if getattr(cls, "unbox", None) is Partitioned.unbox}
     values = [
         x.value
         if type(x) in plain and (not constrained or x.mesh is None)
-        else (x.unbox() if type(x) in boxes else x)
+        else (x.unbox() if _is_box(x) else x)
         for x in nodes
     ]
     return values, not all_leaves(values) or any(map(_is_box, values))
 
 
 def _opened(tree: Any, constrained: bool) -> Any:
-    nodes, structure, boxes = _nodes(tree)
-    values, more = _contents(nodes, boxes, constrained)
+    nodes, structure = _flatten(tree)
+    values, more = _contents(nodes, constrained)
     return structure.unflatten(_opened(values, constrained) if more else values)
 
 
@@ -369,23 +345,21 @@ def unbox(tree: Any) -> Any:
 
 
 def _refilled(tree: Any, updates: Any) -> Any:
-    slots, structure, boxes = _nodes(tree)
+    slots, structure = _flatten(tree)
     values = structure.flatten_up_to(updates)
-    contents, more = _contents(slots, boxes, constrained=False)
+    contents, more = _contents(slots, constrained=False)
     if more:
         values = _refilled(contents, values)
     elif not all_leaves(values):
         raise ValueError("a subtree where a leaf is expected")
     pairs = zip(slots, values, strict=True)
-    return structure.unflatten([x.replace_boxed(v) if type(x) in boxes else v for x, v in pairs])
+    return structure.unflatten([x.replace_boxed(v) if _is_box(x) else v for x, v in pairs])
 
 
 def replace_boxed(tree: Any, updates: Any) -> Any:
     """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
 
-    Args:
-      tree: Boxes and unboxed leaves; the latter are replaced as well.
-      updates: A tree with the structure of `unbox(tree)`.
+    Leaves of `tree` that are in no box are replaced as well.
 
     Raises:
       StructureMismatchError: The structures differ; the message has the first place.
@@ -399,31 +373,25 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
         raise errors.StructureMismatchError(*found) from error
 
 
-def _specs(tree: Any) -> tuple[list[PartitionSpec | None], Any]:
-    nodes, structure, boxes = _nodes(tree)
-
-    def spec(node: Any) -> PartitionSpec | None:
-        if type(node) not in boxes:
-            return partition_spec(()) if hasattr(node, "shape") else None
-        if hasattr(node, "get_partition_spec"):
-            return cast(PartitionSpec, node.get_partition_spec())
-        return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
-
-    return list(map(spec, nodes)), structure
+def _spec(node: Any) -> PartitionSpec | None:
+    if not _is_box(node):
+        return partition_spec(()) if hasattr(node, "shape") else None
+    if hasattr(node, "get_partition_spec"):
+        return cast(PartitionSpec, node.get_partition_spec())
+    return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
 
 
 def get_partition_spec(tree: Any) -> Any:
-    """Return the tree with a partition spec for each box and each unboxed array (BOX-16).
+    """Return the tree with the spec of each box, `PartitionSpec()` for other arrays (BOX-16).
 
-    A box gives its spec, an unboxed array `PartitionSpec()`, which is replicated; what has no
-    shape, and a box of another class that has neither `get_partition_spec` nor `names`, `None`.
+    What has no shape, and a box with neither `get_partition_spec` nor `names`, gives `None`.
     """
-    specs, structure = _specs(tree)
-    return structure.unflatten(specs)
+    nodes, structure = _flatten(tree)
+    return structure.unflatten(map(_spec, nodes))
 
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
     """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17)."""
-    on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
-    specs, structure = _specs(tree)
-    return structure.unflatten([None if spec is None else on_mesh(spec) for spec in specs])
+    return tree_map(
+        functools.cache(functools.partial(NamedSharding, mesh)), get_partition_spec(tree)
+    )
