@@ -58,7 +58,7 @@ def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] |
                 )
                 return path + key, here, there
     if structure != other_structure:
-        return path, _summary(ours), _summary(theirs)
+        return path or "the root", _summary(ours), _summary(theirs)
     found = (difference(child, others[key], path + key) for key, child in children.items() if key)
     return next(filter(None, found), None)
 
