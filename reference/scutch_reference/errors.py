@@ -46,9 +46,6 @@ class _Refusal(ScutchReferenceError[*Parts], ValueError):
     pass
 
 
-# Boxes and logical axes ---------------------------------------------------------------------------
-
-
 class PartitioningUnspecifiedError(ScutchReferenceError[Any, Mapping[Any, Any]]):
     """An axis of a partitioned box comes or goes, and nobody said what it is called (BOX-8)."""
 
@@ -110,9 +107,6 @@ class UnmatchedAxisError(_Refusal[Iterable[Any], Iterable[Any], Any]):
 
     text = """Axis names {0!t} of {1!t} did not match a rule that is still free, and the fallback is
     RAISE_ERROR. The rules are {2!r}."""
-
-
-# Objects and lifted transformations ---------------------------------------------------------------
 
 
 class TraceLevelError(_Refusal[str, Any, str]):
@@ -210,9 +204,6 @@ class LiftingError(_Refusal[str]):
 
 class LayerError(_Refusal[str]):
     """A layer is called in a way that says too little, or with inputs that it cannot take."""
-
-
-# Linen and the bridge -----------------------------------------------------------------------------
 
 
 class ModuleError(_Refusal[str]):

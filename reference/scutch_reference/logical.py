@@ -29,9 +29,6 @@ from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes
 Rules: TypeAlias = Sequence[tuple[str, Any]]
 
 
-# Rules --------------------------------------------------------------------------------------------
-
-
 def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
     """The rules as nested tuples, or an error that says which one is wrong."""
     if not isinstance(rules, (tuple, list)):
@@ -53,18 +50,12 @@ def _checked_rule(rule: Any) -> tuple[str, Any]:
     return name, axes
 
 
-class _Context(threading.local):
-    """The rules in context. The one owner of this state; each thread has its own (LOG-6)."""
-
-    rules: tuple[tuple[str, Any], ...] = ()
-
-
-_context = _Context()
+_context = threading.local()  # The one owner of the rules in context; each thread has its own.
 
 
 def get_logical_axis_rules() -> tuple[tuple[str, Any], ...]:
     """Return the rules in context; `()` where there are none."""
-    return _context.rules
+    return getattr(_context, "rules", ())
 
 
 def set_logical_axis_rules(rules: Rules) -> None:
@@ -75,7 +66,7 @@ def set_logical_axis_rules(rules: Rules) -> None:
 @contextlib.contextmanager
 def logical_axis_rules(rules: Rules) -> Iterator[None]:
     """Put rules in context for a `with` block; the former ones come back after it (LOG-6)."""
-    former = _context.rules
+    former = get_logical_axis_rules()
     set_logical_axis_rules(rules)
     try:
         yield
@@ -85,9 +76,6 @@ def logical_axis_rules(rules: Rules) -> Iterator[None]:
 
 def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:
     return get_logical_axis_rules() if rules is None else _checked(rules)
-
-
-# From names to mesh axes --------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
@@ -152,9 +140,6 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
     return tree_map(functools.partial(NamedSharding, mesh), logical_to_mesh(tree, rules))
 
 
-# Constraints --------------------------------------------------------------------------------------
-
-
 class RulesFallback(enum.Enum):
     """What `with_logical_constraint` does about a name that no rule took (LOG-8)."""
 
@@ -213,9 +198,6 @@ def with_logical_constraint(
     if all_leaves([x]):
         return constrained(logical_axis_resources, x)
     return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)
-
-
-# Boxes --------------------------------------------------------------------------------------------
 
 
 class LogicallyPartitioned(Partitioned[A]):

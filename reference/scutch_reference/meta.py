@@ -75,32 +75,12 @@ def is_axis_metadata(val: Any) -> bool:
 def axis_names(names: Any) -> tuple[Any, ...]:
     """Axis names as boxes keep them: a hashable tuple. A string is no sequence of names."""
     try:
-        result = tuple([tuple(name) if type(name) is list else name for name in names])
-        hash(result)
+        hash(kept := tuple([tuple(name) if type(name) is list else name for name in names]))
     except TypeError as error:
         raise errors.NamesError(names) from error
     if isinstance(names, str):
         raise errors.NamesError(names)
-    return result
-
-
-def names_after(
-    box: Any, names: tuple[Any, ...], index: int, params: Mapping[Any, Any], adding: bool
-) -> tuple[Any, ...]:
-    """The names of a box, or of a variable, with one axis more or less; see `Partitioned`."""
-    if PARTITION_NAME not in params:
-        raise errors.PartitioningUnspecifiedError(box, params)
-    axes = len(names) + adding
-    if index < -axes:
-        raise errors.AxisIndexError(box, index, -axes)
-    at, name = index + axes if index < 0 else index, params[PARTITION_NAME]
-    if adding:
-        name = tuple(name) if type(name) is list else name
-        return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
-    found = names[at] if at < len(names) else None
-    if found != (tuple(name) if type(name) is list else name):
-        raise errors.AxisNameError(box, index, found, name)
-    return names[:at] + names[at + 1 :]
+    return kept
 
 
 def _copied(box: A, name: str, value: Any) -> A:
@@ -209,32 +189,44 @@ class Partitioned(Box[A]):
         Args:
           index: Place of the new axis. Beyond the rank, the gap is unsharded (BOX-7). A negative
             index counts in the array that has the axis, as for `jnp.stack`: -1 is last (BOX-11).
-          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded.
-
-        Raises:
-          PartitioningUnspecifiedError, AxisIndexError: `params` names no axis (BOX-8), or the
-            index is before the first.
+          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded. Without
+            one, it is a `PartitioningUnspecifiedError` (BOX-8).
         """
-        return _copied(self, "names", names_after(self, self.names, index, params, adding=True))
+        return self._changed(index, params, adding=True)
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Forget an axis, as `add_axis` named it; one beyond the names is unsharded (BOX-6).
 
-        Raises:
-          AxisNameError: The axis has another name (BOX-9).
+        An axis of another name is an `AxisNameError` (BOX-9).
         """
-        return _copied(self, "names", names_after(self, self.names, index, params, adding=False))
+        return self._changed(index, params, adding=False)
+
+    def _changed(self, index: int, params: Mapping[Any, Any], adding: bool) -> Self:
+        if PARTITION_NAME not in params:
+            raise errors.PartitioningUnspecifiedError(self, params)
+        names, name, axes = self.names, params[PARTITION_NAME], len(self.names) + adding
+        if index < -axes:
+            raise errors.AxisIndexError(self, index, -axes)
+        at, name = index + axes if index < 0 else index, tuple(name) if type(name) is list else name
+        if adding:
+            return _copied(
+                self, "names", (*names[:at], *[None] * (at - axes + 1), name, *names[at:])
+            )
+        found = names[at] if at < axes else None
+        if found != name:
+            raise errors.AxisNameError(self, index, found, name)
+        return _copied(self, "names", names[:at] + names[at + 1 :])
 
     def get_partition_spec(self) -> PartitionSpec:
         """Return `PartitionSpec(*names)` (BOX-16)."""
         return partition_spec(self.names)
 
     def get_sharding(self, mesh: Mesh) -> NamedSharding:
-        """Return the partition spec on `mesh` (BOX-17). Every name must be an axis of `mesh`."""
+        """Return the partition spec on `mesh`, which has an axis for every name (BOX-17)."""
         return NamedSharding(mesh, self.get_partition_spec())
 
     def to_nnx_metadata(self) -> dict[str, Any]:
-        """Return the fields under the names that they have as metadata of a variable (BRG-4)."""
+        """Return the fields as metadata of a variable, where some have other names (BRG-4)."""
         return {_NNX_NAMES.get(name, name): each for name, each in vars(self).items()}
 
     @classmethod
@@ -359,10 +351,8 @@ def _refilled(tree: Any, updates: Any) -> Any:
 def replace_boxed(tree: Any, updates: Any) -> Any:
     """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
 
-    Leaves of `tree` that are in no box are replaced as well.
-
-    Raises:
-      StructureMismatchError: The structures differ; the message has the first place.
+    Leaves that are in no box are replaced as well. A `StructureMismatchError` has the first place
+    where the structure of `updates` is not that of `unbox(tree)`.
     """
     try:
         return _refilled(tree, updates)

@@ -65,10 +65,7 @@ class _Random:
 
     __slots__ = ()
 
-    def __call__(self) -> jax.Array:
-        raise NotImplementedError
-
-    def _drawn(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def _drawn(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(self(), *args, **kwargs)
 
     def _initializer(self, constructor: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -209,32 +206,31 @@ class SplitBackups(tuple[tuple[Any, ...], ...]):
         restore_rngs(self)
 
 
-def _renewed(node: Any, how: Any, squeeze: bool, graph_updates: bool | None) -> Any:
+def _renewal(node: Any, how: Any, graph_updates: bool | None, squeeze: bool = False) -> Any:
     """Give new keys to the streams of a node, or of the arguments that a function will get."""
-    if node is _UNSET:
-        return lambda function: _around(function, how, squeeze, graph_updates)
-    node, rule, backups = clone(node) if graph_updates is False else node, _rules(how), []
-    for path, stream in iter_graph(node):
-        if isinstance(stream, RngStream):
-            k = rule(_UNSET, ((*path, "key"), stream.key), ((*path, "count"), stream.count))
-            if k is not _UNSET:
-                backups.append((stream, stream.key.get_value(), stream.count.get_value()))
-                keys = stream.fork(split=k).key.get_value()
-                stream._restart(keys[0] if squeeze else keys)
-    return node if graph_updates is False else SplitBackups(backups)
+    copies, rule = graph_updates is False, _rules(how)
 
+    def renewed(node: Any) -> tuple[Any, SplitBackups]:
+        node, backups = clone(node) if copies else node, []
+        for path, stream in iter_graph(node):
+            if isinstance(stream, RngStream):
+                k = rule(_UNSET, ((*path, "key"), stream.key), ((*path, "count"), stream.count))
+                if k is not _UNSET:
+                    backups.append((stream, stream.key.get_value(), stream.count.get_value()))
+                    keys = stream.fork(split=k).key.get_value()
+                    stream._restart(keys[0] if squeeze else keys)
+        return node, SplitBackups(backups)
 
-def _around(function: Callable[..., Any], *options: Any) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        renewed = _renewed((args, kwargs), *options)
-        if not isinstance(renewed, SplitBackups):
-            args, kwargs = renewed
-            return function(*args, **kwargs)
-        with renewed:
-            return function(*args, **kwargs)
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            (args, kwargs), backups = renewed((args, kwargs))
+            with backups:
+                return function(*args, **kwargs)
 
-    return wrapper
+        return wrapper
+
+    return around if node is _UNSET else renewed(node)[0 if copies else 1]
 
 
 def split_rngs(
@@ -252,7 +248,7 @@ def split_rngs(
     Returns backups for `restore_rngs`, which are also a context; with `graph_updates=False` a
     changed copy; without a node, a decorator that does it to all arguments during the call.
     """
-    return _renewed(node, {only: splits}, squeeze, graph_updates)
+    return _renewal(node, {only: splits}, graph_updates, squeeze)
 
 
 def fork_rngs(
@@ -264,7 +260,7 @@ def fork_rngs(
     graph_updates: bool | None = None,
 ) -> Any:
     """Give each stream a new key, that is independent of its old one; see `split_rngs`."""
-    return _renewed(node, split, False, graph_updates)
+    return _renewal(node, split, graph_updates)
 
 
 def restore_rngs(backups: Iterable[tuple[Any, ...]], /) -> None:
