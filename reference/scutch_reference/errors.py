@@ -5,8 +5,6 @@ the numbers that it holds, `!n` a length, `!t` a tuple, `!p` the module at a pat
 `PartitioningUnspecifiedError` are `ValueError`s as well, which is what user code catches.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVarTuple
@@ -70,8 +68,7 @@ class AxisIndexError(_Refusal[Any, int, int], IndexError):
 class NamesError(_Refusal[Any]):
     """Axis names that are no sequence with one hashable entry for each axis."""
 
-    text = """Axis names must be a sequence with one entry for each axis, got {0!r}. Right is
-    names=('data', None)."""
+    text = "Axis names must be a sequence with one entry for each axis, got {0!r}."
 
 
 class StructureMismatchError(_Refusal[str, str, str]):
@@ -91,8 +88,7 @@ class RankMismatchError(_Refusal[Sequence[Any], Sequence[int]]):
 class RepeatedAxisError(_Refusal[Iterable[Any], Iterable[Any]]):
     """A logical name, or a mesh axis, stands for two axes of one array (LOG-2, LOG-3)."""
 
-    text = """Axis names {0!t} occur more than once in {1!t}; an axis name may stand for one axis of
-    an array only."""
+    text = "Axis names {0!t} occur more than once in {1!t}; a name may stand for one axis only."
 
 
 class AxisRulesError(_Refusal[str]):
@@ -220,15 +216,13 @@ class ScopeParamNotFoundError(_Refusal[str, Path, Iterable[str]], KeyError):
 class ScopeParamShapeError(_Refusal[str, Path, Any, Any]):
     """A parameter has another shape than its initializer gives (LIN-1)."""
 
-    text = """The parameter {0!r} of {1!p} has shape {3!r}, but its initializer gives {2!r} for
-    these inputs."""
+    text = "The parameter {0!r} of {1!p} has shape {3!r}, but its initializer gives {2!r}."
 
 
 class NameInUseError(_Refusal[str, str, Path, str]):
     """One name for two parameters, variables or sub-modules (LIN-1)."""
 
-    text = """Tried to give the name {1!r} to a {0} of {2!p}, but a {3} there has it. Names are
-    unique within a module."""
+    text = "Tried to give the name {1!r} to a {0} of {2!p}, but a {3} there has it."
 
 
 class ModifyScopeVariableError(_Refusal[str, str, Path]):

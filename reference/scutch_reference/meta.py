@@ -32,7 +32,7 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes; derive from it for metadata of your own.
 
     A subclass defines the four methods (BOX-21), and is a pytree node with the leaves of its value.
     """
@@ -135,19 +135,14 @@ class Partitioned(Box[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
     Args:
-      value: The array, or tree of arrays, tracers or abstract values; or an inner box.
+      value: An array, or any tree of arrays, tracers, abstract values and boxes.
       names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
       mesh: The mesh for `unbox`, where it is not to be the one in context.
 
-    Subclasses are frozen dataclasses and pytree nodes by themselves; their further fields are
-    static. Requirements BOX-1 to BOX-24.
+    Subclasses are frozen dataclasses and pytree nodes by themselves; their fields are static.
 
-    >>> box = Partitioned(1.0, names=("data", None))
-    >>> stacked = box.add_axis(0, {PARTITION_NAME: "layers"})
-    >>> stacked.names
+    >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
-    >>> stacked.remove_axis(0, {PARTITION_NAME: "layers"}) == box
-    True
     """
 
     value: A
@@ -158,10 +153,9 @@ class Partitioned(Box[A]):
         object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
-        """Return the value, on the mesh of the box or in context if there is one (BOX-18).
+        """Return the value; its arrays on the mesh of the box, or in context, if any (BOX-18).
 
-        What the box itself holds is constrained: no inner box, no scalar, no abstract value. Where
-        nothing is, it is the same object (BOX-3). `ValueError`: JAX refuses the sharding.
+        Scalars, abstract values and inner boxes stay, and without a mesh the value itself (BOX-3).
         """
         if not apply_constraint or (self.mesh is None and context_mesh() is None):
             return self.value
@@ -187,18 +181,14 @@ class Partitioned(Box[A]):
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
 
         Args:
-          index: Place of the new axis. Beyond the rank, the gap is unsharded (BOX-7). A negative
-            index counts in the array that has the axis, as for `jnp.stack`: -1 is last (BOX-11).
-          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded. Without
-            one, it is a `PartitioningUnspecifiedError` (BOX-8).
+          index: Place of the new axis, in the array that has it: -1 is last (BOX-11). Beyond the
+            rank, the gap is unsharded (BOX-7).
+          params: Holds the name under `PARTITION_NAME`, `None` for an unsharded axis (BOX-8).
         """
         return self._changed(index, params, adding=True)
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget an axis, as `add_axis` named it; one beyond the names is unsharded (BOX-6).
-
-        An axis of another name is an `AxisNameError` (BOX-9).
-        """
+        """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
         return self._changed(index, params, adding=False)
 
     def _changed(self, index: int, params: Mapping[Any, Any], adding: bool) -> Self:
@@ -264,12 +254,7 @@ def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
 def with_partitioning(
     fn: Callable[..., Any], names: Any, mesh: Mesh | None = None
 ) -> Callable[..., Partitioned[Any]]:
-    """Box what an initializer returns, in a `Partitioned` (BOX-19).
-
-    >>> init = with_partitioning(jax.nn.initializers.ones, (None, "model"))
-    >>> init(jax.random.key(0), (2, 2)).names
-    (None, 'model')
-    """
+    """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
     return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
 
 
@@ -328,11 +313,7 @@ def _opened(tree: Any, constrained: bool) -> Any:
 
 
 def unbox(tree: Any) -> Any:
-    """Open every box, at any depth, with its constraint (BOX-14).
-
-    >>> unbox({"kernel": Partitioned(Partitioned(1.0, ("data",)), (None,)), "bias": 0.0})
-    {'bias': 0.0, 'kernel': 1.0}
-    """
+    """Open every box, at any depth, with its constraint (BOX-14)."""
     return _opened(tree, constrained=True)
 
 
@@ -351,8 +332,7 @@ def _refilled(tree: Any, updates: Any) -> Any:
 def replace_boxed(tree: Any, updates: Any) -> Any:
     """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
 
-    Leaves that are in no box are replaced as well. A `StructureMismatchError` has the first place
-    where the structure of `updates` is not that of `unbox(tree)`.
+    `updates` has the structure of `unbox(tree)`; leaves that are in no box are replaced as well.
     """
     try:
         return _refilled(tree, updates)

@@ -1,7 +1,5 @@
 """The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, field
 from typing import Any
@@ -55,10 +53,8 @@ def _first(name: str, *values: bool | None) -> bool:
 class Linear(Module):
     """A linear map of the last axis, from size `in_features` to `out_features`.
 
-    Args:
-      kernel_init, bias_init: Initializers; `with_partitioning` gives the parameters names.
-      kernel_metadata, bias_metadata: Metadata of the parameters.
-      rngs: Seeds; the stream is `params`.
+    Initializers may give parameters metadata, as `with_partitioning` does, or `kernel_metadata` and
+    `bias_metadata`. The seeds are of the stream `params`.
     """
 
     in_features: int = field(kw_only=False)
@@ -186,10 +182,8 @@ class _Normalization(Module):
 class BatchNorm(_Normalization):
     """Normalize over all axes but `axis`, and keep running statistics.
 
-    Args:
-      num_features: Size of the axis that is kept.
-      use_running_average: Whether to use the running statistics, and leave them alone.
-      axis_name, axis_index_groups: Devices to average the statistics over.
+    In evaluation, as `use_running_average` says, it uses those, and leaves them alone. `axis_name`
+    and `axis_index_groups` are of mapped axes to average the statistics over.
     """
 
     use_running_average: bool | None = False

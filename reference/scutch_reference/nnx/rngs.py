@@ -4,8 +4,6 @@ A stream is a key and a count. Each draw folds the count into the key and moves 
 same seed and the same draws give the same keys, and one stream does not disturb another.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from typing import Any, Self
