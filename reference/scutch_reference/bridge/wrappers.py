@@ -22,8 +22,9 @@ from jax.sharding import Mesh
 
 from .. import linen, nnx
 from ..errors import CrossingError
+from ..linen.scope import put
 from ..meta import Partitioned
-from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars
+from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 A = TypeVar("A")
 M = TypeVar("M", bound=Callable[..., Any])
@@ -56,24 +57,24 @@ def lazy_init(fn: M, *args: Any, **kwargs: Any) -> M:
     return fn
 
 
-# A Linen module, as an NNX module -----------------------------------------------------------------
-
-
 def _keys(rngs: Any) -> Any:
     """Keys for Linen: the next one of each stream; `default` answers for `params`."""
     if not isinstance(rngs, nnx.Rngs):
         return rngs
-    seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
-    keys = {name: stream() for name, stream in seeded}
-    if "params" not in keys and "default" in keys:
-        keys["params"] = keys.pop("default")
-    return keys
+    keys = {
+        name: stream() for name, stream in rngs.items() if stream.key.get_raw_value() is not None
+    }
+    return (
+        {"params": keys.pop("default"), **keys}
+        if "params" not in keys and "default" in keys
+        else keys
+    )
 
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, these variables; those that it has keep identity."""
+    own = isinstance(node, nnx.Module)
     for name, new in attributes.items():
-        own = isinstance(node, nnx.Module)
         old = vars(node).get(name) if own else node.get(name)
         if isinstance(new, Mapping) and old is not None:
             _fill(old, new)
@@ -100,14 +101,6 @@ class ToNNX(nnx.Module):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def _attributes(self) -> dict[str, Any]:
-        """The Linen module's variables; also what the caller added beside them."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if isinstance(value, nnx.Variable | Mapping) and not name.startswith("_")
-        }
-
     def lazy_init(self, *args: Any, **kwargs: Any) -> ToNNX:
         """Make the variables that a call with these arguments needs, and return the module."""
         return lazy_init(self, *args, **kwargs)
@@ -132,36 +125,27 @@ class ToNNX(nnx.Module):
         Raises:
           CrossingError: The variables were not made: `lazy_init`.
         """
-        keys = _keys(self.to_nnx__rngs if rngs is None else rngs)
-        module, attributes = self.to_nnx__module, self._attributes()
-        if _run.initializing and not attributes:
-            output, made = module.init_with_output(keys, *args, method=method, **kwargs)
-            _fill(self, linen_vars_to_nnx_attrs(made))
-            return output
-        if not attributes and _run.mutable is None:
+        module, keys = self.to_nnx__module, _keys(self.to_nnx__rngs if rngs is None else rngs)
+        attributes = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, nnx.Variable | Mapping) and not name.startswith("_")
+        }
+        if not attributes and not _run.initializing and _run.mutable is None:
             raise CrossingError(
                 f"ToNNX({type(module).__qualname__}) has no variables: they are made by a call, "
                 "ToNNX(module).lazy_init(*args, rngs=nnx.Rngs(0))."
             )
-        mutable = (_run.mutable or False) if mutable is None else mutable
-        variables = nnx_attrs_to_linen_vars(attributes)
-        result = module.apply(variables, *args, rngs=keys, method=method, mutable=mutable, **kwargs)
-        if mutable is False:
-            return result
-        output, changed = result
+        if not attributes and _run.initializing:
+            output, changed = module.init_with_output(keys, *args, method=method, **kwargs)
+        else:
+            mutable = (_run.mutable or False) if mutable is None else mutable
+            variables = nnx_attrs_to_linen_vars(attributes)
+            options = {"rngs": keys, "method": method, "mutable": mutable}
+            output = module.apply(variables, *args, **options, **kwargs)
+            output, changed = (output, {}) if mutable is False else output
         _fill(self, linen_vars_to_nnx_attrs(changed))
         return output
-
-
-# An NNX module, as a Linen module -----------------------------------------------------------------
-
-
-def _paths(attributes: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    for name, value in attributes.items():
-        if isinstance(value, Mapping):
-            yield from _paths(value, (*path, name))
-        else:
-            yield (*path, name), value
 
 
 def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Variable[Any]:
@@ -182,12 +166,14 @@ class ToLinen(linen.Module):
       nnx_class: The class.
       args, kwargs: For its constructor, which gets `rngs` besides where it takes them.
       skip_rng: Whether to pass no `rngs`.
+      metadata_fn: Makes of a variable what lies in the collection.
     """
 
     nnx_class: Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     skip_rng: bool = False
+    metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var
 
     def __getattr__(self, name: str) -> Any:
         kind = vars(self).get("nnx_class")
@@ -206,46 +192,36 @@ class ToLinen(linen.Module):
     @linen.nowrap
     def _remade(self, keys: Mapping[str, Any]) -> Any:
         """The object, with the variables of the scope and newly seeded streams."""
-        definitions: list[Any] = []
-
-        def split() -> Any:
-            definition, state = nnx.split(self._make({"default": jax.random.key(0), **keys}))
-            definitions.append(definition)
-            return state
-
-        state = nnx.to_flat_state(jax.eval_shape(split))
-        attributes = linen_vars_to_nnx_attrs(self.variables)
-        held, known = dict(_paths(attributes)), {path for path, _ in state}
-        flat = []
-        for path, variable in state:
+        made = nnx.eval_shape(lambda: self._make({"default": jax.random.key(0), **keys}))
+        definition, state = nnx.split(made)
+        flat = dict(nnx.to_flat_state(state))
+        held = dict(nnx.to_flat_state(linen_vars_to_nnx_attrs(self.variables)))
+        for path, variable in flat.items():
             if path not in held and not isinstance(variable, nnx.RngState):
                 raise CrossingError(
                     f"{'/'.join(map(str, path))} of {self.nnx_class!r} is in no collection passed "
                     f"to apply; they have {['/'.join(map(str, each)) for each in held]}."
                 )
-            flat.append((path, held[path] if path in held else _restarted(variable, keys)))
-        made = nnx.merge(definitions[0], nnx.from_flat_state(flat))
-        for path, variable in held.items():
-            if path not in known:  # Made by the first call: what a `ToNNX` keeps.
-                for name in reversed(path):
-                    variable = {name: variable}
-                _fill(made, variable)
+            flat[path] = held[path] if path in held else _restarted(variable, keys)
+        made = nnx.merge(definition, nnx.from_flat_state(flat))
+        # The rest was made by the first call: what a `ToNNX` keeps.
+        rest = {path: variable for path, variable in held.items() if path not in flat}
+        _fill(made, nnx.from_flat_state(rest).raw_mapping)
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
         """Call the object, or the method of that name."""
         scope = self._scope
-        streams = {*scope.root.rngs} | ({"default"} if "params" in scope.root.rngs else set())
+        streams = {*scope.rngs} | ({"default"} if self.has_rng("params") else set())
         keys = {name: self.make_rng(name) for name in sorted(streams)}
-        first = scope.root.initializing and not self.variables
+        first = self.is_initializing() and not self.variables
         made = self._make(keys) if first else self._remade(keys)
-        with _running(first, scope.root.mutable):
+        with _running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
-        kept = nnx.to_flat_state(nnx.state(made, nnx.Not(nnx.RngState)))
-        attributes = nnx.from_flat_state(kept).raw_mapping
-        for name, tree in nnx_attrs_to_linen_vars(attributes).items():
-            if scope.is_mutable(name):
-                scope.replace(name, tree)
+        kept = nnx.state(made, nnx.Not(nnx.RngState)).raw_mapping
+        for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
+            if self.is_mutable_collection(name):
+                put(scope.variables, (name, *self.path), tree)
         return output
 
 
@@ -254,9 +230,6 @@ def to_linen(
 ) -> ToLinen:
     """`ToLinen` with the arguments of the constructor written as in its call (BRG-7)."""
     return ToLinen(nnx_class, args=args, kwargs=kwargs, name=name)
-
-
-# An initializer for both --------------------------------------------------------------------------
 
 
 class Annotated(Partitioned[A]):
