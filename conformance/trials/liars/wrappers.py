@@ -195,7 +195,7 @@ class MutableOnRequest:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, mutable=None, **kwargs):
-            default = None if wrappers._run.initializing else False
+            default = None if wrappers._run.get()[0] else False
             mutable = default if mutable is None else mutable
             return super().__call__(*args, mutable=mutable, **kwargs)
 
@@ -225,7 +225,7 @@ class Eager:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
-            with wrappers._running(True, wrappers._run.mutable):
+            with wrappers._running(True, wrappers._run.get()[1]):
                 return super().__call__(*args, **kwargs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -17,16 +18,14 @@ _KNOWN: dict[str, Type] = {
     "intermediates": nnx.Intermediate,
     "perturbations": nnx.Perturbation,
 }
-_lock = threading.RLock()
 _pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
-"""The type of each name, and the name of each type. `_lock` guards it."""
+_lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
 
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
-    """Pair a collection and a type; `register_variable_name_type_pair` of the documents.
+    """Pair a collection and a type, or, without the type, decorate a class so.
 
-    Without the type it decorates a class. With `overwrite`, what either was paired with is
-    forgotten; without, it is an error if there was anything.
+    What either was paired with is forgotten with `overwrite`, and a `RegistryError` without.
     """
     if typ is None:
         return lambda cls: register_variable_name(name, cls, overwrite)
@@ -39,9 +38,6 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
             del _pairs[_pairs.pop(one)]
         _pairs[name], _pairs[typ] = typ, name
     return typ
-
-
-register_variable_name_type_pair = register_variable_name
 
 
 def _partner(one: Any, pair: Callable[[], tuple[str, Type]], allow_register: bool) -> Any:
@@ -58,8 +54,8 @@ def variable_type_from_name(
     name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
 ) -> Type:
     """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
-    new = {"__module__": __name__}
-    typ: Type = _partner(name, lambda: (name, type(name, (base,), new)), allow_register)
+    made = functools.partial(type, name, (base,), {"__module__": __name__})
+    typ: Type = _partner(name, lambda: (name, made()), allow_register)
     return typ
 
 
@@ -69,14 +65,10 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
     return name
 
 
-def variable_type(name: str) -> Type:
-    """The type of a collection, a new one for a new name; `variable_type_from_name` today."""
-    return variable_type_from_name(name, allow_register=True)
-
-
-def variable_type_name(typ: Type) -> str:
-    """The collection of a type, by its class if it is new; `variable_name_from_type` today."""
-    return variable_name_from_type(typ, allow_register=True)
+# The names of the documents; those above are of today. They register what is new.
+variable_type = functools.partial(variable_type_from_name, allow_register=True)
+variable_type_name = functools.partial(variable_name_from_type, allow_register=True)
+register_variable_name_type_pair = register_variable_name
 
 
 def sort_variable_types(types: Iterable[type]) -> list[type]:

@@ -26,7 +26,6 @@ from .registry import Type, variable_type, variable_type_name
 
 A = TypeVar("A")
 _BOX_TYPE = "linen_meta_type"
-_value_key = jax.tree_util.GetAttrKey("value")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,17 +44,15 @@ class NNXMeta(AxisMetadata[A]):
         """Return a box with the same type and metadata around `val` (BOX-4)."""
         return NNXMeta(self.var_type, val, self.metadata)
 
-    def _changed(self, change: Callable[..., None], index: int, params: Mapping[Any, Any]) -> Self:
-        change(variable := self.to_nnx_variable(), index, params)
-        return dataclasses.replace(self, metadata=variable.get_metadata())
-
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Name a new axis, if the variable has names, and run its hooks; see `nnx.spmd`."""
-        return self._changed(add_axis, index, params)
+        add_axis(variable := self.to_nnx_variable(), index, params)
+        return dataclasses.replace(self, metadata=variable.get_metadata())
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Forget the name of an axis, and run the hooks; the inverse of `add_axis`."""
-        return self._changed(remove_axis, index, params)
+        remove_axis(variable := self.to_nnx_variable(), index, params)
+        return dataclasses.replace(self, metadata=variable.get_metadata())
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
@@ -77,7 +74,7 @@ class NNXMeta(AxisMetadata[A]):
 
 jax.tree_util.register_pytree_with_keys(
     NNXMeta,
-    lambda x: (((_value_key, x.value),), (x.var_type, Static(x.metadata))),
+    lambda x: ([(jax.tree_util.GetAttrKey("value"), x.value)], (x.var_type, Static(x.metadata))),
     lambda static, children: NNXMeta(static[0], next(iter(children)), static[1].value),
 )
 

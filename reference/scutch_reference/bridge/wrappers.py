@@ -2,8 +2,7 @@
 
 Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's variables as attributes,
 `ToLinen` keeps the NNX object's variables in collections. A call takes them across the bridge,
-runs the module that is wrapped, and takes back what changed. What a wrapper inside the other needs
-to know of the run around it, whether it initializes and what may change, is in `_run`.
+runs the module that is wrapped, and takes back what changed.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import jax
@@ -28,31 +27,22 @@ from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_line
 
 A = TypeVar("A")
 M = TypeVar("M", bound=Callable[..., Any])
-
-
-class _Run(threading.local):
-    """The run around a call: whether it initializes, and what may change by default."""
-
-    initializing: bool = False
-    mutable: Any = None
-
-
-_run = _Run()
+# What a wrapper in the other has to know: whether that initializes, and what may change by default.
+_run: ContextVar[tuple[bool, Any]] = ContextVar("_run", default=(False, None))
 
 
 @contextlib.contextmanager
 def _running(initializing: bool, mutable: Any) -> Iterator[None]:
-    before = _run.initializing, _run.mutable
-    _run.initializing, _run.mutable = initializing, mutable
+    token = _run.set((initializing, mutable))
     try:
         yield
     finally:
-        _run.initializing, _run.mutable = before
+        _run.reset(token)
 
 
 def lazy_init(fn: M, *args: Any, **kwargs: Any) -> M:
     """Call a module, or a function, so that each `ToNNX` in it makes its variables; return it."""
-    with _running(True, _run.mutable):
+    with _running(True, _run.get()[1]):
         fn(*args, **kwargs)
     return fn
 
@@ -61,40 +51,36 @@ def _keys(rngs: Any) -> Any:
     """Keys for Linen: the next one of each stream; `default` answers for `params`."""
     if not isinstance(rngs, nnx.Rngs):
         return rngs
-    keys = {
-        name: stream() for name, stream in rngs.items() if stream.key.get_raw_value() is not None
-    }
+    seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
+    keys = {name: stream() for name, stream in seeded}
     return (
         {"params": keys.pop("default"), **keys}
-        if "params" not in keys and "default" in keys
+        if {*keys} & {"params", "default"} == {"default"}
         else keys
     )
 
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, these variables; those that it has keep identity."""
-    own = isinstance(node, nnx.Module)
+    held = vars(node) if isinstance(node, nnx.Module) else node
     for name, new in attributes.items():
-        old = vars(node).get(name) if own else node.get(name)
+        old = held.get(name)
         if isinstance(new, Mapping) and old is not None:
             _fill(old, new)
         elif isinstance(old, nnx.Variable):
             old.update_from_state(new)
-        elif own:
-            setattr(node, name, nnx.data(new))
-        else:
+        elif held is node:
             node[name] = new
+        else:
+            setattr(node, name, nnx.data(new))
 
 
 class ToNNX(nnx.Module):
     """A Linen module as an NNX module, whose attributes are the Linen module's variables (BRG-7).
 
     Its methods are the Linen module's. The variables are made by `lazy_init`, with the arguments of
-    a call; names, meshes and rules of boxes are their metadata (BRG-8).
-
-    Args:
-      module: The Linen module.
-      rngs: Seed streams for the calls that pass none.
+    a call; names, meshes and rules of boxes are their metadata (BRG-8). `rngs` are seed streams for
+    the calls that pass none.
     """
 
     def __init__(self, module: linen.Module, rngs: nnx.Rngs | jax.Array | None = None):
@@ -114,35 +100,28 @@ class ToNNX(nnx.Module):
     def __call__(
         self, *args: Any, rngs: Any = None, method: Any = None, mutable: Any = None, **kwargs: Any
     ) -> Any:
-        """Call the Linen module.
+        """Call the Linen module, or a method of it; the options are those of `linen.Module.apply`.
 
-        Args:
-          *args, **kwargs: For the call.
-          rngs: Seed streams, or a key for each or all of them, instead of the module's own.
-          method: The method to call: its name, or a function. Left out: `__call__`.
-          mutable: The collections that may change, as for `linen.Module.apply`.
-
-        Raises:
-          CrossingError: The variables were not made: `lazy_init`.
+        It is a `CrossingError` if the variables were not made: `lazy_init`.
         """
-        module, keys = self.to_nnx__module, _keys(self.to_nnx__rngs if rngs is None else rngs)
+        module, (initializing, around) = self.to_nnx__module, _run.get()
+        keys = _keys(self.to_nnx__rngs if rngs is None else rngs)
         attributes = {
             name: value
             for name, value in vars(self).items()
             if isinstance(value, nnx.Variable | Mapping) and not name.startswith("_")
         }
-        if not attributes and not _run.initializing and _run.mutable is None:
+        if initializing and not attributes:
+            output, changed = module.init_with_output(keys, *args, method=method, **kwargs)
+        elif not attributes and around is None:
             raise CrossingError(
                 f"ToNNX({type(module).__qualname__}) has no variables: they are made by a call, "
                 "ToNNX(module).lazy_init(*args, rngs=nnx.Rngs(0))."
             )
-        if not attributes and _run.initializing:
-            output, changed = module.init_with_output(keys, *args, method=method, **kwargs)
         else:
-            mutable = (_run.mutable or False) if mutable is None else mutable
-            variables = nnx_attrs_to_linen_vars(attributes)
-            options = {"rngs": keys, "method": method, "mutable": mutable}
-            output = module.apply(variables, *args, **options, **kwargs)
+            mutable = (around or False) if mutable is None else mutable
+            options = {"rngs": keys, "method": method, "mutable": mutable, **kwargs}
+            output = module.apply(nnx_attrs_to_linen_vars(attributes), *args, **options)
             output, changed = (output, {}) if mutable is False else output
         _fill(self, linen_vars_to_nnx_attrs(changed))
         return output
@@ -163,10 +142,9 @@ class ToLinen(linen.Module):
     the class is a method of the module. Annotated variables are boxes in their collections (BRG-8).
 
     Args:
-      nnx_class: The class.
-      args, kwargs: For its constructor, which gets `rngs` besides where it takes them.
+      args, kwargs: For the constructor of the class, which gets `rngs` too where it takes them.
       skip_rng: Whether to pass no `rngs`.
-      metadata_fn: Makes of a variable what lies in the collection.
+      metadata_fn: Makes of a variable what lies in its collection.
     """
 
     nnx_class: Callable[..., Any]

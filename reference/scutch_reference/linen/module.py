@@ -25,7 +25,6 @@ from .scope import CollectionFilter, DenyList, Scope, copied, matches, put
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
 Path: TypeAlias = tuple[str, ...]
-_UNSET: Any = object()
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of new modules."""
@@ -103,7 +102,9 @@ class Module:
       name: Its name in its parent. Left out: the class and a number (LIN-1).
     """
 
-    parent: Any = dataclasses.field(default=_UNSET, kw_only=True, compare=False, repr=False)
+    parent: Any = dataclasses.field(
+        default_factory=_running.get, kw_only=True, compare=False, repr=False
+    )
     name: str | None = dataclasses.field(default=None, kw_only=True)
 
     scope: ClassVar[Any] = None
@@ -125,7 +126,6 @@ class Module:
 
     def __post_init__(self) -> None:
         """Join the module that makes this one."""
-        self._set(parent=_running.get() if self.parent is _UNSET else self.parent)
         if isinstance(self.parent, Module):
             self.parent._admit(self)
 
