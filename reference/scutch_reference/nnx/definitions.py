@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
-from .states import State
 from .variables import Variable
 
 
@@ -145,9 +144,7 @@ def leaf_count(item: Any) -> int:
 
 def contents(value: Any) -> Any:
     """What holds the items of a node by their path entries: a list, or a dict."""
-    if isinstance(value, Pytree):
-        return attributes_of(value)
-    return value.raw_mapping if isinstance(value, State) else value
+    return attributes_of(value) if isinstance(value, Pytree) else value
 
 
 def blank(node: Node, value: Any = None) -> Any:
@@ -182,6 +179,13 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
 def put(node: Any, key: Any, value: Any) -> None:
     """Set an item of a node, as its user would."""
     contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
+
+
+def take(node: Any, key: Any) -> None:
+    """Delete an item of a node, as its user would."""
+    if isinstance(node, Pytree):
+        node._forgotten(key)
+    del contents(node)[key]
 
 
 def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:

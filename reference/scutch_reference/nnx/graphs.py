@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 
 from ..errors import UnknownPathError
-from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put
+from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
 from .filters import Path, to_predicate
 from .objects import Pytree, sorted_attributes
 from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state
@@ -136,9 +136,7 @@ def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> 
     for parent in walked([node])[1]:
         for key, child in reversed(_children(parent)):
             if id(child) in taken:
-                if isinstance(parent, Pytree):
-                    parent._forgotten(key)
-                del contents(parent)[key]
+                take(parent, key)
     return popped
 
 

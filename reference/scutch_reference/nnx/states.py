@@ -71,20 +71,20 @@ def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
     A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
     through another path's leaf.
     """
-    nested: dict[Any, Any] = {}
     leaves = dict(flat)
     if leaves.keys() == {()}:
         return leaves[()]
+    state: State[Any, Any] = (cls or State)()
     for path, leaf in leaves.items():
-        inner = nested
+        inner = state
         for key in path[:-1]:
-            inner = inner.setdefault(key, {})
-            if not isinstance(inner, dict):
+            inner = inner.setdefault(key, type(state)())
+            if not isinstance(inner, State):
                 raise UnknownPathError("A path leads through a leaf", [path])
-        if isinstance(inner.get(path[-1]), dict):
+        if isinstance(inner.get(path[-1]), State):
             raise UnknownPathError("A leaf is in the way of longer paths", [path])
         inner[path[-1]] = leaf
-    return (cls or State)._around(nested)
+    return state
 
 
 def partition(
@@ -174,66 +174,44 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     fill(state, pure_dict, ())
 
 
-class State(MutableMapping[K, V]):
-    """A mutable mapping of keys to leaves or to mappings; a pytree; `state.key` is `state['key']`.
+class State(dict[K, V]):
+    """A mapping of keys to leaves or to states; a pytree; `state.key` is `state['key']`.
 
-    It is made of a mapping or of pairs, and copies them, with the mappings inside.
+    It is made of a mapping or of pairs, and copies them; mappings inside are states, too.
     """
 
-    _mapping: dict[Any, Any]
-
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        object.__setattr__(self, "_mapping", _mapped(dict(mapping)))
-
-    @classmethod
-    def _around(cls, mapping: dict[Any, Any]) -> Self:
-        """A state that is a view of `mapping`."""
-        state = object.__new__(cls)
-        object.__setattr__(state, "_mapping", mapping)
-        return state
+        pairs: Any = dict(mapping).items()
+        super().__init__((k, type(self)(v) if isinstance(v, Mapping) else v) for k, v in pairs)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
-    def _flatten(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        keys = tuple(sorted(self._mapping, key=key_order))
-        return [(jax.tree_util.DictKey(key), self._mapping[key]) for key in keys], keys
+    def _flatten(self) -> tuple[list[tuple[Any, V]], tuple[K, ...]]:
+        keys = tuple(sorted(self, key=key_order))
+        return [(jax.tree_util.DictKey(key), self[key]) for key in keys], keys
 
     @classmethod
-    def _unflatten(cls, static: tuple[Any, ...], children: Iterable[Any]) -> Self:
-        return cls._around(dict(zip(static, children, strict=True)))
-
-    # The mapping itself, with plain dictionaries inside.
-    raw_mapping = property(lambda self: self._mapping)
-
-    def __getitem__(self, key: K) -> Any:
-        value = self._mapping[key]
-        return self._around(value) if isinstance(value, dict) else value
+    def _unflatten(cls, static: tuple[K, ...], children: Iterable[V]) -> Self:
+        state = cls()
+        dict.update(state, zip(static, children, strict=True))
+        return state
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("__") or key == "_mapping":
-            raise AttributeError(key)
-        if key not in self._mapping:
-            raise AttributeError(f"The state has no {key!r}; it has {tuple(self._mapping)!r}.")
+        if key.startswith("__") or key not in self:
+            raise AttributeError(f"The state has no {key!r}; it has {tuple(self)!r}.")
         return self[key]  # type: ignore[index]
 
     def __setitem__(self, key: K, value: Any) -> None:
-        self._mapping[key] = _mapped(value)
+        is_bare = isinstance(value, Mapping) and not isinstance(value, State)
+        super().__setitem__(key, type(self)(value) if is_bare else value)  # type: ignore[assignment]
 
     __setattr__ = __setitem__  # type: ignore[misc, assignment]
-
-    def __delitem__(self, key: K) -> None:
-        del self._mapping[key]
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._mapping)
-
-    def __len__(self) -> int:
-        return len(self._mapping)
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._mapping!r})"
+        return f"{type(self).__name__}({super().__repr__()})"
 
     def __sub__(self, other: Nested) -> Self:
         paths = set(to_flat_state(other).paths)
@@ -245,6 +223,7 @@ class State(MutableMapping[K, V]):
     split, filter = split_state, filter_state
     flat_state, to_pure_dict = to_flat_state, to_pure_dict
     replace_by_pure_dict = replace_by_pure_dict
+    raw_mapping = property(lambda self: self)
 
     def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
         """See `map_state`."""
