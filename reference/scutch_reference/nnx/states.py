@@ -181,8 +181,9 @@ class State(dict[K, V]):
     """
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        pairs: Any = dict(mapping).items()
-        super().__init__((k, type(self)(v) if isinstance(v, Mapping) else v) for k, v in pairs)
+        kind: Any = type(self)
+        pairs = dict(mapping).items()
+        super().__init__((k, kind(v) if isinstance(v, Mapping) else v) for k, v in pairs)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
