@@ -401,4 +401,4 @@ class Commit:
     @staticmethod
     def _present(node: Any, key: Any) -> Any:
         """What is there: equal static data stays the object that it was."""
-        return contents(node)[str(key) if isinstance(node, Pytree) else key]
+        return contents(node)[key]
