@@ -112,7 +112,14 @@ def configuration(results: Path, html: Path) -> dict[str, Any]:
 
 
 def commands(
-    environment: Environment, group: str, folder: Path, *, machine: str, select: str, quick: bool
+    environment: Environment,
+    commit: str,
+    group: str,
+    folder: Path,
+    *,
+    machine: str,
+    select: str,
+    quick: bool,
 ) -> list[tuple[str, ...]]:
     """What measures a class of benchmarks into a folder: asv is told of the machine, and runs."""
     put(configuration(folder / "results", folder / "html"), folder / "asv.conf.json")
@@ -123,7 +130,7 @@ def commands(
         (*asv, "machine", "--yes", *given),
         (
             *(*asv, "run", *given, "--environment", f"existing:{environment.python}"),
-            *("--set-commit-hash", "HEAD", "--bench", chosen, "--show-stderr"),
+            *("--set-commit-hash", commit, "--bench", chosen, "--show-stderr"),
             *(("--quick",) if quick else ()),
         ),
     ]  # fmt: skip

@@ -23,7 +23,7 @@ def put(data: Any, path: Path) -> None:
     """Write JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     os.replace(draft, path)
 
 
@@ -69,8 +69,10 @@ class Night:
 
     @property
     def reports(self) -> dict[str, Path]:
-        """The conformance reports that are there, by what was judged where."""
-        return {path.stem: path for path in sorted(self.folder.glob("conformance/*.json"))}
+        """The conformance reports that are there, by what was judged where; the reference first."""
+        paths = sorted(self.folder.glob("conformance/*.json"), key=lambda path: path.stem)
+        paths.sort(key=lambda path: not path.stem.startswith("reference"))
+        return {path.stem: path for path in paths}
 
     @property
     def figures(self) -> dict[str, Path]:

@@ -259,7 +259,7 @@ def measuring(
     def make(scratch: Path, log: Path) -> None:
         home = {**measurements.surroundings(), "HOME": str(scratch)}  # asv keeps machines there
         commands = measurements.commands(
-            environment, group, scratch,
+            environment, night.commit, group, scratch,
             machine=given.machine, select=given.select, quick=given.quick,
         )  # fmt: skip
         codes = [steps.run(command, log, scratch, home) for command in commands]
