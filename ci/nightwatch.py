@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import camera
 import dashboard
 import frontpage
 import judgment
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
     except NothingMeasured as reason:
         print(f"ci/nightly: nothing was measured: {reason}", file=sys.stderr)
         return 2
+    except camera.NoCamera as reason:
+        print(f"ci/nightly: all is done, but for the picture: {reason}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nci/nightly: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
@@ -89,6 +93,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="what figures are compared and drawn under (%(default)s)")  # fmt: skip
     add("--state", type=Path, default=STATE, metavar="DIR", help="where all nights are kept")
     add("--site", type=Path, metavar="DIR", help="where to publish (DIR/site of --state)")
+    add("--picture", type=Path, metavar="FILE.png", help="also take a picture of the first page")
     add("--fresh", action="store_true", help="begin a new night, whatever is there")
     given = parser.parse_args(arguments)
     if given.examples is not None and given.examples < 1:
@@ -128,6 +133,8 @@ def watch(given: argparse.Namespace) -> int:
     found = regressions.between(history, night, jittering)
     put(regressions.verdict(found, failed), night.folder / "verdict.json")
     missing = published(history, night, found, failed, given.site)
+    if given.picture:
+        camera.take(given.site / "index.html", given.picture)
     return told(history, night, found, failed, missing, given.site)
 
 
@@ -228,6 +235,7 @@ def judging(
     """Judge an implementation in an environment."""
     label = f"{re.sub(r'[^A-Za-z0-9._]+', '-', implementation).strip('-')}-{environment.name}"
     result = night.folder / "conformance" / f"{label}.json"
+    trials = result.with_suffix(".trials")
 
     def make(scratch: Path, log: Path) -> None:
         report = scratch / "report.json"
@@ -235,7 +243,7 @@ def judging(
         chosen += [f"--examples={given.examples}"] if given.examples else []
         command = judgment.command(
             f"--implementation={implementation}", f"--report={report}", *chosen,
-            f"--profile={given.profile}", f"--resume={result.with_suffix('.trials')}",
+            f"--profile={given.profile}", f"--resume={trials}",
             "-n", str(judgment.processors()), "-q", "--tb=no", "--no-header",
             python=environment.python,
         )  # fmt: skip
@@ -244,6 +252,7 @@ def judging(
         if code not in (0, 1) or not report.exists() or not load(report).complete:
             raise Failed(f"judging ended with {code}: {measurements.last_line(log.read_text())}")
         os.replace(report, result)
+        trials.unlink(missing_ok=True)
 
     def told(path: Path) -> str:
         return Column(label, load(path)).headline
