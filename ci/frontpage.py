@@ -1,6 +1,7 @@
 """The first page of the site: the night at a glance, and the way to the matrix and the graphs."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +23,16 @@ from scutch.report.text import publish
 
 TEMPLATES = judgment.ROOT / "ci" / "templates"
 IMPLEMENTATIONS = ("flax", "jax", "reference")
-STEP = ("train", "unrolled", "2x4")
+STEP = {"program": "train", "layout": "unrolled", "mesh": "2x4"}
+CALL = {"kind": "forward", "arrays": 256}
 HEADLINES = (
-    ("One call of a lifted jit, 256 arrays", "dispatch.Dispatch.time_call", ("forward", "256")),
-    ("the same, Python calls", "dispatch.Dispatch.track_python_calls", ("forward", "256")),
-    ("An update of 256 arrays", "dispatch.Dispatch.time_call", ("update", "256")),
+    ("One call of a lifted jit, 256 arrays", "dispatch.Dispatch.time_call", CALL),
+    ("Python calls in it", "dispatch.Dispatch.track_python_calls", CALL),
+    ("An update of 256 arrays", "dispatch.Dispatch.time_call", CALL | {"kind": "update"}),
     ("A train step of the guide, 2x4 devices", "guide.Guide.time_step", STEP),
     ("Tracing and compiling it", "guide.Guide.time_compile", STEP),
-    ("its all-reduces", "compilation.Compilation.track_all_reduces", STEP),
-    ("its peak memory, each device", "compilation.Compilation.track_peak_bytes", STEP),
+    ("All-reduces in it", "compilation.Compilation.track_all_reduces", STEP),
+    ("Peak memory of it, each device", "compilation.Compilation.track_peak_bytes", STEP),
 )
 GROWTH = {
     "All-reduces in one step": ("track_all_reduces", "collectives"),
@@ -42,22 +44,20 @@ GROWTH = {
 }
 PICTURED = ("track_all_reduces", "track_bytes_moved", "track_peak_bytes")
 NIGHTS = 20
+LABELS = {"jax": "plain JAX"}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All figures of one environment, and how to find one."""
+    """All figures of one environment, by benchmark and parameters as people write them."""
 
     environment: str
     figures: Mapping[tuple[str, tuple[str, ...]], Figure]
 
     def find(self, name: str, *choice: str) -> Figure | None:
-        """The figure for the parameters, written as people write them."""
-        plain = {
-            (each, tuple(one.strip("'") for one in chosen)): figure
-            for (each, chosen), figure in self.figures.items()
-        }
-        return plain.get((name, choice))
+        """The figure, where there is one."""
+        found = self.figures.get((name, choice))
+        return None if found is None or math.isinf(found.value) else found
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def write(
     """
     style = (TEMPLATES / "frontpage.css").read_text("utf-8")
     environment = site.templates(jinja2.FileSystemLoader(TEMPLATES), style=style)
-    environment.filters |= {"pretty": pictures.pretty, "graph": graph}
+    environment.filters["pretty"] = pictures.pretty
     environment.globals |= {"commits": regressions.commits}
     measured = list(everything(night))
     page = environment.get_template("frontpage.html.jinja").render(
@@ -111,6 +111,7 @@ def write(
         dispatches=[(one.environment, drawn) for one in measured if (drawn := dispatches(one))],
         growth=[grown for one in measured for grown in growth(one)],
         implementations=IMPLEMENTATIONS,
+        labels=LABELS,
         nights=[(one, scores(one)) for one in reversed(list(history)) if one.verdict][:NIGHTS],
     )
     publish(page, folder / "index.html")
@@ -121,7 +122,9 @@ def everything(night: Night) -> Iterator[Measured]:
     found: dict[str, dict[tuple[str, tuple[str, ...]], Figure]] = {}
     for path in night.figures.values():
         document = json.loads(path.read_text("utf-8"))
-        found.setdefault(document["result"]["env_name"], {}).update(measurements.figures(document))
+        figures = found.setdefault(document["result"]["env_name"], {})
+        for (name, choice), figure in measurements.figures(document).items():
+            figures[name, tuple(each.strip("'") for each in choice)] = figure
     return (Measured(name, figures) for name, figures in found.items())
 
 
@@ -135,41 +138,38 @@ def score(column: Column) -> str:
     return f"{column.passed('must')} of {column.claimed('must')}"
 
 
-def graph(name: str, **parameters: str) -> str:
-    """The address of a graph on asv's page."""
-    chosen = "&".join(f"{quote(key)}={quote(value)}" for key, value in parameters.items())
-    return f"benchmarks/index.html#{name}" + (f"?{chosen}" if chosen else "")
+def graph(name: str, axis: str = "commit", **chosen: object) -> str:
+    """The address of a graph on asv's page, over commits or a parameter, for some of the rest."""
+    parts = [f"x-axis={quote(axis)}"]
+    parts += [f"p-{quote(key)}={quote(repr(value))}" for key, value in chosen.items()]
+    return f"benchmarks/index.html#{name}?{'&'.join(parts)}"
 
 
 def headlines(measured: Measured) -> list[tuple[str, str, list[Figure | None]]]:
-    """Name, benchmark and the figure of each implementation, where there are any."""
+    """Title, graph and the figure of each implementation, where there are any."""
     rows = []
-    for title, name, choice in HEADLINES:
-        figures = [measured.find(name, each, *choice) for each in IMPLEMENTATIONS]
+    for title, name, chosen in HEADLINES:
+        values = [str(value) for value in chosen.values()]
+        figures = [measured.find(name, each, *values) for each in IMPLEMENTATIONS]
         if any(figures):
-            rows.append((title, name, figures))
+            rows.append((title, graph(name, **chosen), figures))
     return rows
 
 
 def dispatches(measured: Measured) -> Markup | None:
     """How the time of a call grows with the number of arrays."""
+    name = "dispatch.Dispatch.time_call"
     return _drawn(
         {
             implementation: [
                 (float(arrays), figure.value)
                 for arrays in (4, 32, 256, 2048)
-                if (figure := _finite(measured, "dispatch.Dispatch.time_call", implementation,
-                                      "forward", str(arrays)))
+                if (figure := measured.find(name, implementation, "forward", str(arrays)))
             ]
             for implementation in IMPLEMENTATIONS
         },
         "seconds", "arrays in the model", growing=True,
     )  # fmt: skip
-
-
-def _finite(measured: Measured, *asked: str) -> Figure | None:
-    found = measured.find(*asked)
-    return None if found is None or found.value == float("inf") else found
 
 
 def _drawn(
@@ -190,19 +190,18 @@ def growth(measured: Measured) -> Iterator[Grown]:
                 each: {
                     chips: figure.value
                     for chips, mesh in meshes.items()
-                    if (figure := _finite(measured, name, each, "train", layout, mesh))
+                    if (figure := measured.find(name, each, "train", layout, mesh))
                 }
                 for each in IMPLEMENTATIONS
             }
             if not any(found.values()):
                 continue
-            texts = {
-                each: tuple(pictures.pretty(v[c], unit) if c in v else "" for c in meshes)
-                for each, v in found.items()
-                if v
-            }
-            chosen = {"x-axis": "mesh", "p-program": "'train'", "p-layout": f"'{layout}'"}
-            rows.append((title, graph(name, **chosen), texts))
+            alike: dict[tuple[str, ...], list[str]] = {}
+            for each, values in reversed(found.items()):
+                row = [pictures.pretty(values[c], unit) if c in values else "" for c in meshes]
+                alike.setdefault(tuple(row), []).append(LABELS.get(each, each))
+            texts = {", ".join(names): row for row, names in alike.items() if any(row)}
+            rows.append((title, graph(name, "mesh", program="train", layout=layout), texts))
             series = {each: [(float(c), v) for c, v in vs.items()] for each, vs in found.items()}
             if method in PICTURED and (picture := _drawn(series, unit, "chips")):
                 drawn.append((title, picture))

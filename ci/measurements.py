@@ -145,6 +145,8 @@ def collected(environment: Environment, group: str, folder: Path, machine: str) 
     result = json.loads(files[0].read_text("utf-8"))
     if not result["results"]:
         raise NotMeasured("asv measured nothing")
+    if all(row[0] is None for row in result["results"].values()):
+        raise NotMeasured("everything failed")
     result["env_name"] = environment.name
     result["params"]["python"] = result["python"] = environment.name.removeprefix("py")
     known = json.loads((results / "benchmarks.json").read_text("utf-8"))
