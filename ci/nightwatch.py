@@ -31,6 +31,7 @@ from scutch.profiles import PROFILES
 from scutch.report import site
 from scutch.report.document import load
 from scutch.report.matrix import Column
+from scutch.report.text import count
 from steps import Failed, Step
 
 ROOT = judgment.ROOT
@@ -282,7 +283,7 @@ def measuring(
     def told(path: Path) -> str:
         figures = measurements.figures(json.loads(path.read_text("utf-8"))).values()
         broken = sum(figure.value == float("inf") for figure in figures)
-        return f"{len(figures)} figures" + (f", {broken} failed" if broken else "")
+        return count(len(figures), "figure") + (f", {broken} failed" if broken else "")
 
     result = night.folder / "benchmarks" / f"{environment.name}-{group}.json"
     return Step(f"measure {group}, {environment.name}", result, make, told)
