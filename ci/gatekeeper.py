@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ACCEPTED = ROOT / "ci" / "accepted.toml"
-COUNTED = r"^(?!compilation\.Scale).*\(reference"
+COUNTED = r"^(?!compilation\.Scale|guide\.).*\(reference"
 TIMED = (
     r"^dispatch\.Dispatch\.time_call\(reference, (forward|update|sharded), (4|32|256)\)"
     r"|^metadata\.Trees\.time_function\(reference, \w+, 100\)"
@@ -267,9 +267,9 @@ def compare(given: argparse.Namespace) -> int:
 def timed_names(select: str) -> list[str]:
     """The names of what is timed."""
     sys.path.insert(0, str(ROOT))
-    from benchmarks.counts import benchmarks
+    from benchmarks.cases import cases
 
-    return [name for name, *_ in benchmarks("time_") if re.search(select, name)]
+    return [case.name for case in cases("time_") if re.search(select, case.name)]
 
 
 def main(arguments: Sequence[str]) -> int:
