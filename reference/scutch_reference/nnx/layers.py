@@ -9,7 +9,8 @@ from jax import lax, random
 from jax.nn import initializers
 
 from ..errors import LayerError
-from .objects import Module, data, dataclass
+from .modules import Module
+from .objects import data, dataclass
 from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 
