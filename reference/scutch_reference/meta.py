@@ -24,6 +24,7 @@ from .content import difference, equal, kind
 from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
+Maker = Callable[..., A]
 PARTITION_NAME = "partition_name"
 """Under this key the parameters of a transformation hold the name of the axis that it adds."""
 
@@ -241,7 +242,7 @@ class Partitioned(Box[A]):
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
+def boxing(fn: Maker[Any], box: Callable[[Any], A]) -> Maker[A]:
     """`fn`, with its name and docstring, and what it returns in a box (BOX-19)."""
 
     @functools.wraps(fn)
@@ -252,8 +253,8 @@ def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
 
 
 def with_partitioning(
-    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None
-) -> Callable[..., Partitioned[Any]]:
+    fn: Maker[Any], names: Any, mesh: Mesh | None = None
+) -> Maker[Partitioned[Any]]:
     """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
     return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
 

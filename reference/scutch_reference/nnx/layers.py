@@ -15,6 +15,7 @@ from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 
 Array = Any
+Flag = bool | None
 Initializer = Callable[..., Any]
 Metadata = Mapping[str, Any] | None
 
@@ -40,10 +41,10 @@ def _value(variable: Any) -> Any:
 
 
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    return tuple(axis % ndim for axis in (axes if isinstance(axes, tuple | list) else (axes,)))
+    return tuple(axis % ndim for axis in ([axes] if isinstance(axes, int) else axes))
 
 
-def _first(name: str, *values: bool | None) -> bool:
+def _first(name: str, *values: Flag) -> bool:
     for value in values:
         if value is not None:
             return value
@@ -187,7 +188,7 @@ class BatchNorm(_Normalization):
     and `axis_index_groups` are of mapped axes to average the statistics over.
     """
 
-    use_running_average: bool | None = False
+    use_running_average: Flag = False
     axis: int = -1
     momentum: float = 0.99
     epsilon: float = 1e-5
@@ -197,9 +198,7 @@ class BatchNorm(_Normalization):
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
-    def __call__(
-        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
-    ) -> Array:
+    def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         running = _first("use_running_average", use_running_average, self.use_running_average)
         along = _axes(self.axis, x.ndim)
@@ -239,7 +238,7 @@ class Dropout(Module):
 
     rate: float = field(kw_only=False)
     broadcast_dims: Sequence[int] = ()
-    deterministic: bool | None = False
+    deterministic: Flag = False
     rng_collection: str = "dropout"
     rngs: Any = None
 
@@ -248,9 +247,7 @@ class Dropout(Module):
         stream = self.rngs[self.rng_collection] if isinstance(self.rngs, Rngs) else self.rngs
         self.rngs = data(None) if stream is None else stream.fork()
 
-    def __call__(
-        self, inputs: Array, *, deterministic: bool | None = None, rngs: Any = None
-    ) -> Array:
+    def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
         """Drop; `deterministic` and `rngs` here win over those of the layer."""
         quiet = _first("deterministic", deterministic, self.deterministic)
         if self.rate == 0.0 or quiet:

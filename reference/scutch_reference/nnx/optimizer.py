@@ -59,10 +59,7 @@ class Optimizer(Pytree):
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
         changed = jax.tree.map(
-            lambda p, u: None if p is None else jnp.asarray(p + u).astype(jnp.asarray(p).dtype),
-            parameters,
-            updates,
-            is_leaf=lambda x: x is None,
+            lambda p, u: jnp.asarray(p + u, jnp.result_type(p)), parameters, updates
         )
         update(model, changed)
         variables = jax.tree.leaves(self.opt_state, is_leaf=_is_variable)
