@@ -25,9 +25,8 @@ from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
 Maker = Callable[..., A]
+# Under this key the parameters of a transformation hold the name of the axis that it adds.
 PARTITION_NAME = "partition_name"
-"""Under this key the parameters of a transformation hold the name of the axis that it adds."""
-
 # Fields of boxes that are called otherwise in the metadata of variables.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
@@ -158,9 +157,8 @@ class Partitioned(Box[A]):
 
         Scalars, abstract values and inner boxes stay, and without a mesh the value itself (BOX-3).
         """
-        if not apply_constraint or (self.mesh is None and context_mesh() is None):
-            return self.value
-        spec = self._mesh_spec()
+        placed = apply_constraint and (self.mesh is not None or context_mesh() is not None)
+        spec = self._mesh_spec() if placed else None
         if spec is None:
             return self.value
         put = functools.partial(constrain, spec=spec, mesh=self.mesh)
@@ -226,12 +224,11 @@ class Partitioned(Box[A]):
         keys = {f.name: _NNX_NAMES.get(f.name, f.name) for f in dataclasses.fields(cls)}
         return cls(**{name: metadata[key] for name, key in keys.items() if key in metadata})
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: Any) -> bool:
         """Compare the whole content; traced values are equal to themselves only (BOX-20)."""
         if type(self) is not type(other):
             return NotImplemented
-        box = cast(Self, other)
-        return self._static_of(self) == self._static_of(box) and equal(self.value, box.value)
+        return self._static_of(self) == self._static_of(other) and equal(self.value, other.value)
 
     def __hash__(self) -> int:
         """Hash structure, shapes, dtypes and names, never the numbers (BOX-20)."""

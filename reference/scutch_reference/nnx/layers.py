@@ -53,11 +53,7 @@ def _first(name: str, *values: Flag) -> bool:
 
 @dataclass(kw_only=True)
 class Linear(Module):
-    """A linear map of the last axis, from size `in_features` to `out_features`.
-
-    Initializers may give parameters metadata, as `with_partitioning` does, or `kernel_metadata` and
-    `bias_metadata`. The seeds are of the stream `params`.
-    """
+    """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
@@ -184,8 +180,7 @@ class _Normalization(Module):
 class BatchNorm(_Normalization):
     """Normalize over all axes but `axis`, and keep running statistics.
 
-    In evaluation, as `use_running_average` says, it uses those, and leaves them alone. `axis_name`
-    and `axis_index_groups` are of mapped axes to average the statistics over.
+    `axis_name` and `axis_index_groups` are mapped axes to average the statistics over.
     """
 
     use_running_average: Flag = False
@@ -203,7 +198,7 @@ class BatchNorm(_Normalization):
         running = _first("use_running_average", use_running_average, self.use_running_average)
         along = _axes(self.axis, x.ndim)
         over = tuple(axis for axis in range(x.ndim) if axis not in along)
-        arrays = x, self.mean.get_value(), self.var.get_value()
+        arrays = x, _value(self.mean), _value(self.var)
         x, mean, var = self.promote_dtype(arrays, dtype=self.dtype)
         if not running:
             mean, var = self._moments(x, over, mask)
@@ -232,8 +227,7 @@ class LayerNorm(_Normalization):
 class Dropout(Module):
     """Set a share of values, `rate`, to zero at random, and scale up the others.
 
-    Along `broadcast_dims` all values share one fate. The layer forks the stream `rng_collection` of
-    `rngs`, which may be passed to the call instead.
+    Along `broadcast_dims` all values share one fate. The layer forks the stream of its seeds.
     """
 
     rate: float = field(kw_only=False)
