@@ -194,13 +194,13 @@ class Partitioned(Box[A]):
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
         names, name, axes = self.names, params[PARTITION_NAME], len(self.names) + adding
+        name = tuple(name) if type(name) is list else name
         if index < -axes:
             raise errors.AxisIndexError(self, index, -axes)
-        at, name = index + axes if index < 0 else index, tuple(name) if type(name) is list else name
+        at = index + axes if index < 0 else index
         if adding:
-            return _copied(
-                self, "names", (*names[:at], *[None] * (at - axes + 1), name, *names[at:])
-            )
+            longer = names[:at] + (None,) * (at - len(names)) + (name,) + names[at:]
+            return _copied(self, "names", longer)
         found = names[at] if at < axes else None
         if found != name:
             raise errors.AxisNameError(self, index, found, name)
@@ -265,29 +265,16 @@ def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     return structure.unflatten([fn(x) if _is_box(x) else x for x in nodes])
 
 
-def _renamed(method: str, tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
-    """Call a method on every box; that of `Partitioned`, once for equal names."""
-    call, ours = operator.methodcaller(method, index, params), getattr(Partitioned, method)
-    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-
-    def renamed(box: Any) -> Any:
-        if getattr(type(box), method) is not ours:
-            return call(box)
-        if box.names not in known:
-            known[box.names] = call(box).names
-        return _copied(box, "names", known[box.names])
-
-    return map_axis_meta(renamed, tree)
-
-
 def add_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     """Name a new axis in every box; see `Partitioned.add_axis` (BOX-13)."""
-    return _renamed("add_axis", tree, index, params)
+    nodes, structure = _flatten(tree)
+    return structure.unflatten([x.add_axis(index, params) if _is_box(x) else x for x in nodes])
 
 
 def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     """Forget an axis in every box; see `Partitioned.remove_axis` (BOX-13)."""
-    return _renamed("remove_axis", tree, index, params)
+    nodes, structure = _flatten(tree)
+    return structure.unflatten([x.remove_axis(index, params) if _is_box(x) else x for x in nodes])
 
 
 def _contents(nodes: list[Any], constrained: bool) -> tuple[list[Any], bool]:
