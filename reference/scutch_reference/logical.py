@@ -147,14 +147,10 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain arrays to the mesh axes of their logical names; `x`, without rules or mesh (LOG-8).
+    """Constrain arrays to the mesh axes of their logical names, where there are some (LOG-8).
 
-    Args:
-      x: An array, or a tree of them.
-      logical_axis_resources: For each array its names, one for each axis, as a tuple or a
-        `PartitionSpec`; or a prefix of `x` with those. `None` leaves `x` alone.
-      rules, mesh: Default: those in context.
-      fallback: What to do for an array with a name that no rule took.
+    The names are one for each axis, a tuple or a `PartitionSpec`, or a tree of those that is a
+    prefix of `x`; `None` leaves a part of it alone. Rules and mesh are by default those in context.
     """
     checked = _rules_or_context(rules)
     if not checked or (mesh is None and context_mesh() is None):
@@ -167,7 +163,6 @@ def with_logical_constraint(
         spec, unmatched = _assigned(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched, names, checked)
-
         for leaf in tree_leaves(part):
             if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
                 raise errors.RankMismatchError(names, leaf.shape)

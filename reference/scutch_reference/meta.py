@@ -63,8 +63,6 @@ class AxisMetadata(Generic[A], abc.ABC):
 _is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
 # The outermost boxes and the other leaves of a tree, and its structure around them.
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
-# Gives a new box its fields past the guard, at a third of the cost of the constructor.
-_set_fields: Callable[[Any, dict[str, Any]], None] = vars(AxisMetadata)["__dict__"].__set__
 
 
 def is_axis_metadata(val: Any) -> bool:
@@ -85,9 +83,9 @@ def axis_names(names: Any) -> tuple[Any, ...]:
 
 def _copied(box: A, name: str, value: Any) -> A:
     """A copy with another field, at a third of the cost of the constructor."""
-    copied, fields = object.__new__(type(box)), box.__dict__.copy()
-    fields[name] = value
-    _set_fields(copied, fields)
+    copied = object.__new__(type(box))
+    copied.__dict__.update(box.__dict__)
+    copied.__dict__[name] = value
     return copied
 
 
@@ -112,7 +110,7 @@ class Box(AxisMetadata[A]):
 
         def build(values: Any, children: Any) -> Any:
             box = object.__new__(cls)
-            _set_fields(box, dict(zip(static, values, strict=True), value=children[0]))
+            box.__dict__.update(zip(static, values, strict=True), value=children[0])
             return box
 
         # `jax.tree_util.register_dataclass` would be quicker, but until JAX 0.12 it takes two
