@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
-from .scope import CollectionFilter, DenyList, Scope, copied, matches, put
+from .scope import DenyList, Filter, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
@@ -97,9 +97,8 @@ class Variable:
 class Module:
     """The base of Linen modules. A subclass is a dataclass, by its annotations.
 
-    Args:
-      parent: A bound module, or `None` for a module on its own. Left out: the module that makes it.
-      name: Its name in its parent. Left out: the class and a number (LIN-1).
+    The `parent` is the module that makes this one, or `None` for a module on its own. Without a
+    `name`, a module has that of its class and a number (LIN-1).
     """
 
     parent: Any = dataclasses.field(
@@ -246,9 +245,7 @@ class Module:
     def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
         """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened.
 
-        Raises:
-          ScopeParamNotFoundError: It is not there, and `params` is not mutable.
-          ScopeParamShapeError: The initializer gives another shape.
+        It is an error where it can be neither, or has another shape than the initializer gives.
         """
         self._reserve(name, "params")
         present = self.variables.get("params", {})
@@ -290,11 +287,7 @@ class Module:
         return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
-        """Write a variable as it shall lie in its collection.
-
-        Raises:
-          ModifyScopeVariableError: The collection is not mutable (LIN-8).
-        """
+        """Write a variable as it shall lie in its collection, which must be mutable (LIN-8)."""
         if not self.is_mutable_collection(col):
             raise errors.ModifyScopeVariableError(col, name, self.path)
         if not self.has_variable(col, name):
@@ -358,7 +351,7 @@ class Module:
     copy = clone
 
     def bind(
-        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: CollectionFilter = False
+        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
     ) -> Self:
         """A copy that has these variables, for interactive use; see `apply`."""
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
@@ -376,7 +369,7 @@ class Module:
         *args: Any,
         rngs: Any = None,
         method: Fn | str | None = None,
-        mutable: CollectionFilter = False,
+        mutable: Filter = False,
         capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> Any:
@@ -384,15 +377,12 @@ class Module:
 
         Args:
           variables: By collection, trees of arrays and boxes; what `init` returned.
-          *args, **kwargs: For the call.
           rngs: A key for each stream, or one key for all of them.
           method: Its name, or a function whose first argument is the module. Left out: `__call__`.
-          mutable: The collections that may change: a name, names, a boolean or a `DenyList`.
+          mutable: The collections that may change: a name, names, a boolean or a `DenyList`. If
+            given, the pair of the output and those collections is returned (LIN-8).
           capture_intermediates: Sow the output of each `__call__`, or of each method that this
             predicate of module and name takes, in 'intermediates', which then is mutable.
-
-        Returns:
-          The output; with `mutable` the pair of it and those collections (LIN-8).
         """
         if capture_intermediates:
             mutable = ("intermediates", mutable)
@@ -406,7 +396,7 @@ class Module:
         rngs: Any,
         *args: Any,
         method: Fn | str | None = None,
-        mutable: CollectionFilter = DenyList("intermediates"),  # noqa: B008 - it is frozen
+        mutable: Filter = DenyList("intermediates"),  # noqa: B008 - it is frozen
         **kwargs: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Like `init`, with the output of the call before the variables."""
@@ -417,9 +407,7 @@ class Module:
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs, boxes and all (LIN-1).
 
-        Args:
-          rngs: A key, for every stream, or a key for each stream.
-          *args, **kwargs: For the call; `method` and `mutable` as for `apply`.
+        `rngs` is a key for each stream, or one for all of them; options are those of `apply`.
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
