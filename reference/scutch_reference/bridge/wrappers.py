@@ -182,9 +182,10 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
-        # The rest was made by the first call: what a `ToNNX` keeps.
-        rest = {path: variable for path, variable in held.items() if path not in flat}
-        _fill(made, nnx.from_flat_state(rest).raw_mapping)
+        rest: dict[Any, Any] = {}  # What the first call made, as a `ToNNX` does.
+        for path in held.keys() - flat.keys():
+            put(rest, path, held[path])
+        _fill(made, rest)
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
@@ -196,7 +197,7 @@ class ToLinen(linen.Module):
         made = self._make(keys) if first else self._remade(keys)
         with _running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
-        kept = nnx.state(made, nnx.Not(nnx.RngState)).raw_mapping
+        kept = nnx.state(made, nnx.Not(nnx.RngState))
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
             if self.is_mutable_collection(name):
                 put(scope.variables, (name, *self.path), tree)

@@ -24,7 +24,9 @@ from .scope import DenyList, Filter, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
+Method: TypeAlias = Fn | str | None
 Path: TypeAlias = tuple[str, ...]
+_NEW = DenyList("intermediates")  # what `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of new modules."""
@@ -106,7 +108,7 @@ class Module:
     )
     name: str | None = dataclasses.field(default=None, kw_only=True)
 
-    scope: ClassVar[Any] = None
+    scope: ClassVar[Scope | None] = None
     path: ClassVar[Path] = ()
     _stage: ClassVar[str] = "unbound"
 
@@ -124,7 +126,6 @@ class Module:
         """Make parameters and sub-modules as attributes, instead of in a compact method."""
 
     def __post_init__(self) -> None:
-        """Join the module that makes this one."""
         if isinstance(self.parent, Module):
             self.parent._admit(self)
 
@@ -162,8 +163,7 @@ class Module:
             raise errors.ModuleError(
                 f"{type(self).__qualname__} is not bound, so it has no variables; {_BEFORE_BINDING}"
             )
-        scope: Scope = self.scope
-        return scope
+        return self.scope
 
     def _reserve(self, name: str, collection: str | None = None) -> None:
         """Take a name, for a variable of a collection or for a sub-module."""
@@ -190,7 +190,7 @@ class Module:
         if name is not None:  # Else it gets that of the attribute.
             self._reserve(name)
             child._set(name=name)
-            child._bind(self.scope, (*self.path, name))
+            child._bind(self._scope, (*self.path, name))
 
     def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
         """Take a place in a scope. Unbound modules among the fields get places below.
@@ -250,12 +250,10 @@ class Module:
         self._reserve(name, "params")
         present = self.variables.get("params", {})
         if name in present:
-            expected = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            trees = (expected, present[name])
-            shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in trees]
+            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
+            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
             if shapes[0] != shapes[1]:
-                single = [s[0] if len(s) == 1 else s for s in shapes]
-                raise errors.ScopeParamShapeError(name, self.path, *single)
+                raise errors.ScopeParamShapeError(name, self.path, *shapes)
         elif self.is_mutable_collection("params"):
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
@@ -307,11 +305,9 @@ class Module:
         init_fn: Fn = tuple,
     ) -> bool:
         """Append a value to a variable where its collection is mutable; returns whether it is."""
-        mutable = self.is_mutable_collection(col)
-        if mutable and not self.has_variable(col, name):
-            self._reserve(name, col)
-            self.put_variable(col, name, init_fn())
-        if mutable:
+        if mutable := self.is_mutable_collection(col):
+            if not self.has_variable(col, name):
+                self.variable(col, name, init_fn)
             self.put_variable(col, name, reduce_fn(self.get_variable(col, name), value))
         return mutable
 
@@ -368,7 +364,7 @@ class Module:
         variables: Mapping[str, Any],
         *args: Any,
         rngs: Any = None,
-        method: Fn | str | None = None,
+        method: Method = None,
         mutable: Filter = False,
         capture_intermediates: Any = False,
         **kwargs: Any,
@@ -387,21 +383,16 @@ class Module:
         if capture_intermediates:
             mutable = ("intermediates", mutable)
         module = self.bind(variables, rngs=rngs, mutable=mutable)
-        module.scope.capture = capture_intermediates
+        module._scope.capture = capture_intermediates
         output, changed = module._call(method, args, kwargs)
         return output if mutable is False else (output, changed)
 
     def init_with_output(
-        self,
-        rngs: Any,
-        *args: Any,
-        method: Fn | str | None = None,
-        mutable: Filter = DenyList("intermediates"),  # noqa: B008 - it is frozen
-        **kwargs: Any,
+        self, rngs: Any, *args: Any, method: Method = None, mutable: Filter = _NEW, **kwargs: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Like `init`, with the output of the call before the variables."""
         module = self.bind({}, rngs=rngs, mutable=mutable)
-        module.scope.initializing = True
+        module._scope.initializing = True
         return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -411,7 +402,7 @@ class Module:
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
-    def _call(self, method: Any, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
         if method is None or isinstance(method, str):
             output = getattr(self, method or "__call__")(*args, **kwargs)
