@@ -5,15 +5,13 @@ Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's varia
 runs the module that is wrapped, and takes back what changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -53,11 +51,9 @@ def _keys(rngs: Any) -> Any:
         return rngs
     seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
     keys = {name: stream() for name, stream in seeded}
-    return (
-        {"params": keys.pop("default"), **keys}
-        if {*keys} & {"params", "default"} == {"default"}
-        else keys
-    )
+    if "params" not in keys and "default" in keys:
+        keys["params"] = keys.pop("default")
+    return keys
 
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
@@ -87,7 +83,7 @@ class ToNNX(nnx.Module):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def lazy_init(self, *args: Any, **kwargs: Any) -> ToNNX:
+    def lazy_init(self, *args: Any, **kwargs: Any) -> Self:
         """Make the variables that a call with these arguments needs, and return the module."""
         return lazy_init(self, *args, **kwargs)
 

@@ -1,7 +1,5 @@
 """The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

@@ -7,8 +7,6 @@ results. A box among them loses the axis on the way in and gains it on the way o
 methods: `metadata_params` say which axis that is, under `PARTITION_NAME` its name (LIN-3).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,7 +174,6 @@ def vmap(
       variable_axes: For a filter of collections, the axis of their variables, or `None` for
         variables that all lanes share. Other collections are not visible inside.
       split_rngs: For a filter of streams, whether lanes draw different keys.
-      in_axes, out_axes, axis_size, axis_name, spmd_axis_name: As for `jax.vmap`.
     """
 
     def transform(call: _Call) -> Any:
@@ -224,7 +221,6 @@ def scan(
       variable_carry: Collections that each step gets as the step before left them.
       split_rngs: For a filter of streams, whether steps draw different keys.
       in_axes, out_axes: For each of `xs` and `y` an axis, or `broadcast`.
-      length, reverse, unroll: As for `jax.lax.scan`.
     """
 
     def transform(call: _Call) -> Any:
@@ -281,10 +277,8 @@ def remat(
 ) -> Any:
     """Compute a module again for its gradient, instead of keeping what it computed (LIN-2, LIN-4).
 
-    Args:
-      variables, rngs: The collections and streams that are visible inside.
-      static_argnums: Positions of static arguments; the module itself is at 0.
-      prevent_cse, policy: As for `jax.checkpoint`.
+    Only the collections `variables` and the streams `rngs` are visible inside. Positions of
+    arguments count the module, which is at 0.
     """
 
     def transform(call: _Call) -> Any:
@@ -324,11 +318,8 @@ def jit(
     """Compile a module: equal modules of a class, called alike, share a program (LIN-2, LIN-4).
 
     Their fields must be hashable. A function, and a module that reaches others by its fields, is
-    compiled on each call: that is for calls that are compiled as a part of something else.
-
-    Args:
-      variables, rngs: The collections and streams that are visible inside.
-      static_argnums, static_argnames, donate_argnums: As for `jax.jit`; the module itself is at 0.
+    compiled on each call: that is for calls that are compiled as a part of something else. For
+    what is visible inside, and for positions, see `remat`.
     """
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 

@@ -1,7 +1,5 @@
 """Where modules find their variables and keys: the scope of one run, and filters of names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Self, dataclass_transform
