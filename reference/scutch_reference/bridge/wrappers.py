@@ -201,10 +201,15 @@ class ToLinen(linen.Module):
 
 
 def to_linen(
-    nnx_class: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
+    nnx_class: Callable[..., Any],
+    *args: Any,
+    metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var,
+    name: str | None = None,
+    skip_rng: bool = False,
+    **kwargs: Any,
 ) -> ToLinen:
     """`ToLinen` with the arguments of the constructor written as in its call (BRG-7)."""
-    return ToLinen(nnx_class, args=args, kwargs=kwargs, name=name)
+    return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 
 
 class Annotated(Partitioned[A]):
