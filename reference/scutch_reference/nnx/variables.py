@@ -37,10 +37,7 @@ _ARRAYS = (jax.Array, np.ndarray)
 
 
 class Tracked:
-    """A base for what lifted functions are given: it has a cell (see `epochs`) and a level.
-
-    Subclasses are nodes of JAX's trees, unless they say `pytree=False`.
-    """
+    """What has a cell (see `epochs`) and a level; a tree of JAX, unless it says `pytree=False`."""
 
     __slots__ = ("__weakref__", "_cell", "_level", "_plans")
     _cell: list[Any]
@@ -79,7 +76,7 @@ class VariableMetadata(Generic[A], abc.ABC):
 def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
     tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in {"sharding", "sharding_names"} & tidy.keys():
+    for old in sorted({"sharding", "sharding_names"} & tidy.keys()):
         tidy["out_sharding"] = tidy.pop(old)
     return tidy
 
@@ -90,13 +87,13 @@ def _copied_tree(value: Any) -> Any:
 
 
 class Variable(Tracked, Generic[A]):
-    """One value with a type and metadata (OBJ-5); in expressions it stands for the value.
+    """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
     Args:
       value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Kept with the value; `out_sharding` (of old: `sharding`, `sharding_names`) names
-        the mesh axes. With a mesh, in `mesh` or in context, the value is sharded accordingly. The
-        `HOOKS` may be functions or tuples of functions.
+      **metadata: Among it the `HOOKS`, functions or tuples of functions; and `out_sharding` (of
+        old: `sharding`, `sharding_names`), names of axes, by which the value is sharded if there
+        is a mesh, in `mesh` or in context.
     """
 
     __slots__ = ("_metadata",)
@@ -153,18 +150,14 @@ class Variable(Tracked, Generic[A]):
         return self._hooked("on_get_value", value if whole else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
-        """Store a value, or the part of it at `index`, after the hooks of setting.
-
-        Raises:
-          TraceLevelError: The variable was made at another trace level.
-        """
+        """Store a value, or the part of it at `index`, after the hooks of setting."""
         self._check("change the value of")
         value = self._hooked("on_set_value", _copied_tree(value_of(value)))
         old = self._cell[0]
         if index is not _UNSET and not (index is ... and _interchangeable(value, old)):
             if isinstance(old, jax.Array):
                 value = old.at[index].set(value)
-            elif index is not ... or isinstance(old, np.ndarray):
+            else:
                 part, value = value, old.copy()
                 value[index] = part
         self._cell[0] = value
@@ -182,11 +175,9 @@ class Variable(Tracked, Generic[A]):
     raw_value = property(get_raw_value, set_raw_value)
 
     def __getitem__(self, index: Any) -> Any:
-        """`variable[...]` is the value, other indices are parts of it."""
         return self.get_value(index=index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """`variable[...] = x` sets the value, broadcast to its shape."""
         self.set_value(value, index=index)
 
     def __delitem__(self, index: Any) -> None:
