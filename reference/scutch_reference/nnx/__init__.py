@@ -29,11 +29,11 @@ from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
 from .rngs import RngCount as RngCount, RngKey as RngKey, RngState as RngState
 from .rngs import RngStream as RngStream, Rngs as Rngs, fork_rngs as fork_rngs, reseed as reseed
 from .rngs import restore_rngs as restore_rngs, split_rngs as split_rngs
-from .scan import Carry as Carry, scan as scan
+from .axes import Carry as Carry, scan as scan
 from .shard_map import shard_map as shard_map
 from .spmd import PARTITION_NAME as PARTITION_NAME, get_named_sharding as get_named_sharding
 from .spmd import get_partition_spec as get_partition_spec, with_partitioning as with_partitioning
-from .stages import Compiled as Compiled, Lowered as Lowered, Traced as Traced
+from .jit import Compiled as Compiled, Lowered as Lowered, Traced as Traced
 from .states import FlatState as FlatState, State as State, filter_state as filter_state
 from .states import from_flat_state as from_flat_state, map_state as map_state
 from .states import merge_state as merge_state, replace_by_pure_dict as replace_by_pure_dict
@@ -43,4 +43,4 @@ from .variables import BatchStat as BatchStat, Cache as Cache, Intermediate as I
 from .variables import Param as Param, Perturbation as Perturbation, Variable as Variable
 from .variables import VariableMetadata as VariableMetadata, VariableState as VariableState
 from .variables import with_metadata as with_metadata
-from .vmap import vmap as vmap
+from .axes import vmap as vmap
