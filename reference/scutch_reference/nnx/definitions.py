@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Node(NamedTuple):
     """
 
     type: type[Any]
-    static: Hashable
+    static: Any
     items: tuple[tuple[Any, Any], ...]
 
 
@@ -152,8 +152,7 @@ def blank(node: Node, value: Any = None) -> Any:
 
     A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
     """
-    key: Any = node.static
-    static = key and key.value
+    static = node.static and node.static.value
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
             value, static = value.get_raw_value(), value._metadata
@@ -162,7 +161,7 @@ def blank(node: Node, value: Any = None) -> Any:
         made = Pytree.__new__(node.type)
         set_tags(made, static)
         return made
-    return node.type() if key is None else node.type(static)
+    return node.type() if node.static is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:

@@ -65,7 +65,7 @@ def to_flat_state(state: Any) -> FlatState[Any]:
     return FlatState(_walk(state, ()), sort=False)
 
 
-def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
+def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> State[Any, Any]:
     """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
 
     A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
@@ -73,7 +73,7 @@ def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
     """
     leaves = dict(flat)
     if leaves.keys() == {()}:
-        return leaves[()]
+        return leaves[()]  # type: ignore[no-any-return]
     state: State[Any, Any] = (cls or State)()
     for path, leaf in leaves.items():
         inner = state
@@ -122,12 +122,12 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> Any:
+def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> State[Any, Any]:
     """All leaves of all states, where later ones win (OBJ-4)."""
     return from_flat_state(FlatState.merge(*map(to_flat_state, (state, *states))), cls=cls)
 
 
-def map_state(function: Callable[[Path, Any], Any], state: Nested) -> Any:
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
     """`function(path, leaf)` in place of each leaf."""
     return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
@@ -214,7 +214,7 @@ class State(dict[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({super().__repr__()})"
 
-    def __sub__(self, other: Nested) -> Self:
+    def __sub__(self, other: Nested) -> State[Any, Any]:
         paths = set(to_flat_state(other).paths)
         return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
 
@@ -224,16 +224,20 @@ class State(dict[K, V]):
     split, filter = split_state, filter_state
     flat_state, to_pure_dict = to_flat_state, to_pure_dict
     replace_by_pure_dict = replace_by_pure_dict
-    raw_mapping = property(lambda self: self)
+
+    @property
+    def raw_mapping(self) -> dict[K, Any]:
+        """The content in plain dictionaries."""
+        return _mapped(self)  # type: ignore[no-any-return]
 
     def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
         """See `map_state`."""
-        return map_state(function, self)  # type: ignore[no-any-return]
+        return map_state(function, self)
 
     @classmethod
-    def from_flat_path(cls, flat: Pairs[Any], /) -> Self:
+    def from_flat_path(cls, flat: Pairs[Any], /) -> State[Any, Any]:
         """See `from_flat_state`."""
-        return from_flat_state(flat, cls=cls)  # type: ignore[no-any-return]
+        return from_flat_state(flat, cls=cls)
 
 
 jax.tree_util.register_pytree_with_keys(State, State._flatten, State._unflatten)

@@ -21,6 +21,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..errors import MetadataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
+from ..meta import boxing
 from ..placement import constrain, partition_spec
 from .epochs import note_change
 from .statics import Static, copied
@@ -375,9 +376,5 @@ class Perturbation(Intermediate[A]):
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
     metadata = {k: v for k, v in metadata.items() if k not in HOOKS or v}
-
-    @functools.wraps(initializer)
-    def boxed(*args: Any, **kwargs: Any) -> VariableMetadata[Any]:
-        return VariableMetadata(initializer(*args, **kwargs), metadata)
-
-    return boxed  # type: ignore[return-value]
+    boxed: Any = boxing(initializer, functools.partial(VariableMetadata, metadata=metadata))
+    return boxed  # type: ignore[no-any-return]
