@@ -54,16 +54,13 @@ class Node(NamedTuple):
 
 
 class Definition:
-    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3).
-
-    Those that `interned` returns are equal exactly when they are one object.
-    """
+    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3)."""
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
         self.nodes, self.roots = nodes, roots
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.nodes, self.roots)
+        return interned, (self.nodes, self.roots)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
@@ -115,13 +112,9 @@ class Definition:
 _known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
 
 
-def interned(definition: Definition) -> Definition:
-    """The one definition that stands for all of its content, as long as somebody uses it."""
-    return _known.setdefault((definition.nodes, definition.roots), definition)
-
-
-def _restored(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
-    return interned(Definition(nodes, roots))
+def interned(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
+    """The one definition of this content, as long as somebody uses it."""
+    return _known.setdefault((nodes, roots), Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:

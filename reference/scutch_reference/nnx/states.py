@@ -6,6 +6,8 @@ mappings. A pure dictionary is a state whose variables are replaced by their val
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self, TypeVar
 
@@ -160,18 +162,13 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
-
-    def fill(part: Any, values: Nested, path: Path) -> None:
-        for key, value in values.items():
-            found = key if key in part else _as_int(key)
-            if found not in part:
-                raise UnknownPathError("The state has no leaf for the path", [(*path, key)])
-            if isinstance(part[found], Mapping):
-                fill(part[found], value, (*path, found))
-            else:
-                part[found] = replace(part[found], value)
-
-    fill(state, pure_dict, ())
+    flat = dict(to_flat_state(state))
+    for path, value in to_flat_state(pure_dict):
+        found = path if path in flat else tuple(map(_as_int, path))
+        if found not in flat:
+            raise UnknownPathError("The state has no leaf for the path", [path])
+        part = functools.reduce(operator.getitem, found[:-1], state)
+        part[found[-1]] = replace(flat[found], value)
 
 
 class State(dict[K, V]):
