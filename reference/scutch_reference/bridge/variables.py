@@ -165,7 +165,7 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
                 if owner != col and (taken or whole):
                     raise CrossingError(f"{path[:end]} is in both {owner!r} and {col!r}.")
             attributes[path] = leaf if isinstance(leaf, nnx.GraphDef) else to_nnx_var(col, leaf)
-    return nnx.from_flat_state(attributes).raw_mapping
+    return dict(nnx.from_flat_state(attributes).raw_mapping)
 
 
 def nnx_attrs_to_linen_vars(
@@ -183,4 +183,4 @@ def nnx_attrs_to_linen_vars(
             collections["nnx", *path] = leaf
         else:
             raise CrossingError(f"{path} is {leaf!r}, which is neither a variable nor a graph.")
-    return nnx.from_flat_state(collections).raw_mapping
+    return dict(nnx.from_flat_state(collections).raw_mapping)
