@@ -15,7 +15,7 @@ from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
 from .filters import Path, to_predicate
 from .objects import Pytree
-from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state
+from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
 from .variables import Variable
 from .walking import entries, is_node, read, walked
 
@@ -40,10 +40,6 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     )
 
 
-def _together(*states: Any) -> FlatState[Any]:
-    return FlatState.merge(*map(to_flat_state, states))
-
-
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     """The structure of an object, and its leaves in one state for each filter (OBJ-1).
 
@@ -60,7 +56,7 @@ def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) 
     Raises:
       UnknownPathError: A leaf is missing, or one has no place.
     """
-    flat = dict(_together(state, *states))
+    flat = dict(together(state, *states))
     owners = {path: owner for _, path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
@@ -104,7 +100,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     for _, path, item, _ in definition.visits:  # A variable has each path that leads to it.
         if is_variable(definition.nodes[item.number]):
             numbers[path] = definition.starts[item.number]
-    flat = _together(state, *states)
+    flat = together(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()

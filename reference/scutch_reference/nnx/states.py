@@ -41,11 +41,6 @@ class FlatState(tuple[tuple[Path, V], ...]):
     paths = property(lambda self: tuple(path for path, _ in self))
     leaves = property(lambda self: [leaf for _, leaf in self])
 
-    @staticmethod
-    def merge(*flats: Pairs[Any]) -> FlatState[Any]:
-        """All pairs, where later ones win."""
-        return FlatState({tuple(path): leaf for flat in flats for path, leaf in flat}.items())
-
 
 jax.tree_util.register_pytree_node(
     FlatState,
@@ -65,6 +60,11 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def to_flat_state(state: Any) -> FlatState[Any]:
     """The leaves of a nested state with their paths; `from_flat_state` is the inverse (OBJ-4)."""
     return FlatState(_walk(state, ()), sort=False)
+
+
+def together(*states: Any) -> FlatState[Any]:
+    """The leaves of all of these states, where later ones win."""
+    return FlatState({path: leaf for each in states for path, leaf in to_flat_state(each)}.items())
 
 
 def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> State[Any, Any]:
@@ -126,7 +126,7 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
 
 def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> State[Any, Any]:
     """All leaves of all states, where later ones win (OBJ-4)."""
-    return from_flat_state(FlatState.merge(*map(to_flat_state, (state, *states))), cls=cls)
+    return from_flat_state(together(state, *states), cls=cls)
 
 
 def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
@@ -216,7 +216,7 @@ class State(dict[K, V]):
         return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
 
     # The methods of the documents; today's functions have the same names with `_state`.
-    __or__ = merge_state
+    __or__ = __ior__ = merge_state  # type: ignore[assignment]
     merge = staticmethod(merge_state)
     split, filter = split_state, filter_state
     flat_state, to_pure_dict = to_flat_state, to_pure_dict

@@ -77,8 +77,9 @@ class VariableMetadata(Generic[A], abc.ABC):
 def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
     tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in sorted({"sharding", "sharding_names"} & tidy.keys()):
-        tidy["out_sharding"] = tidy.pop(old)
+    for old in ("sharding", "sharding_names"):
+        if old in tidy:
+            tidy["out_sharding"] = tidy.pop(old)
     return tidy
 
 
@@ -326,10 +327,7 @@ _BINARY += " xor ^ or |"
 
 
 def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
-    def answer(*operands: Any, **named: Any) -> Any:
-        return function(*[value_of(each) for each in operands][::order], **named)
-
-    return answer
+    return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
 def _refusal(symbol: str) -> Callable[..., Any]:
