@@ -1,8 +1,8 @@
-"""What asv measures: run class by class, read as figures, and put together for its page.
+"""What asv measures: run piece by piece, read as figures, and put together for its page.
 
-asv writes its results when all is measured, and in place. So each class of benchmarks is measured
-by a run of its own into an empty folder, and what it left becomes one file of the night. What asv
-publishes is put together from these, as if it had been measured in one run.
+asv writes its results when all is measured, and in place. So each benchmark is measured by a run of
+its own into an empty folder, or those of a class whose set-up they share, and what it left becomes
+one file of the night. What asv publishes is put together from these, as if it had been one run.
 """
 
 import itertools
@@ -24,8 +24,10 @@ INVENTORY = """
 import json
 from benchmarks.counts import benchmarks
 for name, kind, method, choice in benchmarks("time_", "timeraw_", "track_", "peakmem_", "mem_"):
+    name = name.partition("(")[0]
+    group = name.rpartition(".")[0] if hasattr(kind, "setup_cache") else name
     jitters = getattr(getattr(kind, method), "jitters", False)
-    print(json.dumps([name.partition("(")[0], list(map(repr, choice)), jitters]))
+    print(json.dumps([name, list(map(repr, choice)), group, jitters]))
 """
 
 
@@ -40,17 +42,14 @@ class Benchmark:
     Args:
       name: As asv has it, such as `dispatch.Dispatch.time_call`.
       choice: The `repr` of each parameter.
+      group: What it is measured with: itself, or all of its class.
       jitters: Whether it is not the same when nothing changed, although it is a `track_*`.
     """
 
     name: str
     choice: tuple[str, ...]
+    group: str
     jitters: bool
-
-    @property
-    def group(self) -> str:
-        """Its module and class: what is measured together."""
-        return self.name.rpartition(".")[0]
 
     @property
     def asked(self) -> str:
@@ -64,7 +63,7 @@ class Figure:
 
     Args:
       value: The number, `inf` where measuring it failed.
-      low, high: The ends of a 99 % interval; the value itself where there is none.
+      low, high: The ends of a 99 % interval; infinite where too little was measured for one.
       unit: As asv has it.
     """
 
@@ -90,7 +89,7 @@ def inventory(environment: Environment, select: str) -> list[Benchmark]:
     if done.returncode:
         raise NotMeasured(f"no benchmarks in {environment.name}: {last_line(done.stderr)}")
     entries = [json.loads(line) for line in done.stdout.splitlines()]
-    found = [Benchmark(name, tuple(choice), jitters) for name, choice, jitters in entries]
+    found = [Benchmark(name, tuple(choice), *rest) for name, choice, *rest in entries]
     return [one for one in found if re.search(select, one.asked)]
 
 
@@ -121,16 +120,21 @@ def commands(
     select: str,
     quick: bool,
 ) -> list[tuple[str, ...]]:
-    """What measures a class of benchmarks into a folder: asv is told of the machine, and runs."""
+    """What measures a group of benchmarks into a folder: asv is told of the machine, and runs.
+
+    asv forks a process that has imported JAX, and begun nothing, for each choice of parameters: to
+    import it each time takes longer than most measurements.
+    """
     put(configuration(folder / "results", folder / "html"), folder / "asv.conf.json")
     asv = (environment.python, "-m", "asv")
     given = ("--machine", machine, "--config", str(folder / "asv.conf.json"))
-    chosen = rf"^(?={re.escape(group)}\.)(?=.*?(?:{select}))"
+    chosen = rf"^(?={re.escape(group)}\b)(?=.*?(?:{select}))"
     return [
         (*asv, "machine", "--yes", *given),
         (
             *(*asv, "run", *given, "--environment", f"existing:{environment.python}"),
             *("--set-commit-hash", commit, "--bench", chosen, "--show-stderr"),
+            *("--launch-method", "forkserver"),
             *(("--quick",) if quick else ()),
         ),
     ]  # fmt: skip
@@ -166,15 +170,13 @@ def figures(document: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], Fi
         choices = list(itertools.product(*fields["params"]))
         unit = document["benchmarks"][name].get("unit", "")
         values = fields["result"] or [None] * len(choices)
-        lows = fields.get("stats_ci_99_a") or values
-        highs = fields.get("stats_ci_99_b") or values
+        lows = fields.get("stats_ci_99_a") or [None] * len(choices)
+        highs = fields.get("stats_ci_99_b") or [None] * len(choices)
         for choice, value, low, high in zip(choices, values, lows, highs, strict=True):
             if value is None:
                 found[name, choice] = Figure(math.inf, math.inf, math.inf, unit)
             elif not math.isnan(value):
-                # asv has no interval for very few samples: null, or infinite ends.
-                known = low is not None and math.isfinite(high - low)
-                ends = (low, high) if known else (value, value)
+                ends = (-math.inf, math.inf) if low is None else (low, high)
                 found[name, choice] = Figure(value, *ends, unit)
     return found
 

@@ -76,7 +76,7 @@ class Night:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """What was measured by each class of benchmarks, by its name and the environment's."""
+        """What was measured by each group of benchmarks, by its name and the environment's."""
         return {path.stem: path for path in sorted(self.folder.glob("benchmarks/*.json"))}
 
     @property

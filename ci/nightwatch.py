@@ -264,7 +264,7 @@ def judging(
 def measuring(
     given: argparse.Namespace, night: Night, environment: Environment, group: str
 ) -> Step:
-    """Measure a class of benchmarks in an environment."""
+    """Measure a group of benchmarks in an environment."""
 
     def make(scratch: Path, log: Path) -> None:
         home = {**measurements.surroundings(), "HOME": str(scratch)}  # asv keeps machines there

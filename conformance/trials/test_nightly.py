@@ -97,7 +97,7 @@ def ci(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cut_off(project):
-    """What a night had printed and left when it was killed, while it measured a second class."""
+    """What a night had printed and left when it was killed, in its second measurement."""
     process = project.start()
     printed = []
     for letter in iter(lambda: process.stdout.read(1), ""):
@@ -181,7 +181,7 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser)
     context.close()
     assert complaints == []
     assert {urlsplit(address).scheme for address in requests} == {"file"}
-    measured = [path for path in sorted(project.results()) if path.stem.endswith("Dispatch")]
+    measured = [path for path in sorted(project.results()) if path.stem.endswith(NAME)]
     nights = [json.loads(path.read_text())["result"]["results"][NAME][0] for path in measured]
     assert sorted(drawn) == sorted(
         [before, after] for before, after in zip(*nights, strict=True) if before == before
@@ -204,6 +204,7 @@ def _measured(figure, **times):
         ((1.5, 0.1), (1.0, 0.1), ["1.5 s now: 1.50 times, beside 1.00"]),
         ((1.5, 0.1), (1.5, 0.1), []),  # the machine is slower tonight
         ((1.5, 0.4), (1.0, 0.1), []),  # who knows
+        ((1.5, float("inf")), (1.0, 0.1), []),
         ((1.5, 0.1), (0.5, 0.1), ["1.5 s now: 3.00 times, beside 0.50"]),
         ((float("inf"), 0.0), (1.0, 0.1), ["not measured any more"]),
         ((1.0, 0.1), (9.0, 0.1), []),
