@@ -22,12 +22,11 @@ from nights import Environment, History, put
 ROOT = judgment.ROOT
 INVENTORY = """
 import json
-from benchmarks.counts import benchmarks
-for name, kind, method, choice in benchmarks("time_", "timeraw_", "track_", "peakmem_", "mem_"):
-    name = name.partition("(")[0]
-    group = name.rpartition(".")[0] if hasattr(kind, "setup_cache") else name
-    jitters = getattr(getattr(kind, method), "jitters", False)
-    print(json.dumps([name, list(map(repr, choice)), group, jitters]))
+from benchmarks.cases import cases
+for case in cases("time_", "timeraw_", "track_", "peakmem_", "mem_"):
+    name = case.name.partition("(")[0]
+    group = name.rpartition(".")[0] if hasattr(case.kind, "setup_cache") else name
+    print(json.dumps([name, list(map(repr, case.choice)), group, case.jitters]))
 """
 
 
@@ -63,7 +62,8 @@ class Figure:
 
     Args:
       value: The number, `inf` where measuring it failed.
-      low, high: The ends of a 99 % interval; infinite where too little was measured for one.
+      low, high: The ends of a 99 % interval; infinite where too little was measured for one. Memory
+        is taken for sure.
       unit: As asv has it.
     """
 
@@ -122,8 +122,8 @@ def commands(
 ) -> list[tuple[str, ...]]:
     """What measures a group of benchmarks into a folder: asv is told of the machine, and runs.
 
-    asv forks a process that has imported JAX, and begun nothing, for each choice of parameters: to
-    import it each time takes longer than most measurements.
+    For each choice of parameters asv forks a process that has imported JAX, and begun nothing: to
+    import it each time takes longer than most measurements. Where memory is measured it does not.
     """
     put(configuration(folder / "results", folder / "html"), folder / "asv.conf.json")
     asv = (environment.python, "-m", "asv")
@@ -134,7 +134,7 @@ def commands(
         (
             *(*asv, "run", *given, "--environment", f"existing:{environment.python}"),
             *("--set-commit-hash", commit, "--bench", chosen, "--show-stderr"),
-            *("--launch-method", "forkserver"),
+            *("--launch-method", "spawn" if ".peakmem_" in group else "forkserver"),
             *(("--quick",) if quick else ()),
         ),
     ]  # fmt: skip
@@ -168,6 +168,7 @@ def figures(document: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], Fi
     for name, row in document["result"]["results"].items():
         fields = dict(zip(document["result"]["result_columns"], row, strict=False))
         choices = list(itertools.product(*fields["params"]))
+        is_memory = "mem_" in name.rpartition(".")[2]
         unit = document["benchmarks"][name].get("unit", "")
         values = fields["result"] or [None] * len(choices)
         lows = fields.get("stats_ci_99_a") or [None] * len(choices)
@@ -176,7 +177,8 @@ def figures(document: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], Fi
             if value is None:
                 found[name, choice] = Figure(math.inf, math.inf, math.inf, unit)
             elif not math.isnan(value):
-                ends = (-math.inf, math.inf) if low is None else (low, high)
+                unknown = (value, value) if is_memory else (-math.inf, math.inf)
+                ends = unknown if low is None else (low, high)
                 found[name, choice] = Figure(value, *ends, unit)
     return found
 

@@ -201,7 +201,7 @@ def _measured(figure, **times):
     ("reference", "jax", "worse"),
     [
         ((1.0, 0.1), (1.0, 0.1), []),
-        ((1.5, 0.1), (1.0, 0.1), ["1.5 s now: 1.50 times, beside 1.00"]),
+        ((1.5, 0.1), (1.0, 0.1), ["1 s before, 1.5 s now: 1.50 times, beside 1.00"]),
         ((1.5, 0.1), (1.5, 0.1), []),  # the machine is slower tonight
         ((1.5, 0.4), (1.0, 0.1), []),  # who knows
         ((1.5, float("inf")), (1.0, 0.1), []),
@@ -214,7 +214,7 @@ def test_a_time_is_worse_beside_what_is_not_ours(ci, reference, jax, worse):
     figure = ci("measurements").Figure
     before = _measured(figure, reference=(1.0, 0.1), jax=(1.0, 0.1))
     after = _measured(figure, reference=reference, jax=jax)
-    found = list(ci("regressions").worse_times(before, after))
+    found = list(ci("regressions").worse_figures(before, after, ("time",)))
     assert [one.benchmark for one in found] == ["guide.Guide.time_step(reference)"] * len(worse)
     assert all(text in one.text for one, text in zip(found, worse, strict=True))
 
