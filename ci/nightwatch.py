@@ -12,10 +12,12 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import camera
@@ -53,6 +55,8 @@ class NothingMeasured(Exception):
 def main(arguments: Sequence[str]) -> int:
     """Have a night; returns an exit code."""
     given = parsed(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):  # jobs in the background ignore the first
+        signal.signal(number, signal.default_int_handler)
     try:
         with only(given.state):
             return watch(given)
@@ -119,7 +123,7 @@ def only(folder: Path) -> Iterator[None]:
 def watch(given: argparse.Namespace) -> int:
     """Do what is not done, publish, and tell; returns an exit code."""
     commit = clean_head()
-    environments = [described(python) for python in given.python] or pinned()
+    environments = told_apart([described(python) for python in given.python] or pinned())
     history = History(given.state)
     night = history.open(
         commit, options(given), {one.name: one.versions for one in environments}, fresh=given.fresh
@@ -181,6 +185,20 @@ def described(python: str) -> Environment:
     versions |= {name: packages[name] for name in SHOWN if name in packages}
     name = f"py{'.'.join(facts['python'].split('.')[:2])}"
     return Environment(name, python, versions | {"packages": digest[:12]})
+
+
+def told_apart(environments: Sequence[Environment]) -> list[Environment]:
+    """The same, with the version of Flax in the names that would be alike."""
+    names = [one.name for one in environments]
+    apart = [
+        replace(one, name=f"{one.name}-flax-{one.versions.get('flax', 'none')}")
+        if names.count(one.name) > 1
+        else one
+        for one in environments
+    ]
+    if len({one.name for one in apart}) < len(apart):
+        raise NothingMeasured(f"two environments are alike: {', '.join(map(str, apart))}")
+    return apart
 
 
 def pinned() -> list[Environment]:
@@ -313,11 +331,11 @@ def published(
             except dashboard.Incomplete as error:
                 missing = str(error)
         frontpage.write(history, night, found, failed, missing, made)
-        replace(made, folder, scratch)
+        put_in_place(made, folder, scratch)
     return missing
 
 
-def replace(made: Path, folder: Path, scratch: Path) -> None:
+def put_in_place(made: Path, folder: Path, scratch: Path) -> None:
     """Put a site where another may be; a folder that holds something else is left alone."""
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")
