@@ -8,7 +8,6 @@ one file of the night. What asv publishes is put together from these, as if it h
 import itertools
 import json
 import math
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import judgment
-from nights import Environment, History, put
+from environments import Environment, last_line, surroundings
+from gatekeeper import NothingMeasured
+from nights import History, put
+from steps import Failed
 
 ROOT = judgment.ROOT
 INVENTORY = """
@@ -28,10 +30,6 @@ for case in cases("time_", "timeraw_", "track_", "peakmem_", "mem_"):
     group = name.rpartition(".")[0] if hasattr(case.kind, "setup_cache") else name
     print(json.dumps([name, list(map(repr, case.choice)), group, case.jitters]))
 """
-
-
-class NotMeasured(Exception):
-    """A step left nothing behind; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,6 @@ class Figure:
     unit: str
 
 
-def surroundings() -> dict[str, str]:
-    """Environment variables of whatever measures or judges: this tree, and no accelerator."""
-    roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
-    given = {"PYTHONPATH": roots, "ASV_PYTHONPATH": roots, "PYTHONHASHSEED": "0"}
-    return {**os.environ, **given, "JAX_PLATFORMS": "cpu"}
-
-
 def inventory(environment: Environment, select: str) -> list[Benchmark]:
     """Every benchmark that the selection matches."""
     done = subprocess.run(
@@ -87,15 +78,10 @@ def inventory(environment: Environment, select: str) -> list[Benchmark]:
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode:
-        raise NotMeasured(f"no benchmarks in {environment.name}: {last_line(done.stderr)}")
+        raise NothingMeasured(f"no benchmarks in {environment.name}: {last_line(done.stderr)}")
     entries = [json.loads(line) for line in done.stdout.splitlines()]
     found = [Benchmark(name, tuple(choice), *rest) for name, choice, *rest in entries]
     return [one for one in found if re.search(select, one.asked)]
-
-
-def last_line(text: str) -> str:
-    """The last that a program said."""
-    return next(iter(reversed(text.strip().splitlines())), "it said nothing")
 
 
 def configuration(results: Path, html: Path) -> dict[str, Any]:
@@ -145,12 +131,12 @@ def collected(environment: Environment, group: str, folder: Path, machine: str) 
     results = folder / "results"
     files = [path for path in results.glob("*/*.json") if path.name != "machine.json"]
     if not files:
-        raise NotMeasured("asv measured nothing")
+        raise Failed("asv measured nothing")
     result = json.loads(files[0].read_text("utf-8"))
     if not result["results"]:
-        raise NotMeasured("asv measured nothing")
+        raise Failed("asv measured nothing")
     if all(row[0] is None for row in result["results"].values()):
-        raise NotMeasured("everything failed")
+        raise Failed("everything failed")
     result["env_name"] = environment.name
     result["params"]["python"] = result["python"] = environment.name.removeprefix("py")
     known = json.loads((results / "benchmarks.json").read_text("utf-8"))

@@ -15,7 +15,6 @@ import statistics
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import gatekeeper
@@ -61,13 +60,9 @@ class Regression:
         return asdict(self)
 
 
-def between(history: History, night: Night, jittering: Collection[str]) -> list[Regression]:
-    """All since the last night that each thing was judged or measured.
-
-    Args:
-      jittering: Names of `track_*` that are no counts.
-    """
-    return [*laws(history, night), *speeds(history, night, jittering)]
+def between(history: History, night: Night) -> list[Regression]:
+    """All since the last night that each thing was judged or measured."""
+    return [*laws(history, night), *speeds(history, night)]
 
 
 def laws(history: History, night: Night) -> Iterator[Regression]:
@@ -84,7 +79,7 @@ def laws(history: History, night: Night) -> Iterator[Regression]:
             yield Regression("law", name, change.latest.id, text, last.commit, night.commit)
 
 
-def speeds(history: History, night: Night, jittering: Collection[str]) -> Iterator[Regression]:
+def speeds(history: History, night: Night) -> Iterator[Regression]:
     """What the figures of the two nights say."""
     allowed = gatekeeper.accepted()
     for name, path in night.figures.items():
@@ -94,7 +89,7 @@ def speeds(history: History, night: Night, jittering: Collection[str]) -> Iterat
         before, now = (json.loads(p.read_text("utf-8")) for p in (last.figures[name], path))
         old, new = measurements.figures(before), measurements.figures(now)
         where = now["result"]["env_name"]
-        worse = [("count", one) for one in worse_counts(old, new, jittering)]
+        worse = [("count", one) for one in worse_counts(old, new, now["jitters"])]
         for kind, prefixes in JITTERING.items():
             worse += [(kind, one) for one in worse_figures(old, new, prefixes)]
         for kind, one in worse:
@@ -171,8 +166,3 @@ def commits(since: str, until: str) -> str:
 def verdict(regressions: list[Regression], failed: list[str]) -> dict[str, Any]:
     """What is kept of a night that came to its end."""
     return {"regressions": [one.to_data() for one in regressions], "failed": failed}
-
-
-def told(path: Path) -> list[Regression]:
-    """The regressions in a verdict."""
-    return [Regression(**one) for one in json.loads(path.read_text("utf-8"))["regressions"]]
