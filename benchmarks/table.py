@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- written by python -m benchmarks.table -->", "<!-- the end of the table -->"
 IMPLEMENTATIONS = {"reference": "reference", "flax": "Flax", "jax": "plain JAX"}
 DISPATCH = "dispatch.Dispatch.time_call({}, forward, %s)"
-STEP = "({}, train, unrolled, 2x4)"
+STEP, SCANNED = "({}, train, unrolled, 2x4)", "({}, train, scanned, 2x4)"
 ROWS = {
     "a lifted `jit` is called, 4 arrays": DISPATCH % 4,
     "the same, 256 arrays": DISPATCH % 256,
@@ -40,10 +40,10 @@ ROWS = {
         "bridge.Wrapped.time_call({}, ToNNX in jit, 4)"
     ),
     "the guide's train step": f"guide.Guide.time_step{STEP}",
-    "the same, scanned": f"guide.Guide.time_step{STEP}".replace("unrolled", "scanned"),
-    "the guide's inference step": f"guide.Guide.time_step{STEP}".replace("train", "inference"),
+    "the same, scanned": f"guide.Guide.time_step{SCANNED}",
+    "the guide's inference step": "guide.Guide.time_step({}, inference, unrolled, 2x4)",
     "the train step is traced and compiled": f"guide.Guide.time_compile{STEP}",
-    "the scanned one is traced and compiled": f"guide.Guide.time_compile{STEP}".replace("unrolled", "scanned"),
+    "the scanned one is traced and compiled": f"guide.Guide.time_compile{SCANNED}",
     "Python calls in a lifted `jit`, 256 arrays": (
         "dispatch.Dispatch.track_python_calls({}, forward, 256)"
     ),
