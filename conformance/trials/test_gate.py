@@ -46,14 +46,14 @@ def worse(gatekeeper, head, select):
 
 
 def test_a_list_walk_in_the_forward_dispatch_is_caught_by_name(gatekeeper, planted):
-    line = "        parts = frame, _, _, values, plain = self._found(args, kwargs)\n"
+    line = "        values = list(map(getitem, plan.containers, plan.keys))\n"
     head = planted("nnx/lifting.py", line, f"{line}        sum(1 for _ in values)\n")
     name = "dispatch.Dispatch.track_python_calls(reference, forward, 32)"
     assert name in worse(gatekeeper, head, COUNTED)
 
 
 def test_an_extra_trace_is_caught_by_name(gatekeeper, planted):
-    line = "            bounded(self._frames)[key] = frame\n"
+    line = "            self._frames[key] = frame\n"
     head = planted("nnx/lifting.py", line, f"            self._frames.clear()\n{line}")
     assert "dispatch.Traces.track_traces(reference)" in worse(gatekeeper, head, COUNTED)
 
@@ -73,7 +73,7 @@ def test_a_tenth_more_time_in_the_dispatch_is_caught_by_name(gatekeeper, planted
     with gatekeeper.timers(ROOT) as (timer,):
         number = int(timer.ask(0, TIMED))
         tenth = min(timer.ask(number, TIMED) for _ in range(20)) / 10
-    line = "        parts = frame, _, _, values, plain = self._found(args, kwargs)\n"
+    line = "        return self.execute(self.prepared(args, kwargs))\n"
     wait = f"        stop = _clock() + {tenth}\n        while _clock() < stop:\n            pass\n"
     clock = "\nfrom time import perf_counter as _clock\n"
     head = planted("nnx/lifting.py", line, wait + line, end=clock)

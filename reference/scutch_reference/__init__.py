@@ -1,6 +1,6 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read it top to bottom: `errors`; `placement`, `content`, `boxes`, and on them `meta`; `logical`;
+Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`;
 then `linen` and `nnx`, which do not know each other, and `bridge` between them.
 """
 

@@ -109,8 +109,7 @@ class NeverOverwrites:
 @inside
 def NoCache(registry, variables):
     """Breaks BRG-2: `cache` is no collection that is known from the start."""
-    typ = registry._registry.types.pop("cache")
-    del registry._registry.names[typ]
+    del registry._pairs[registry._pairs.pop("cache")]
 
 
 def _depth(typ):

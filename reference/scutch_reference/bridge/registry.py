@@ -2,103 +2,73 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from .. import nnx
 from ..errors import RegistryError
 
 Type: TypeAlias = type[nnx.Variable[Any]]
+_KNOWN: dict[str, Type] = {
+    "params": nnx.Param,
+    "batch_stats": nnx.BatchStat,
+    "cache": nnx.Cache,
+    "intermediates": nnx.Intermediate,
+    "perturbations": nnx.Perturbation,
+}
+_pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
+_lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
 
-class _Registry:
-    """The pairs of a name and a type."""
+def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
+    """Pair a collection and a type, or, without the type, decorate a class so.
 
-    def __init__(self, pairs: Mapping[str, Type]):
-        self.lock = threading.RLock()
-        self.types: dict[Any, Type] = dict(pairs)
-        self.names: dict[Any, str] = {typ: name for name, typ in pairs.items()}
-
-    def pair(self, name: str, typ: Type, overwrite: bool = False) -> None:
-        """Enter a pair; what was paired with either goes, or stops it."""
-        if not (isinstance(typ, type) and issubclass(typ, nnx.Variable)):
-            raise RegistryError(f"{name!r} cannot name {typ!r}, which is no variable type.")
-        with self.lock:
-            if not overwrite and name in self.types:
-                raise RegistryError(f"{name!r} cannot name {typ!r}: it names {self.types[name]!r}.")
-            if not overwrite and typ in self.names:
-                raise RegistryError(f"{name!r} cannot name {typ!r}: that is {self.names[typ]!r}.")
-            self.names.pop(self.types.pop(name, None), None)
-            self.types.pop(self.names.pop(typ, None), None)
-            self.types[name], self.names[typ] = typ, name
+    What either was paired with is forgotten with `overwrite`, and a `RegistryError` without.
+    """
+    if typ is None:
+        return lambda cls: register_variable_name(name, cls, overwrite)
+    if not (isinstance(typ, type) and issubclass(typ, nnx.Variable)):
+        raise RegistryError(f"{name!r} cannot name {typ!r}, which is no variable type.")
+    with _lock:
+        for one in filter(_pairs.__contains__, (name, typ)):
+            if not overwrite:
+                raise RegistryError(f"{name!r} cannot name {typ!r}: {one!r} has {_pairs[one]!r}.")
+            del _pairs[_pairs.pop(one)]
+        _pairs[name], _pairs[typ] = typ, name
+    return typ
 
 
-_registry = _Registry(
-    {
-        "params": nnx.Param,
-        "batch_stats": nnx.BatchStat,
-        "cache": nnx.Cache,
-        "intermediates": nnx.Intermediate,
-        "perturbations": nnx.Perturbation,
-    }
-)
+def _partner(one: Any, pair: Callable[[], tuple[str, Type]], allow_register: bool) -> Any:
+    """What a name or a type is paired with; a new one may get the pair that a function makes."""
+    with _lock:
+        if one not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"{one!r} is paired with nothing, neither as name nor as type.")
+            register_variable_name(*pair())
+        return _pairs[one]
 
 
 def variable_type_from_name(
     name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
 ) -> Type:
-    """The type of a collection; `variable_type` of the documents.
-
-    With `allow_register`, a new name gets a new type, derived from `base`; else it is an error.
-    """
-    with _registry.lock:
-        if name not in _registry.types:
-            if not allow_register:
-                raise RegistryError(f"No variable type has the name {name!r}.")
-            _registry.pair(name, type(name, (base,), {"__module__": __name__}))
-        return _registry.types[name]
-
-
-def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
-    """The collection of a type; `variable_type_name` of the documents.
-
-    With `allow_register`, a new type gets the name of its class, if that is free; else it is an
-    error.
-    """
-    with _registry.lock:
-        if typ not in _registry.names:
-            if not allow_register:
-                raise RegistryError(f"The variable type {typ!r} has no name.")
-            _registry.pair(typ.__name__, typ)
-        return _registry.names[typ]
-
-
-def variable_type(name: str) -> Type:
-    """The type of a collection, a new one for a new name; `variable_type_from_name` today."""
-    return variable_type_from_name(name, allow_register=True)
-
-
-def variable_type_name(typ: Type) -> str:
-    """The collection of a type, by its class if it is new; `variable_name_from_type` today."""
-    return variable_name_from_type(typ, allow_register=True)
-
-
-def register_variable_name(name: str, typ: Any = None, *, overwrite: bool = False) -> Any:
-    """Pair a collection and a type; `register_variable_name_type_pair` of the documents.
-
-    Without the type it decorates a class. With `overwrite`, what either was paired with is
-    forgotten; without, it is an error if there was anything.
-    """
-    if typ is None:
-        return lambda cls: register_variable_name(name, cls, overwrite=overwrite)
-    _registry.pair(name, typ, overwrite)
+    """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
+    made = functools.partial(type, name, (base,), {"__module__": __name__})
+    typ: Type = _partner(name, lambda: (name, made()), allow_register)
     return typ
 
 
-def register_variable_name_type_pair(name: str, typ: Type, overwrite: bool = False) -> None:
-    """Pair a collection and a type; `register_variable_name` today."""
-    _registry.pair(name, typ, overwrite)
+def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
+    """The collection of a type; a new type is an error, or gets the name of its class."""
+    name: str = _partner(typ, lambda: (typ.__name__, typ), allow_register)
+    return name
+
+
+# The names of the documents; those above are of today. They register what is new.
+variable_type = functools.partial(variable_type_from_name, allow_register=True)
+variable_type_name = functools.partial(variable_name_from_type, allow_register=True)
+register_variable_name_type_pair = register_variable_name
 
 
 def sort_variable_types(types: Iterable[type]) -> list[type]:

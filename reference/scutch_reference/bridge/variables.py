@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 import jax
@@ -26,7 +26,6 @@ from .registry import Type, variable_type, variable_type_name
 
 A = TypeVar("A")
 _BOX_TYPE = "linen_meta_type"
-_value_key = jax.tree_util.GetAttrKey("value")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,7 +64,6 @@ class NNXMeta(AxisMetadata[A]):
         return self.var_type.from_metadata(self.value, self.metadata)
 
     def __eq__(self, other: object) -> bool:
-        """Equal type, metadata and value."""
         return type(self) is type(other) and equal(self, other)
 
     def __hash__(self) -> int:
@@ -76,9 +74,8 @@ class NNXMeta(AxisMetadata[A]):
 
 jax.tree_util.register_pytree_with_keys(
     NNXMeta,
-    lambda x: (((_value_key, x.value),), (x.var_type, Static(x.metadata))),
+    lambda x: ([(jax.tree_util.GetAttrKey("value"), x.value)], (x.var_type, Static(x.metadata))),
     lambda static, children: NNXMeta(static[0], next(iter(children)), static[1].value),
-    lambda x: ((x.value,), (x.var_type, Static(x.metadata))),
 )
 
 
@@ -116,12 +113,12 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     It is an `NNXMeta` too where the box has no place for all that the variable holds (BRG-4).
     """
     value, metadata = _anew(variable.get_raw_value()), variable.get_metadata()
-    if _BOX_TYPE in metadata:
-        further = {name: each for name, each in metadata.items() if name != _BOX_TYPE}
-        box = _boxed(metadata[_BOX_TYPE], {**further, "value": value})
-        if box is not None:
-            return box
-    return value if is_vanilla_variable(variable) else NNXMeta(type(variable), value, metadata)
+    if is_vanilla_variable(variable):
+        return value
+    attributes = {**metadata, "value": value}
+    box_type = attributes.pop(_BOX_TYPE, None)
+    box = None if box_type is None else _boxed(box_type, attributes)
+    return NNXMeta(type(variable), value, metadata) if box is None else box
 
 
 def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
@@ -143,28 +140,11 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
 
 
-# Trees of variables -------------------------------------------------------------------------------
-
-
 def get_col_name(keypath: Sequence[Any]) -> str:
     """The collection of a key path, which begins with it; else it is a `CrossingError`."""
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
         raise CrossingError(f"A path begins with its collection, a key; got {tuple(keypath)!r}.")
     return str(keypath[0].key)
-
-
-def _leaves(tree: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    for key, node in tree.items():
-        if isinstance(node, Mapping):
-            yield from _leaves(node, (*path, key))
-        else:
-            yield (*path, key), node
-
-
-def _put(tree: dict[Any, Any], path: tuple[Any, ...], leaf: Any) -> None:
-    for key in path[:-1]:
-        tree = tree.setdefault(key, {})
-    tree[path[-1]] = leaf
 
 
 def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -173,33 +153,34 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
     Mappings of any class are layers, all else is a variable. A path that is a variable in one
     collection and anything in another is a `CrossingError`.
     """
-    attributes: dict[str, Any] = {}
-    owners: dict[tuple[Any, ...], tuple[str, bool]] = {}
+    attributes: dict[Any, Any] = {}
+    owners: dict[Any, tuple[str, bool]] = {}
     for col, tree in variables.items():
         if not isinstance(tree, Mapping):
             raise CrossingError(f"The collection {col!r} is no mapping, but {tree!r}.")
-        for path, leaf in _leaves(tree):
+        for path, leaf in nnx.to_flat_state(tree):
             for end in range(1, len(path) + 1):
                 whole = end == len(path)
                 owner, taken = owners.setdefault(path[:end], (col, whole))
                 if owner != col and (taken or whole):
                     raise CrossingError(f"{path[:end]} is in both {owner!r} and {col!r}.")
-            graph = isinstance(leaf, nnx.GraphDef)
-            _put(attributes, path, leaf if graph else to_nnx_var(col, leaf))
-    return attributes
+            attributes[path] = leaf if isinstance(leaf, nnx.GraphDef) else to_nnx_var(col, leaf)
+    return dict(nnx.from_flat_state(attributes).raw_mapping)
 
 
-def nnx_attrs_to_linen_vars(nnx_attrs: Mapping[str, Any]) -> dict[str, Any]:
+def nnx_attrs_to_linen_vars(
+    nnx_attrs: Mapping[str, Any], metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var
+) -> dict[str, Any]:
     """A tree of NNX variables as collections of Linen variables (BRG-6).
 
     Graph definitions go to the collection `nnx`; anything else is a `CrossingError`.
     """
-    collections: dict[str, Any] = {}
-    for path, leaf in _leaves(nnx_attrs):
+    collections: dict[Any, Any] = {}
+    for path, leaf in nnx.to_flat_state(nnx_attrs):
         if isinstance(leaf, nnx.Variable):
-            _put(collections, (variable_type_name(type(leaf)), *path), to_linen_var(leaf))
+            collections[variable_type_name(type(leaf)), *path] = metadata_fn(leaf)
         elif isinstance(leaf, nnx.GraphDef):
-            _put(collections, ("nnx", *path), leaf)
+            collections["nnx", *path] = leaf
         else:
             raise CrossingError(f"{path} is {leaf!r}, which is neither a variable nor a graph.")
-    return collections
+    return dict(nnx.from_flat_state(collections).raw_mapping)

@@ -1,112 +1,46 @@
 """Objects, variables and lifted transformations (contract OBJ, JIT, SHM)."""
 
-from jax.nn import gelu as gelu
-from jax.nn import initializers as initializers
-from jax.nn import relu as relu
-from jax.nn import sigmoid as sigmoid
-from jax.nn import silu as silu
-from jax.nn import softmax as softmax
+from jax.nn import gelu as gelu, initializers as initializers, relu as relu, sigmoid as sigmoid
+from jax.nn import silu as silu, softmax as softmax
 
-from .containers import Dict as Dict
-from .containers import List as List
-from .containers import Sequential as Sequential
-from .filters import All as All
-from .filters import Any as Any
-from .filters import Everything as Everything
-from .filters import Not as Not
-from .filters import Nothing as Nothing
-from .filters import OfType as OfType
-from .filters import PathContains as PathContains
-from .filters import PathIn as PathIn
-from .filters import WithTag as WithTag
-from .filters import to_predicate as to_predicate
-from .gradients import DiffState as DiffState
-from .gradients import grad as grad
-from .gradients import remat as remat
+from .filters import All as All, Any as Any, Everything as Everything, Not as Not
+from .filters import Nothing as Nothing, OfType as OfType, PathContains as PathContains
+from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_predicate
+from .gradients import DiffState as DiffState, grad as grad, remat as remat
 from .gradients import value_and_grad as value_and_grad
-from .graphs import GraphDef as GraphDef
-from .graphs import clone as clone
-from .graphs import find_duplicates as find_duplicates
-from .graphs import graphdef as graphdef
-from .graphs import iter_children as iter_children
-from .graphs import iter_graph as iter_graph
-from .graphs import iter_modules as iter_modules
-from .graphs import merge as merge
-from .graphs import pop as pop
-from .graphs import pure as pure
-from .graphs import recursive_map as recursive_map
-from .graphs import set_metadata as set_metadata
-from .graphs import split as split
-from .graphs import state as state
-from .graphs import update as update
+from .graphs import GraphDef as GraphDef, clone as clone, find_duplicates as find_duplicates
+from .graphs import graphdef as graphdef, iter_children as iter_children, iter_graph as iter_graph
+from .graphs import merge as merge, pop as pop, pure as pure, recursive_map as recursive_map
+from .graphs import set_metadata as set_metadata, split as split, state as state, update as update
 from .graphs import variables as variables
-from .jit import JitWrapped as JitWrapped
-from .jit import eval_shape as eval_shape
-from .jit import jit as jit
+from .jit import JitWrapped as JitWrapped, eval_shape as eval_shape, jit as jit
 from .jit import jit_partial as jit_partial
-from .layers import BatchNorm as BatchNorm
-from .layers import Dropout as Dropout
-from .layers import Embed as Embed
-from .layers import LayerNorm as LayerNorm
-from .layers import Linear as Linear
-from .objects import Data as Data
-from .objects import Module as Module
-from .objects import Object as Object
-from .objects import Pytree as Pytree
-from .objects import Static as Static
-from .objects import check_pytree as check_pytree
-from .objects import data as data
-from .objects import dataclass as dataclass
-from .objects import has_data as has_data
-from .objects import is_data as is_data
-from .objects import register_data_type as register_data_type
-from .objects import static as static
-from .optimizer import ModelAndOptimizer as ModelAndOptimizer
-from .optimizer import OptArray as OptArray
-from .optimizer import Optimizer as Optimizer
-from .optimizer import OptState as OptState
-from .optimizer import OptVariable as OptVariable
-from .prefixes import StateAxes as StateAxes
-from .prefixes import StateSharding as StateSharding
-from .rngs import RngCount as RngCount
-from .rngs import RngKey as RngKey
-from .rngs import Rngs as Rngs
-from .rngs import RngState as RngState
-from .rngs import RngStream as RngStream
-from .rngs import fork_rngs as fork_rngs
-from .rngs import reseed as reseed
-from .rngs import restore_rngs as restore_rngs
-from .rngs import split_rngs as split_rngs
-from .scan import Carry as Carry
-from .scan import scan as scan
+from .layers import BatchNorm as BatchNorm, Dropout as Dropout, Embed as Embed
+from .layers import LayerNorm as LayerNorm, Linear as Linear
+from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
+from .modules import iter_modules as iter_modules
+from .objects import Data as Data, Object as Object, Pytree as Pytree, Static as Static
+from .objects import check_pytree as check_pytree, data as data, dataclass as dataclass
+from .objects import has_data as has_data, is_data as is_data
+from .objects import register_data_type as register_data_type, static as static
+from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptArray as OptArray
+from .optimizer import OptState as OptState, OptVariable as OptVariable, Optimizer as Optimizer
+from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
+from .rngs import RngCount as RngCount, RngKey as RngKey, RngState as RngState
+from .rngs import RngStream as RngStream, Rngs as Rngs, fork_rngs as fork_rngs, reseed as reseed
+from .rngs import restore_rngs as restore_rngs, split_rngs as split_rngs
+from .axes import Carry as Carry, scan as scan
 from .shard_map import shard_map as shard_map
-from .spmd import PARTITION_NAME as PARTITION_NAME
-from .spmd import get_named_sharding as get_named_sharding
-from .spmd import get_partition_spec as get_partition_spec
-from .spmd import with_partitioning as with_partitioning
-from .stages import Compiled as Compiled
-from .stages import Lowered as Lowered
-from .stages import Traced as Traced
-from .states import FlatState as FlatState
-from .states import State as State
-from .states import filter_state as filter_state
-from .states import from_flat_state as from_flat_state
-from .states import map_state as map_state
-from .states import merge_state as merge_state
-from .states import replace_by_pure_dict as replace_by_pure_dict
-from .states import restore_int_paths as restore_int_paths
-from .states import split_state as split_state
-from .states import to_flat_state as to_flat_state
-from .states import to_pure_dict as to_pure_dict
-from .variables import BatchStat as BatchStat
-from .variables import Cache as Cache
-from .variables import Intermediate as Intermediate
-from .variables import Param as Param
-from .variables import Perturbation as Perturbation
-from .variables import Variable as Variable
-from .variables import VariableMetadata as VariableMetadata
-from .variables import VariableState as VariableState
+from .spmd import PARTITION_NAME as PARTITION_NAME, get_named_sharding as get_named_sharding
+from .spmd import get_partition_spec as get_partition_spec, with_partitioning as with_partitioning
+from .jit import Compiled as Compiled, Lowered as Lowered, Traced as Traced
+from .states import FlatState as FlatState, State as State, filter_state as filter_state
+from .states import from_flat_state as from_flat_state, map_state as map_state
+from .states import merge_state as merge_state, replace_by_pure_dict as replace_by_pure_dict
+from .states import restore_int_paths as restore_int_paths, split_state as split_state
+from .states import to_flat_state as to_flat_state, to_pure_dict as to_pure_dict
+from .variables import BatchStat as BatchStat, Cache as Cache, Intermediate as Intermediate
+from .variables import Param as Param, Perturbation as Perturbation, Variable as Variable
+from .variables import VariableMetadata as VariableMetadata, VariableState as VariableState
 from .variables import with_metadata as with_metadata
-from .vmap import vmap as vmap
-
-A = Any
+from .axes import vmap as vmap

@@ -1,51 +1,43 @@
 """Definitions: the structure of a graph of objects, without the values of its leaves.
 
 A graph is taken apart into *nodes* (everything with an identity: objects, variables, lists, dicts,
-states), each described by its type, its static data and its *items*. An item is one of four things:
-
-- `Ref`: the node with this number;
-- `LEAF`: the next leaf value;
-- `Static`: this very value;
-- `Tree`: a container without an identity (a tuple, a tree of JAX), and the items in it.
-
-Nodes are numbered depth first; the leaves of one node follow each other. So a definition and a list
-of values say it all, and two graphs are the same but for their values exactly when their
-definitions are equal.
+states), each described by its type, its static data and its *items*. Nodes are numbered depth
+first; the leaves of one node follow each other. So two graphs are the same but for their values
+exactly when their definitions are equal.
 """
 
 from __future__ import annotations
 
+import enum
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
+from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
-from .states import State
-from .statics import copied
 from .variables import Variable
 
 
 class Ref(NamedTuple):
-    """An item that is a node."""
+    """An item that is the node of this number."""
 
     number: int
 
 
-class _Leaf:
-    """An item that is a leaf. There is one of it."""
-
-    def __repr__(self) -> str:
-        return "LEAF"
+class _Leaf(enum.Enum):
+    LEAF = "LEAF"
 
 
-LEAF = _Leaf()
+# An item that is the next leaf value. A `Static` is an item that is this very value.
+LEAF = _Leaf.LEAF
 
 
 class Tree(NamedTuple):
-    """An item that is a container without an identity."""
+    """An item that is a container without an identity: a tuple, a tree of JAX."""
 
-    treedef: Hashable
+    treedef: Any
     keys: tuple[Any, ...]
     items: tuple[Any, ...]
 
@@ -64,94 +56,72 @@ class Node(NamedTuple):
 class Definition:
     """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3).
 
-    It is hashable; equal definitions are one object while any of them is in use, see `interned`.
+    Those that `interned` returns are equal exactly when they are one object.
     """
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
-        self.nodes = nodes
-        self.roots = roots
-        self._hash = hash((nodes, roots))
+        self.nodes, self.roots = nodes, roots
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Definition)
-            and self._hash == other._hash
-            and self.nodes == other.nodes
-            and self.roots == other.roots
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.nodes, self.roots)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
         return f"GraphDef({len(self.nodes)} nodes: {names}{', ...' * (len(self.nodes) > 4)})"
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The number of the first leaf of each node; leaves of the roots come first."""
-        starts, total = [], sum(map(leaf_count, self.roots))
-        for node in self.nodes:
-            starts.append(total)
-            total += sum(leaf_count(item) for _, item in node.items)
-        return (*starts, total)
-
-    @cached_property
-    def visits(self) -> tuple[tuple[int, tuple[Any, ...], Any, bool], ...]:
-        """(root, path, item, first) for each leaf and each way into a node, depth first."""
-        return tuple(self._visits())
-
-    def _visits(self) -> Iterator[tuple[int, tuple[Any, ...], Any, bool]]:
+    def visits(self) -> tuple[tuple[int, Path, Any, bool], ...]:
+        """(root, path, item, first) for each way into a node, depth first."""
         seen: set[int] = set()
 
-        def visit(root: int, path: tuple[Any, ...], item: Any) -> Iterator[Any]:
-            if item is LEAF:
-                yield root, path, item, True
-            elif isinstance(item, Tree):
+        def visit(root: int, path: Path, item: Any) -> Iterator[Any]:
+            if isinstance(item, Tree):
                 for key, each in zip(item.keys, item.items, strict=True):
                     yield from visit(root, (*path, key), each)
             elif isinstance(item, Ref):
-                yield root, path, item, item.number not in seen
-                if item.number not in seen:
-                    seen.add(item.number)
-                    node = self.nodes[item.number]
-                    for key, each in node.items if not is_variable(node) else ():
-                        yield from visit(root, (*path, key), each)
+                first = item.number not in seen
+                seen.add(item.number)
+                yield root, path, item, first
+                for key, each in self.nodes[item.number].items if first else ():
+                    yield from visit(root, (*path, key), each)
 
-        for root, item in enumerate(self.roots):
-            yield from visit(root, (), item)
+        return tuple(stop for i, item in enumerate(self.roots) for stop in visit(i, (), item))
 
     @cached_property
-    def places(self) -> tuple[tuple[int, tuple[Any, ...]], ...]:
+    def places(self) -> tuple[tuple[int, Path], ...]:
         """The root and path by which each node is reached first."""
-        found: dict[int, tuple[int, tuple[Any, ...]]] = {}
-        for root, path, item, first in self.visits:
-            if first and isinstance(item, Ref):
-                found[item.number] = (root, path)
-        return tuple(found[i] for i in range(len(self.nodes)))
+        return tuple((root, path) for root, path, _, first in self.visits if first)
 
     @cached_property
-    def leaves(self) -> tuple[tuple[int, tuple[Any, ...], int | None], ...]:
+    def leaves(self) -> tuple[tuple[int, Path, int | None], ...]:
         """Root, path, and node if it is the value of a variable, of each leaf in order."""
-        found: list[Any] = []
-        for root, item in enumerate(self.roots):
-            found.extend((root, path, None) for path in leaf_paths(item, ()))
-        for i, node in enumerate(self.nodes):
-            root, path = self.places[i]
+        found: list[tuple[int, Path, int | None]]
+        found = [(i, path, None) for i, item in enumerate(self.roots) for path in leaf_paths(item)]
+        for i, (node, (root, path)) in enumerate(zip(self.nodes, self.places, strict=True)):
             if is_variable(node):
                 found.append((root, path, i))
             else:
-                for key, item in node.items:
-                    found.extend((root, each, None) for each in leaf_paths(item, (*path, key)))
+                below = ((key, *end) for key, item in node.items for end in leaf_paths(item))
+                found += [(root, path + end, None) for end in below]
         return tuple(found)
 
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The number of the first leaf of each node; leaves of the roots come first."""
+        counts = (sum(leaf_count(item) for _, item in node.items) for node in self.nodes)
+        return tuple(accumulate(counts, initial=sum(map(leaf_count, self.roots))))
 
-_known: weakref.WeakValueDictionary[Definition, Definition] = weakref.WeakValueDictionary()
+
+_known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
 
 
 def interned(definition: Definition) -> Definition:
-    """The one definition that stands for all equal ones, as long as somebody uses it."""
-    return _known.setdefault(definition, definition)
+    """The one definition that stands for all of its content, as long as somebody uses it."""
+    return _known.setdefault((definition.nodes, definition.roots), definition)
+
+
+def _restored(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
+    return interned(Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:
@@ -159,40 +129,40 @@ def is_variable(node: Node) -> bool:
     return issubclass(node.type, Variable)
 
 
+def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
+    """The paths of the leaves in an item, without those of other nodes."""
+    if isinstance(item, Tree):
+        pairs = zip(item.keys, item.items, strict=True)
+        return [end for key, each in pairs for end in leaf_paths(each, (*path, key))]
+    return [path] if item is LEAF else []
+
+
 def leaf_count(item: Any) -> int:
     """The number of leaves in an item, without those of other nodes."""
-    if item is LEAF:
-        return 1
-    return sum(map(leaf_count, item.items)) if isinstance(item, Tree) else 0
-
-
-def leaf_paths(item: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """The paths of the leaves in an item, without those of other nodes."""
-    if item is LEAF:
-        yield path
-    elif isinstance(item, Tree):
-        for key, each in zip(item.keys, item.items, strict=True):
-            yield from leaf_paths(each, (*path, key))
-
-
-def blank(node: Node, value: Any = None) -> Any:
-    """A node of this type without its items; a variable gets its raw `value` and metadata."""
-    if issubclass(node.type, Variable):
-        return node.type.from_metadata(value, copied(node.static.value))  # type: ignore[attr-defined]
-    if issubclass(node.type, Pytree):
-        made = Pytree.__new__(node.type)
-        set_tags(made, node.static.value)  # type: ignore[attr-defined]
-        return made
-    if node.static is not None:
-        return node.type(node.static.value)  # type: ignore[attr-defined]
-    return node.type()
+    return len(leaf_paths(item))
 
 
 def contents(value: Any) -> Any:
-    """What holds the items of a node: a list, or a dict."""
-    if isinstance(value, Pytree):
-        return attributes_of(value)
-    return value.raw_mapping if isinstance(value, State) else value
+    """What holds the items of a node by their path entries: a list, or a dict."""
+    return attributes_of(value) if isinstance(value, Pytree) else value
+
+
+def blank(node: Node, value: Any = None) -> Any:
+    """A node of this type without its items.
+
+    A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
+    """
+    key: Any = node.static
+    static = key and key.value
+    if issubclass(node.type, Variable):
+        if isinstance(value, Variable):
+            value, static = value.get_raw_value(), value._metadata
+        return node.type.from_metadata(value, static)
+    if issubclass(node.type, Pytree):
+        made = Pytree.__new__(node.type)
+        set_tags(made, static)
+        return made
+    return node.type() if key is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
@@ -202,45 +172,42 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     if isinstance(item, Ref):
         return nodes[item.number]
     if isinstance(item, Tree):
-        children = [filled(each, nodes, leaves) for each in item.items]
-        return item.treedef.unflatten(children)  # type: ignore[attr-defined]
+        return item.treedef.unflatten([filled(each, nodes, leaves) for each in item.items])
     return item.value
 
 
-def refill(value: Any, items: list[tuple[Any, Any]]) -> None:
+def put(node: Any, key: Any, value: Any) -> None:
+    """Set an item of a node, as its user would."""
+    contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
+
+
+def take(node: Any, key: Any) -> None:
+    """Delete an item of a node, as its user would."""
+    if isinstance(node, Pytree):
+        node._forgotten(key)
+    del contents(node)[key]
+
+
+def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
     """Make these keys and values the content of a node, and nothing else."""
     if isinstance(value, Variable):
         return
-    inside = contents(value)
+    inside, new = contents(value), dict(items)
+    if isinstance(value, Pytree):  # Its attributes stay in their order.
+        new = {key: new[key] for key in inside if key in new} | new
+    inside.clear()
     if isinstance(inside, list):
-        inside[:] = [each for _, each in items]
-    elif isinstance(value, Pytree):
-        new = {str(key): each for key, each in items}
-        for name in set(inside) - set(new):
-            del inside[name]
-        inside.update(new)
+        inside.extend(new.values())
     else:
-        inside.clear()
-        inside.update(items)
+        inside.update(new)
 
 
 def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """New objects of this structure around these leaves; `walked` is the inverse (OBJ-1).
-
-    Args:
-      definition: The structure.
-      leaves: The values, as many as the structure has leaves.
-
-    Returns:
-      The values of the roots, and all nodes in order.
-    """
+    """New objects around these leaves, roots and all nodes; `walked` is the inverse (OBJ-1)."""
     starts = definition.starts
-    nodes = [
-        blank(node, leaves[start] if is_variable(node) else None)
-        for node, start in zip(definition.nodes, starts, strict=False)
-    ]
+    nodes = [blank(n, *leaves[i : i + 1]) for n, i in zip(definition.nodes, starts, strict=False)]
     for i, (node, made) in enumerate(zip(definition.nodes, nodes, strict=True)):
         own = iter(leaves[starts[i] : starts[i + 1]])
         refill(made, [(key, filled(item, nodes, own)) for key, item in node.items])
-    own = iter(leaves[: starts[0] if definition.nodes else len(leaves)])
+    own = iter(leaves[: starts[0]])
     return [filled(item, nodes, own) for item in definition.roots], nodes

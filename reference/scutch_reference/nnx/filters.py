@@ -14,25 +14,8 @@ from typing import Any as Anything
 from ..errors import FilterError
 
 Filter = Anything
-Predicate = Callable[[tuple[Anything, ...], Anything], bool]
-
-
-@dataclass(frozen=True)
-class Everything:
-    """Takes every leaf."""
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
-        """Yes."""
-        return True
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """Takes no leaf."""
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
-        """No."""
-        return False
+Path = tuple[Anything, ...]
+Predicate = Callable[[Path, Anything], bool]
 
 
 @dataclass(frozen=True)
@@ -41,7 +24,7 @@ class OfType:
 
     type: builtins.type[Anything]
 
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """Whether `value` is an instance."""
         return isinstance(value, self.type)
 
@@ -52,7 +35,7 @@ class WithTag:
 
     tag: str
 
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """Whether the tags are equal."""
         return getattr(value, "tag", None) == self.tag
 
@@ -64,7 +47,7 @@ class PathContains:
     key: Anything
     exact: bool = True
 
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """Whether `path` contains the key."""
         return self.key in path if self.exact else any(str(self.key) in str(p) for p in path)
 
@@ -73,60 +56,56 @@ class PathContains:
 class PathIn:
     """Takes exactly these paths."""
 
-    paths: frozenset[tuple[Anything, ...]]
+    paths: frozenset[Path]
 
-    def __init__(self, *paths: tuple[Anything, ...]):
+    def __init__(self, *paths: Path):
         object.__setattr__(self, "paths", frozenset(map(tuple, paths)))
 
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """Whether `path` is one of them."""
         return tuple(path) in self.paths
 
 
 @dataclass(frozen=True, init=False)
-class _Several:
+class Any:
+    """Takes what at least one of its filters takes."""
+
     predicates: tuple[Predicate, ...]
 
     def __init__(self, *filters: Filter):
         object.__setattr__(self, "predicates", tuple(map(to_predicate, filters)))
 
-
-class Any(_Several):
-    """Takes what at least one of its filters takes; without filters, nothing."""
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """The disjunction."""
         return any(predicate(path, value) for predicate in self.predicates)
 
 
-class All(_Several):
-    """Takes what all of its filters take; without filters, everything."""
+class All(Any):
+    """Takes what all of its filters take."""
 
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """The conjunction."""
         return all(predicate(path, value) for predicate in self.predicates)
 
 
-@dataclass(frozen=True, init=False)
-class Not:
+class Not(Any):
     """Takes what its filter does not take."""
 
-    predicate: Predicate
-
-    def __init__(self, filter: Filter, /):
-        object.__setattr__(self, "predicate", to_predicate(filter))
-
-    def __call__(self, path: Anything, value: Anything) -> bool:
+    def __call__(self, path: Path, value: Anything) -> bool:
         """The negation."""
-        return not self.predicate(path, value)
+        return not super().__call__(path, value)
+
+
+class Everything(All):
+    """Takes every leaf."""
+
+
+class Nothing(Any):
+    """Takes no leaf."""
 
 
 def to_predicate(filter: Filter) -> Predicate:
-    """The one form of a filter: a predicate of (path, value) (OBJ-3).
-
-    Raises:
-      FilterError: It is none of the things that a filter may be written as.
-    """
+    """The one form of a filter, a predicate; `FilterError` if there is none (OBJ-3)."""
     if isinstance(filter, str):
         return WithTag(filter)
     if isinstance(filter, type):
@@ -143,14 +122,9 @@ def to_predicate(filter: Filter) -> Predicate:
 
 
 def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
-    """The predicates of a partition, where the first that takes a leaf gets it (OBJ-1).
-
-    Raises:
-      FilterError: A filter for everything comes before others, which then can take nothing.
-    """
+    """The predicates of a partition; `FilterError` if one hides those after it (OBJ-1)."""
+    whole = [each is ... or each is True for each in filters]
     for i, each in enumerate(filters):
-        if (each is ... or each is True) and any(
-            later is not ... and later is not True for later in filters[i + 1 :]
-        ):
+        if whole[i] and not all(whole[i:]):
             raise FilterError(f"{each!r} at place {i} of {tuple(filters)!r} hides later filters.")
     return tuple(map(to_predicate, filters))

@@ -9,14 +9,13 @@ from typing import Any
 import jax
 
 from ..errors import LiftingError
-from . import filters as filterlib
-from .lifting import Call, Frame, Lifted
-from .placing import explain
+from .definitions import built
+from .layouts import Layout
+from .lifting import Frame, Lifted, lift
+from .prefixes import FilterPrefix
 from .states import from_flat_state
 from .variables import Param
-from .walking import is_object
-
-_UNSET: Any = object()
+from .walking import entries, is_object
 
 
 @dataclass(frozen=True)
@@ -28,146 +27,98 @@ class DiffState:
 
 
 class Differentiated(Lifted):
-    """A function of objects that returns gradients; see `grad`."""
+    """A function of objects that returns gradients; see `grad`.
 
-    _is_direct = False  # There is more to a call than its output.
+    What is asked of a leaf is the number of the gradient that it has a part in.
+    """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        argnums: Any,
-        has_aux: bool,
-        with_value: bool,
-        options: dict[str, Any],
-        **lifted: Any,
-    ):
-        super().__init__(function, **lifted)
+    def __init__(self, *args: Any, argnums: Any, has_aux: bool, with_value: bool, **options: Any):
+        super().__init__(*args, **options)
         self._is_single = isinstance(argnums, int | DiffState)
-        given = [argnums] if self._is_single else argnums
-        self._wanted: tuple[DiffState, ...] = tuple(
-            each if isinstance(each, DiffState) else DiffState(each, Param) for each in given
-        )
-        self._has_aux, self._with_value, self._options = has_aux, with_value, options
+        self._wanted = [
+            each if isinstance(each, DiffState) else DiffState(each, Param)
+            for each in ([argnums] if self._is_single else argnums)
+        ]
+        self._has_aux, self._with_value = has_aux, with_value
 
-    def _argument(self, frame: Frame, wanted: DiffState) -> int:
-        count, shift = frame.layout.positional, len(self._bound)
-        index = wanted.argnum + (shift if wanted.argnum >= 0 else count)
-        if not shift <= index < count:
-            raise LiftingError(
-                f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
-                f"got {count - shift} positional arguments."
-            )
-        return index
-
-    def _chosen(self, frame: Frame, nodes: Sequence[Any], values: list[Any]) -> list[list[int]]:
-        """The numbers of the leaves for each wanted argument that is an object."""
-        chosen, taken = [], set()
+    def _arguments(self, layout: Layout) -> list[int]:
+        """The number of the argument that each gradient is for."""
+        count, bound, found = layout.positional, len(self._bound), []
         for wanted in self._wanted:
-            index = self._argument(frame, wanted)
-            numbers = []
-            if index in frame.layout.roots:
-                root = frame.layout.roots.index(index)
-                predicate = filterlib.to_predicate(wanted.filter)
-                for i, (leaf_root, path, owner) in enumerate(frame.definition.leaves):
-                    leaf = values[i] if owner is None else nodes[owner]
-                    if leaf_root == root and i not in taken and predicate(path, leaf):
-                        numbers.append(i)
-                        taken.add(i)
-            chosen.append(numbers)
-        return chosen
+            found.append(wanted.argnum + (bound if wanted.argnum >= 0 else count))
+            if not bound <= found[-1] < count:
+                raise LiftingError(
+                    f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
+                    f"got {count - bound} positional arguments."
+                )
+        return found
+
+    def prefixes(self, layout: Layout) -> tuple[Any, ...]:
+        """For each argument, the filters of its gradients."""
+        filters: list[list[Any]] = [[] for _ in layout.roles]
+        for number, i in enumerate(self._arguments(layout)):
+            filters[i].append((self._wanted[number].filter, number))
+        return tuple(FilterPrefix([*each, (..., None)]) if each else None for each in filters)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
+        layout, arguments = frame.layout, self._arguments(frame.layout)
 
-        def transformed(_: Any, values: list[Any], *plain: Any) -> Any:
-            chosen = self._chosen(frame, frame.enter(values)[1], values)
-            places = [
-                frame.layout.plain.index(index)
-                for index in (self._argument(frame, wanted) for wanted in self._wanted)
-                if index in frame.layout.plain
+        def transformed(values: list[Any], *plain: Any) -> Any:
+            asked = frame.asks(values)
+            # For each gradient, the numbers of its leaves among all leaves and plain arguments.
+            chosen = [
+                [len(values) + layout.plain.index(i)]
+                if i in layout.plain
+                else [n for n, each in enumerate(asked) if each == number]
+                for number, i in enumerate(arguments)
             ]
+            everything = [*values, *plain]
 
-            def loss(leaves: list[list[Any]], arguments: list[Any]) -> Any:
-                inner, outer = list(values), list(plain)
-                for numbers, parts in zip(chosen, leaves, strict=True):
-                    for number, part in zip(numbers, parts, strict=True):
-                        inner[number] = part
-                for place, argument in zip(places, arguments, strict=True):
-                    outer[place] = argument
-                outcome, groups, out = frame.run((), inner, *outer)
+            def loss(parts: list[list[Any]]) -> Any:
+                now = list(everything)
+                for numbers, leaves in zip(chosen, parts, strict=True):
+                    for n, leaf in zip(numbers, leaves, strict=True):
+                        now[n] = leaf
+                outcome, groups, out = frame.run(now[: len(values)], *now[len(values) :])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
-            found = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True, **self._options)
-            (_, (outcome, groups, out)), gradients = found(
-                [[values[i] for i in numbers] for numbers in chosen], [plain[k] for k in places]
-            )
-            return outcome, groups, (out, chosen, gradients)
+            (_, (outcome, groups, out)), parts = jax.value_and_grad(
+                loss, has_aux=True, **self.options
+            )([[everything[n] for n in numbers] for numbers in chosen])
+            roots, nodes = built(frame.definition, values)
+            found: list[Any] = []
+            for i, numbers, leaves in zip(arguments, chosen, parts, strict=True):
+                flat = {}
+                for n, leaf in zip(numbers, leaves, strict=True):
+                    if n < len(values):
+                        _, path, owner = frame.definition.leaves[n]
+                        flat[path] = leaf if owner is None else nodes[owner].replace(leaf)
+                is_plain = i in layout.plain
+                found.append(leaves[0] if is_plain else _like(roots[layout.roots.index(i)], flat))
+            gradients = found[0] if self._is_single else tuple(found)
+            if self._with_value:
+                return outcome, groups, (out, gradients)
+            return outcome, groups, (gradients, out[1]) if self._has_aux else gradients
 
         return transformed
-
-    def execute(self, call: Call, function: Callable[..., Any]) -> Any:
-        """Differentiate, change the objects, and return what was asked for."""
-        frame = call.frame
-        try:
-            outcome, groups, (out, chosen, (leaves, plain)) = function((), call.values, *call.plain)
-        except Exception as error:
-            explain(call, error)
-            raise
-        nodes = frame.enter(call.values)[1]
-        out = out if outcome.is_nothing else self.commit(call, outcome, groups, out)
-        others = iter(plain)
-        gradients: list[Any] = []
-        for wanted, numbers, parts in zip(self._wanted, chosen, leaves, strict=True):
-            index = self._argument(frame, wanted)
-            if index in frame.layout.plain:
-                gradients.append(next(others))
-                continue
-            root = call.roots[frame.layout.roots.index(index)]
-            flat = {}
-            for number, part in zip(numbers, parts, strict=True):
-                _, path, owner = frame.definition.leaves[number]
-                flat[path] = part if owner is None else nodes[owner].replace(part)
-            gradients.append(_like(root, flat))
-        found = gradients[0] if self._is_single else tuple(gradients)
-        if self._with_value:
-            return out, found
-        return (found, out[1]) if self._has_aux else found
 
 
 def _like(root: Any, flat: dict[Any, Any]) -> Any:
     """States in place of the objects in an argument."""
     if is_object(root):
         return flat[()] if () in flat else from_flat_state(flat)
-    pairs, treedef = jax.tree_util.tree_flatten_with_path(root, is_leaf=is_object)
-    parts = []
-    for keys, value in pairs:
-        names = ("idx", "key", "name")
-        prefix = tuple(next(getattr(k, n) for n in names if hasattr(k, n)) for k in keys)
-        below = {p[len(prefix) :]: v for p, v in flat.items() if p[: len(prefix)] == prefix}
-        parts.append(_like(value, below) if is_object(value) else below.get(()))
-    return jax.tree.unflatten(treedef, parts)
 
+    def part(keys: Any, value: Any) -> Any:
+        path = entries(keys)
+        below = {p[len(path) :]: each for p, each in flat.items() if p[: len(path)] == path}
+        return _like(value, below) if is_object(value) else below.get(())
 
-def _differentiate(
-    f: Any, argnums: Any, has_aux: bool, with_value: bool, graph_updates: Any, **options: Any
-) -> Any:
-    options = {name: value for name, value in options.items() if value}
-
-    def lift(function: Callable[..., Any]) -> Differentiated:
-        return Differentiated(
-            function,
-            argnums,
-            has_aux,
-            with_value,
-            options,
-            structural=graph_updates is not False,
-        )
-
-    return lift if f is _UNSET else lift(f)
+    return jax.tree_util.tree_map_with_path(part, root, is_leaf=is_object)
 
 
 def grad(
-    f: Any = _UNSET,
+    f: Any = None,
     *,
     argnums: Any = 0,
     has_aux: bool = False,
@@ -190,13 +141,13 @@ def grad(
       A `State` of variables that hold gradients for an object, arrays for other arguments; a tuple
       of them if `argnums` is a sequence.
     """
-    return _differentiate(
-        f, argnums, has_aux, False, graph_updates, holomorphic=holomorphic, allow_int=allow_int
-    )
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": False}
+    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
+    return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
 def value_and_grad(
-    f: Any = _UNSET,
+    f: Any = None,
     *,
     argnums: Any = 0,
     has_aux: bool = False,
@@ -207,25 +158,21 @@ def value_and_grad(
     graph_updates: bool | None = None,
 ) -> Any:
     """The output of a function of objects and its gradient; see `grad`."""
-    return _differentiate(
-        f, argnums, has_aux, True, graph_updates, holomorphic=holomorphic, allow_int=allow_int
-    )
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": True}
+    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
+    return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
 class Checkpointed(Lifted):
     """A function of objects that is computed again for its gradient; see `remat`."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        super().__init__(function, **lifted)
-        self._options = options
-
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.checkpoint`."""
-        return jax.checkpoint(frame.run, **self._options)
+        return jax.checkpoint(frame.run, **self.options)
 
 
 def remat(
-    f: Any = _UNSET,
+    f: Any = None,
     *,
     prevent_cse: bool = True,
     static_argnums: Any = None,
@@ -240,14 +187,5 @@ def remat(
       prevent_cse, policy: See `jax.checkpoint`.
       static_argnums: Arguments that are static.
     """
-
-    def lift(function: Callable[..., Any]) -> Checkpointed:
-        options = {"prevent_cse": prevent_cse, "policy": policy}
-        return Checkpointed(
-            function,
-            options,
-            static_argnums=static_argnums,
-            structural=graph_updates is not False,
-        )
-
-    return lift if f is _UNSET else lift(f)
+    options = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums}
+    return lift(Checkpointed, f, graph_updates=graph_updates, **options)

@@ -4,138 +4,154 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import jax
-from jax.sharding import PartitionSpec
 
-from ..errors import AliasingError
-from .lifting import Call, Frame, Lifted
-from .outcomes import Groups
-from .placing import concrete_shardings
-from .prefixes import FilterPrefix, at, without_filters
-from .stages import Lowered, Traced
-from .walking import has_objects, walked
-
-_UNSET: Any = object()
-
-
-class JitFrame(Frame):
-    """A frame in which an object that is returned has the shardings of the output (JIT-5)."""
-
-    def _extra_values(self) -> list[Any]:
-        """The shardings that the output can ask for."""
-        leaves = jax.tree.leaves(self.out_prefix, is_leaf=_is_end)
-        return [v for x in leaves for v in (x.values_ if isinstance(x, FilterPrefix) else (x,))]
-
-    def report(self, nodes: list[Any], leaves: list[Any], out: Any) -> Any:
-        """What happened, where leaves that are returned go out as the output is asked for."""
-        groups = self.groups
-        if self.out_prefix is not None and has_objects(out):
-            self.groups = self._with_output(nodes, out)
-        try:
-            return super().report(nodes, leaves, out)
-        finally:
-            self.groups = groups
-
-    def _with_output(self, nodes: list[Any], out: Any) -> Groups:
-        values, of_leaf, place, always = self.groups
-        groups, sent = list(of_leaf), list(always)
-        numbers = {
-            id(nodes[owner]): i
-            for i, (_, _, owner) in enumerate(self.definition.leaves)
-            if owner is not None
-        }
-        definition, found, _, _ = walked([out])
-        for _, path, owner in definition.leaves:
-            number = None if owner is None else numbers.get(id(found[owner]))
-            if owner is None or number is None:
-                continue
-            asked, present = at(self.out_prefix, path, found[owner]), values[groups[number]]
-            if asked is not None and present is None:
-                groups[number], sent[number] = values.index(asked), True
-            elif asked is not None and present != asked:
-                places = (self.label(number), present), (f"output, path {path!r}", asked)
-                raise AliasingError("shardings", found[owner], *places)
-        return Groups(values, tuple(groups), place, tuple(sent))
-
-
-def _is_end(value: Any) -> bool:
-    return isinstance(value, FilterPrefix | PartitionSpec)
+from ..errors import LiftingError
+from .graphs import clone
+from .lifting import Frame, Lifted, lift
+from .outcomes import commit, ways
 
 
 class JitWrapped(Lifted):
     """A compiled function of objects; see `jit`."""
 
-    _what = "shardings"
-    _frame_type = JitFrame
+    what = "shardings"
+    free = None  # An object that is returned has the shardings of the output, too (JIT-5).
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], **lifted: Any):
-        super().__init__(function, **lifted)
-        self._options = options
+    def __init__(
+        self,
+        *args: Any,
+        donate_argnums: Any = None,
+        donate_argnames: Any = None,
+        **options: Any,
+    ):
+        super().__init__(*args, **options)
+        self._donated = self._choice(donate_argnums, donate_argnames)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.jit`."""
-        options = dict(self._options)
-        if self.in_prefix is not None:
-            donated, others = frame.parted(list(frame.asked))
-            frame.placements = concrete_shardings(frame.asked)
-            frame.plain_placements = frame.plain_prefixes
-            options["in_shardings"] = (
-                donated,
-                others,
-                *(without_filters(each) for each in frame.plain_prefixes),
-            )
-        if self.in_prefix is not None or self.out_prefix is not None:
-            options["out_shardings"] = (
-                None,
-                frame.groups.values,
-                without_filters(self.out_prefix),
-            )
-        numbers = (*((0,) if frame.split else ()), *(2 + k for k in frame.donated_plain))
+        layout, definition, options = frame.layout, frame.definition, dict(self.options)
+        gone = self._donated(layout.positional, layout.names)
+        roots = [root for root, i in enumerate(layout.roots) if gone[i]]
+        items = [((), definition.roots[root]) for root in roots]
+        # Also the nodes that are reached through another argument first.
+        nodes = {number for _, number in ways(definition.nodes, items)}
+        donated = [root in roots or owner in nodes for root, _, owner in definition.leaves]
+        numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
+        if any(donated):
+            frame.donated = frame.always = donated
+            numbers.append(0)
         if numbers:
             options["donate_argnums"] = numbers
-        return jax.jit(named(frame.run, self), **options)
+        if self.in_prefix is not None:
+            frame.placements = frame.asked
+            options["in_shardings"] = frame.arguments(frame.asked, frame.plain)
+        if self.in_prefix is not None or self.out_prefix is not None:
+            options["out_shardings"] = (None, tuple(frame.groups), frame.out)
+
+        def run(leaves: Any, *others: Any) -> Any:
+            if frame.donated:
+                parts, rest, others = iter(leaves), iter(others[0]), others[1:]
+                leaves = [next(parts if each else rest) for each in donated]
+            return frame.run(leaves, *others)
+
+        return jax.jit(named(run, self), **options)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
-        from .graphs import clone
-
-        call = self.prepared(*clone((args, kwargs)))
-        outcome, groups, out = call.frame.transformed.eval_shape(  # type: ignore[attr-defined]
-            *call.frame.parted(call.values), *call.plain
-        )
-        return self.commit(call, outcome, groups, out)
+        call = frame, *_, values, plain = self.prepared(*clone((args, kwargs)))
+        transformed: Any = frame.transformed
+        return commit(call, *transformed.eval_shape(*frame.arguments(values, plain)))
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The traced form for these arguments (JIT-9)."""
-        call = self.prepared(args, kwargs)
-        traced = call.frame.transformed.trace(*_arrays(call))  # type: ignore[attr-defined]
-        return Traced(traced, self, call.frame)
+        frame, *_, values, plain = self.prepared(args, kwargs)
+        transformed: Any = frame.transformed
+        return Traced(transformed.trace(*frame.arguments(values, plain)), self, frame)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered form for these arguments (JIT-9)."""
-        call = self.prepared(args, kwargs)
-        lowered = call.frame.transformed.lower(*_arrays(call))  # type: ignore[attr-defined]
-        return Lowered(lowered, self, call.frame)
-
-
-def _arrays(call: Call) -> tuple[Any, ...]:
-    return (*call.frame.parted(call.values), *call.plain)
+        return self.trace(*args, **kwargs).lower()
 
 
 def named(run: Callable[..., Any], function: Any) -> Callable[..., Any]:
-    """A function of its own for each frame, with the name that the user knows."""
+    """The function to transform, with the name that the user knows."""
+    run.__name__ = run.__qualname__ = getattr(function, "__name__", "function")
+    return run
 
-    def inside(*args: Any) -> Any:
-        return run(*args)
 
-    inside.__name__ = inside.__qualname__ = getattr(function, "__name__", "function")
-    return inside
+@dataclass(frozen=True)
+class Stage:
+    """A stage of JAX, with the objects around it (JIT-9).
+
+    What is not said here is what the stage of JAX says: `in_tree`, `in_avals` and `args_info` speak
+    of what JAX sees: the donated leaves of objects, their other leaves, then the plain arguments.
+    """
+
+    stage: Any
+    jit_wrapped: JitWrapped
+    frame: Frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
+            raise AttributeError(name)
+        return getattr(self.stage, name)
+
+
+class Compiled(Stage):
+    """A compiled function, for arguments of one structure and shape."""
+
+    compiled = property(attrgetter("stage"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what a call of the function does, updates included.
+
+        Raises:
+          LiftingError: The arguments have another structure than those it was compiled for.
+        """
+        call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
+        if frame is not self.frame:
+            raise LiftingError(
+                "The compiled function was called with objects of another structure, or other "
+                f"static arguments: compiled for {self.frame.definition!r}, called with "
+                f"{frame.definition!r}. Lower and compile for the new ones."
+            )
+        return self.jit_wrapped.execute(call, self.stage)
+
+    def __getattr__(self, name: str) -> Any:
+        side, _, kind = name.partition("_")
+        if kind in ("layouts", "formats"):  # JAX 0.4 calls them layouts, later ones formats.
+            formats = f"{side}_formats"
+            name = formats if hasattr(self.stage, formats) else f"{side}_layouts"
+        return super().__getattr__(name)
+
+
+class Lowered(Stage):
+    """A function lowered to the input of the compiler."""
+
+    lowered = property(attrgetter("stage"))
+
+    def compile(self, *args: Any, **options: Any) -> Compiled:
+        """Compile it; see `jax.stages.Lowered.compile`."""
+        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
+
+
+class Traced(Stage):
+    """A function traced to a program of JAX."""
+
+    traced = property(attrgetter("stage"))
+
+    def lower(self, **options: Any) -> Lowered:
+        """Lower it; see `jax.stages.Traced.lower`."""
+        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)
 
 
 def jit(
-    fun: Any = _UNSET,
+    fun: Any = None,
     *,
     in_shardings: Any = None,
     out_shardings: Any = None,
@@ -158,10 +174,9 @@ def jit(
       in_shardings: A prefix of the positional arguments: shardings, or `StateSharding` for
         objects. Variables have these shardings afterwards.
       out_shardings: A prefix of the output.
-      static_argnums: Arguments that are compiled in, by number; they must be hashable.
-      static_argnames: The same, by name.
-      donate_argnums: Arguments whose buffers may be used for results, by number.
-      donate_argnames: The same, by name. Variables of donated objects get new buffers.
+      static_argnums, static_argnames: Arguments that are compiled in; they must be hashable.
+      donate_argnums, donate_argnames: Arguments whose buffers may be used for results. Variables
+        of donated objects get new buffers.
       keep_unused: See `jax.jit`, like `device`, `backend`, `inline` and `abstracted_axes`.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: If False, values of variables come out, but no change of structure.
@@ -170,24 +185,11 @@ def jit(
       UnhashableStaticError: A static argument, or static data, is not hashable.
       AliasingError: One variable is reached at two places with different shardings (JIT-2).
     """
-    options: dict[str, Any] = {"keep_unused": keep_unused, "inline": inline}
-    given = {"device": device, "backend": backend, "abstracted_axes": abstracted_axes}
-    options |= {name: value for name, value in given.items() if value is not None}
-
-    def lift(function: Callable[..., Any]) -> JitWrapped:
-        return JitWrapped(
-            function,
-            options,
-            in_prefix=in_shardings,
-            out_prefix=out_shardings,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            structural=graph_updates is not False,
-        )
-
-    return lift if fun is _UNSET else lift(fun)
+    options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
+    options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
+    options |= {"device": device, "backend": backend}
+    return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 
 def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:

@@ -1,6 +1,6 @@
 """Layouts: which arguments of a call are objects, which are plain, which are static.
 
-It depends on the types of the arguments and the names of the keywords only (and, for containers,
+That depends on the types of the arguments and the names of the keywords only (and, for containers,
 on whether there are objects inside), so it is found once and looked up afterwards.
 """
 
@@ -9,59 +9,109 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
+import jax
+
 from .objects import Pytree
-from .variables import Variable
+from .variables import Tracked
+from .walking import NODE, OTHER, is_object, kind_of
 
-_CACHE_LIMIT = 1024
+# Which of so many positional arguments, and of those with these names, are chosen.
+Choice = Callable[[int, Sequence[str]], list[bool]]
 
 
-@dataclass(frozen=True, eq=False)
+def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
+    """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4).
+
+    Args:
+      numbers, names: One, several, or None; if one of both is None, the parameters tell it.
+      parameters: The names of all parameters of the function.
+      bound: How many of them the user does not count, because they have their arguments.
+    """
+    chosen, named = (
+        (given,) if isinstance(given, int | str) else tuple(given or ())
+        for given in (numbers, names)
+    )
+    if numbers is None:
+        chosen = tuple(i for i, name in enumerate(parameters[bound:]) if name in named)
+    elif names is None:
+        named = tuple(name for i, name in enumerate(parameters[bound:]) if i in chosen)
+
+    def among(count: int, keywords: Sequence[str]) -> list[bool]:
+        places = {n + bound if n >= 0 else n + count for n in chosen}
+        return [i in places for i in range(count)] + [name in named for name in keywords]
+
+    return among
+
+
+def _picker(numbers: tuple[int, ...]) -> Callable[[Any], Any]:
+    """A function that picks these items of a tuple, without a Python call."""
+    start = numbers[0] if numbers else 0
+    if numbers == tuple(range(start, start + len(numbers))):
+        return itemgetter(slice(start, start + len(numbers)))
+    return itemgetter(*numbers)
+
+
 class Layout:
     """The roles of the arguments: positional ones first, then keywords, sorted by name.
 
-    `uncertain` are containers; `variants` are layouts by which of them hold objects.
+    Args:
+      roles: "object", "plain", "static", "container" where one has to look inside for objects, and
+        "full" for a container that has some.
+      names: Of the keywords.
+      labels: What the arguments are called in messages.
     """
 
-    positional: int
-    names: tuple[str, ...]
-    roots: tuple[int, ...] = ()
-    plain: tuple[int, ...] = ()
-    statics: tuple[int, ...] = ()
-    uncertain: tuple[int, ...] = ()
-    objects_only: bool = True
-    labels: tuple[str, ...] = ()
-    variants: dict[tuple[bool, ...], Layout] = field(default_factory=dict)
-    count: int = field(init=False)
-    is_sliced: bool = field(init=False)
+    def __init__(self, roles: Sequence[str], names: tuple[str, ...], labels: Sequence[str]):
+        self.roles, self.names, self.labels = roles, names, labels
+        self.positional = len(roles) - len(names)
+        self.roots, self.plain, self.statics, self.containers = (
+            tuple(i for i, role in enumerate(roles) if role in wanted)
+            for wanted in (("object", "full"), ("plain",), ("static",), ("container",))
+        )
+        self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
+        self.only_objects = "object" in roles and "full" not in roles
+        self._settled: dict[tuple[bool, ...], Layout] = {}
 
-    def __post_init__(self) -> None:
-        total = self.positional + len(self.names)
-        object.__setattr__(self, "count", len(self.roots))
-        object.__setattr__(self, "is_sliced", (*self.roots, *self.plain) == tuple(range(total)))
+    def settled(self, args: tuple[Any, ...]) -> Layout:
+        """The layout in which each container has objects or is plain."""
+        full = tuple([has_objects(args[i]) for i in self.containers])
+        if full not in self._settled:
+            roles = list(self.roles)
+            for i, is_full in zip(self.containers, full, strict=True):
+                roles[i] = "full" if is_full else "plain"
+            self._settled[full] = Layout(roles, self.names, self.labels)
+        return self._settled[full]
 
-    def assembled(
-        self, roots: Sequence[Any], plain: Sequence[Any], statics: Sequence[Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments and keyword arguments with these values in their roles."""
-        everything: list[Any] = [None] * (self.positional + len(self.names))
-        for indices, values in (
-            (self.roots, roots),
-            (self.plain, plain),
-            (self.statics, statics),
-        ):
-            for i, value in zip(indices, values, strict=True):
-                everything[i] = value
-        rest = everything[self.positional :]
-        return everything[: self.positional], dict(zip(self.names, rest, strict=True))
+    def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments and keywords with the values of the roots, then of plain and static ones."""
+        found = dict(zip((*self.roots, *self.plain, *self.statics), values, strict=True))
+        args = [found[i] for i in range(len(self.roles))]
+        return args[: self.positional], dict(zip(self.names, args[self.positional :], strict=True))
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, int | str) else tuple(value)
+def has_objects(value: Any) -> bool:
+    """Whether there is an object in a tree."""
+    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
+
+
+def layout_of(
+    types: Sequence[Any], names: tuple[str, ...], static: Choice, parameters: tuple[str, ...]
+) -> Layout:
+    """The layout of calls with arguments of these types."""
+    count, roles = len(types) - len(names), []
+    for each, is_static in zip(types, static(count, names), strict=True):
+        if is_static:
+            roles.append("static")
+        elif issubclass(each, Tracked):
+            roles.append("object")
+        else:
+            roles.append("container" if kind_of(each) in (NODE, OTHER) else "plain")
+    known = [f" ({name!r})" for name in parameters] + [""] * count
+    labels = [f"argument {i}{known[i]}" for i in range(count)]
+    return Layout(roles, names, [*labels, *(f"argument {name!r}" for name in names)])
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -74,86 +124,7 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in parameters if p.kind in kinds)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4).
-
-    If only numbers, or only names, are given, the signature of the function tells the others.
-    """
-
-    numbers: tuple[int, ...]
-    names: frozenset[str]
-
-    @classmethod
-    def of(cls, numbers: Any, names: Any, parameters: tuple[str, ...], shift: int = 0) -> Choice:
-        """Args: what the user gave, the `parameters` of the function, how many are bound."""
-        chosen, named = _as_tuple(numbers), _as_tuple(names)
-        if numbers is None:
-            chosen = tuple(parameters.index(n) for n in named if n in parameters)
-        elif names is None:
-            count = len(parameters)
-            named = tuple(parameters[n] for n in chosen if -count <= n < count)
-            named = named if all(n >= 0 for n in chosen) else ()
-        return cls(tuple(n + shift if n >= 0 else n for n in chosen), frozenset(named))
-
-    def includes(self, index: int, positional: int, names: Sequence[str]) -> bool:
-        """Whether the argument at an index of the layout is chosen."""
-        if index >= positional:
-            return names[index - positional] in self.names
-        return index in self.numbers or index - positional in self.numbers
-
-
-NOTHING = Choice((), frozenset())
-
-
-def layout_of(
-    types: Sequence[type[Any]],
-    names: tuple[str, ...],
-    static: Choice,
-    parameters: tuple[str, ...],
-    is_leaf_type: Callable[[type[Any]], bool],
-) -> Layout:
-    """The layout of calls with arguments of these types."""
-    positional = len(types) - len(names)
-    roles: dict[str, list[int]] = {"roots": [], "plain": [], "statics": [], "uncertain": []}
-    for i, each in enumerate(types):
-        if static.includes(i, positional, names):
-            roles["statics"].append(i)
-        elif issubclass(each, Pytree | Variable):
-            roles["roots"].append(i)
-        else:
-            roles["plain" if is_leaf_type(each) else "uncertain"].append(i)
-    labels = tuple(
-        f"argument {names[i - positional]!r}"
-        if i >= positional
-        else f"argument {i}" + (f" ({parameters[i]!r})" if i < len(parameters) else "")
-        for i in range(len(types))
-    )
-    found = {role: tuple(indices) for role, indices in roles.items()}
-    return Layout(positional, names, **found, labels=labels)  # type: ignore[arg-type]
-
-
-def settled(layout: Layout, inside: tuple[bool, ...]) -> Layout:
-    """The layout in which the uncertain arguments have objects `inside`, or are plain."""
-    found = layout.variants.get(inside)
-    if found is None:
-        pairs = list(zip(layout.uncertain, inside, strict=True))
-        found = Layout(
-            layout.positional,
-            layout.names,
-            tuple(sorted((*layout.roots, *(i for i, has in pairs if has)))),
-            tuple(sorted((*layout.plain, *(i for i, has in pairs if not has)))),
-            layout.statics,
-            objects_only=not any(inside),
-            labels=layout.labels,
-        )
-        layout.variants[inside] = found
-    return found
-
-
-def unbound(
-    function: Callable[..., Any],
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def unbound(function: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A function without the objects that are bound to it, and those as arguments (JIT-7).
 
     A bound method, a partial or a callable object changes the objects in it, so they must be
@@ -171,10 +142,3 @@ def unbound(
             args, function = (function, *args), type(function).__call__
         else:
             return function, args, kwargs
-
-
-def bounded(cache: dict[Any, Any]) -> dict[Any, Any]:
-    """The cache, emptied if it has grown beyond what calls can need."""
-    if len(cache) > _CACHE_LIMIT:
-        cache.clear()
-    return cache

@@ -7,7 +7,8 @@ one that was seen to be right.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections.abc import Sequence
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,19 +16,15 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ..errors import IndivisibleSizeError, LeakedTracerError, MeshAxisError
+from .prefixes import spread
 from .tracing import Tracer, current_level
 
 if TYPE_CHECKING:
-    from .lifting import Call
+    from .lifting import Frame
+    from .walking import Plan
 
 # The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
-sharding_of = attrgetter("_sharding")
-
-
-def concrete_shardings(asked: list[Any]) -> list[Any] | None:
-    """The shardings among what is asked of leaves, None elsewhere; None if there is none."""
-    found = [each if isinstance(each, Sharding) else None for each in asked]
-    return found if any(each is not None for each in found) else None
+_sharding_of = attrgetter("_sharding")
 
 
 def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) -> None:
@@ -38,105 +35,72 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) 
       IndivisibleSizeError: The array cannot be cut like that.
     """
     for axis, entry in enumerate(spec):
-        names = entry if isinstance(entry, tuple) else (entry,)
         parts = 1
-        for name in names:
-            if name is None or name is PartitionSpec.UNCONSTRAINED:
-                continue
-            if name not in mesh.axis_names:
-                raise MeshAxisError(where, spec, name, mesh.axis_names)
-            parts *= mesh.shape[name]
-        if shape is not None and (
-            (axis >= len(shape) and entry is not None)
-            or (axis < len(shape) and shape[axis] % parts)
-        ):
+        for name in entry if isinstance(entry, tuple) else (entry,):
+            if name is not None and name is not PartitionSpec.UNCONSTRAINED:
+                if name not in mesh.axis_names:
+                    raise MeshAxisError(where, spec, name, mesh.axis_names)
+                parts *= mesh.shape[name]
+        if shape is not None and (shape[axis] % parts if axis < len(shape) else entry is not None):
             raise IndivisibleSizeError(where, shape, spec, axis, parts)
 
 
-def place(call: Call) -> None:
-    """Send leaves where they are asked to be; the call remembers which ones moved."""
-    frame = call.frame
-    wanted = frame.placements or []
-    values = call.values
-    if frame.is_in_place(values):
-        return
+def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
+    """The leaves where they are asked to be, and the numbers of those that moved."""
     try:
-        seen = list(map(sharding_of, values))
+        if frame.settled is not None and all(map(is_, map(_sharding_of, values), frame.settled)):
+            return values, ()
+        seen = list(map(_sharding_of, values))
     except AttributeError:  # Not all leaves are arrays on devices.
         seen = None
-    if call.plan is None or call.plan.level != current_level():
-        return
-    moved = []
-    placed = list(values)
-    for number, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
-        if sharding is not None:
-            placed[number] = jax.tree.map(
-                lambda x, s=sharding, n=number: _sent(x, s, frame.label(n), frame.moves_committed),
-                value,
-            )
-            leaves = zip(jax.tree.leaves(placed[number]), jax.tree.leaves(value), strict=True)
-            if any(new is not old for new, old in leaves):
+    if plan.level != current_level():
+        return values, ()
+    placed, moved = list(values), []
+    for number, sharding in enumerate(frame.placements or ()):
+        if isinstance(sharding, Sharding):
+            leaves, treedef = jax.tree.flatten(values[number])
+            sent = [_sent(frame, leaf, sharding, number) for leaf in leaves]
+            if not all(map(is_, sent, leaves)):
+                placed[number] = jax.tree.unflatten(treedef, sent)
                 moved.append(number)
     if not moved:
         frame.settled = seen
-    call.values, call.moved = placed, tuple(moved)
+    return placed, moved
 
 
-def _sent(leaf: Any, sharding: Any, where: str, also_committed: bool) -> Any:
+def _sent(frame: Frame, leaf: Any, sharding: Sharding, number: int) -> Any:
     """A leaf on the devices of a sharding; one that the user put elsewhere is for JAX to judge."""
     if isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
     if isinstance(sharding, NamedSharding):
-        check_spec(where, np.shape(leaf), sharding.spec, sharding.mesh)
+        check_spec(frame.label(number), np.shape(leaf), sharding.spec, sharding.mesh)
     present = getattr(leaf, "sharding", None)
-    if present is not None:
-        if present == sharding or present.is_equivalent_to(sharding, np.ndim(leaf)):
-            return leaf
-        if not also_committed and getattr(leaf, "committed", True):
-            return leaf
+    if present is not None and (
+        present == sharding
+        or present.is_equivalent_to(sharding, np.ndim(leaf))
+        or (getattr(leaf, "committed", True) and not frame.lifted.sends_committed)
+    ):
+        return leaf
     return jax.device_put(leaf, sharding)
 
 
-def explain(call: Call, error: Exception) -> None:
+def explain(frame: Frame, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
     """Raise an error that says which argument and which path, where one of them is at fault."""
-    frame, layout = call.frame, call.frame.layout
     if isinstance(error, jax.errors.UnexpectedTracerError):
-        for number, value in enumerate(call.values):
+        for path, value in zip(frame.paths, values, strict=True):
             for leaf in jax.tree.leaves(value):
                 if isinstance(leaf, Tracer):
-                    root, path, _ = frame.definition.leaves[number]
-                    label = layout.labels[layout.roots[root]]
-                    raise LeakedTracerError(label, path, leaf) from error
-    if isinstance(error, ValueError) and frame.plain_placements:
-        places = zip(layout.plain, frame.plain_placements, call.plain, strict=True)
-        for index, prefix, value in places:
-            _explain_plain(layout.labels[index], prefix, value, frame.mesh, error)
-        for number, (asked, value) in enumerate(zip(frame.asked, call.values, strict=True)):
-            for leaf in jax.tree.leaves(value):
-                _explain_one(frame.label(number), asked, leaf, frame.mesh, error)
-
-
-def _explain_plain(label: str, prefix: Any, value: Any, mesh: Any, error: Exception) -> None:
-    def ends(x: Any) -> bool:
-        return x is None or isinstance(x, Sharding | PartitionSpec)
-
-    try:
-        spread = jax.tree.map(
-            lambda p, part: jax.tree.map(lambda _: p, part), prefix, value, is_leaf=ends
-        )
-    except ValueError:  # The prefix does not fit; JAX has said so.
-        return
-    pairs = jax.tree_util.tree_flatten_with_path(value)[0]
-    for (path, leaf), asked in zip(pairs, jax.tree.leaves(spread, is_leaf=ends), strict=True):
-        where = label + (f", path {jax.tree_util.keystr(path)}" if path else "")
-        _explain_one(where, asked, leaf, mesh, error)
-
-
-def _explain_one(where: str, asked: Any, leaf: Any, mesh: Any, error: Exception) -> None:
-    if isinstance(asked, NamedSharding):
-        asked, mesh = asked.spec, asked.mesh
-    if isinstance(asked, PartitionSpec) and mesh is not None:
-        try:
-            check_spec(where, np.shape(leaf), asked, mesh)
-        except ValueError as better:
-            raise better from error
+                    raise LeakedTracerError(frame.labels[path[0]], path[1:], leaf) from error
+    if isinstance(error, ValueError):
+        labels = frame.layout.plain_of(frame.layout.labels)
+        inside = zip(map(frame.label, range(len(values))), frame.asked, values, strict=True)
+        for label, prefix, value in (*zip(labels, frame.plain, plain, strict=True), *inside):
+            for where, asked, leaf in spread(prefix, value, label):
+                spec, mesh = asked, frame.mesh
+                if isinstance(asked, NamedSharding):
+                    spec, mesh = asked.spec, asked.mesh
+                if isinstance(spec, PartitionSpec) and mesh is not None:
+                    try:
+                        check_spec(where, np.shape(leaf), spec, mesh)
+                    except ValueError as better:
+                        raise better from error

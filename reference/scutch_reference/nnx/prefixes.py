@@ -7,15 +7,16 @@ variable: a `StateSharding` or `StateAxes` gives one for each filter.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 import jax
-from jax.sharding import PartitionSpec
+from jax.sharding import PartitionSpec, Sharding
 
-from ..errors import AliasingError, NoFilterMatchError
+from ..errors import LiftingError, NoFilterMatchError
 from . import filters as filterlib
-from .definitions import Definition, Ref, is_variable
+from .filters import Path
 from .states import State, to_flat_state
 from .statics import frozen
 from .variables import Variable
@@ -33,34 +34,26 @@ class FilterPrefix:
 
     def __init__(self, values: State[Any, Any] | Mapping[Any, Any] | Iterable[tuple[Any, Any]], /):
         if isinstance(values, State):
-            pairs = list(_paths_by_value(values))
-        else:
-            pairs = list(values.items() if isinstance(values, Mapping) else values)
+            paths: dict[Any, list[Any]] = {}
+            for path, leaf in to_flat_state(values):
+                value = leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
+                paths.setdefault(value, []).append(path)
+            values = [(filterlib.PathIn(*each), value) for value, each in paths.items()]
+        pairs = list(values.items() if isinstance(values, Mapping) else values)
         self.filters = tuple(each for each, _ in pairs)
         self.values_ = tuple(value for _, value in pairs)
         self._predicates = filterlib.to_predicates(self.filters)
 
-    def which(self, path: tuple[Any, ...], variable: Any, where: str = "") -> int:
-        """The number of the first filter that takes a variable.
-
-        Raises:
-          NoFilterMatchError: None does; the message has the path.
-        """
-        for i, predicate in enumerate(self._predicates):
+    def map_prefix(self, path: Path, variable: Any, where: str = "") -> Any:
+        """The value for a variable; `NoFilterMatchError` says `where` it is, if there is none."""
+        for predicate, value in zip(self._predicates, self.values_, strict=True):
             if predicate(path, variable):
-                return i
+                return value
         raise NoFilterMatchError(where or f"path {path!r}", variable, self.filters)
 
-    def map_prefix(self, path: tuple[Any, ...], variable: Any) -> Any:
-        """The value for a variable."""
-        return self.values_[self.which(path, variable)]
-
     def __eq__(self, other: object) -> bool:
-        return (
-            type(self) is type(other)
-            and self.filters == other.filters
-            and self.values_ == other.values_
-        )
+        mine = (self.filters, self.values_)
+        return type(self) is type(other) and mine == (other.filters, other.values_)
 
     def __hash__(self) -> int:
         return hash((tuple(map(frozen, self.filters)), self.values_))
@@ -70,42 +63,25 @@ class FilterPrefix:
         return f"{type(self).__name__}({{{pairs}}})"
 
 
-def _paths_by_value(state: State[Any, Any]) -> Iterable[tuple[Any, Any]]:
-    paths: dict[Hashable, list[Any]] = {}
-    for path, leaf in to_flat_state(state):
-        value = leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
-        paths.setdefault(value, []).append(path)
-    return ((filterlib.PathIn(*each), value) for value, each in paths.items())
-
-
 class StateSharding(FilterPrefix):
     """A sharding, or a partition spec, for each filter (JIT-6)."""
 
-    @property
-    def shardings(self) -> tuple[Any, ...]:
-        """The values, in the order of the filters."""
-        return self.values_
+    shardings = property(attrgetter("values_"), doc="The values, in the order of the filters.")
 
 
 class StateAxes(FilterPrefix, Mapping[Any, Any]):
     """An axis, `None` or `Carry` for each filter."""
 
-    @property
-    def axes(self) -> tuple[Any, ...]:
-        """The values, in the order of the filters."""
-        return self.values_
+    axes = property(attrgetter("values_"), doc="The values, in the order of the filters.")
 
     def __getitem__(self, key: Any) -> Any:
         return dict(zip(self.filters, self.values_, strict=True))[key]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.filters)
 
     def __len__(self) -> int:
         return len(self.filters)
-
-    __eq__ = FilterPrefix.__eq__
-    __hash__ = FilterPrefix.__hash__
 
 
 def is_branch(prefix: Any) -> bool:
@@ -113,88 +89,60 @@ def is_branch(prefix: Any) -> bool:
     return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
-def at(prefix: Any, path: tuple[Any, ...], leaf: Any, where: str = "") -> Any:
-    """The value that a prefix has for a leaf at a path below it."""
-    while is_branch(prefix) and path:
-        prefix, path = prefix[path[0]], path[1:]
-    if isinstance(prefix, FilterPrefix):
-        return prefix.values_[prefix.which(path, leaf, where)]
-    return prefix
+def is_end(prefix: Any) -> bool:
+    """Whether a prefix says something, though it may look like a tree to JAX."""
+    return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
 
 
-def for_leaves(
-    definition: Definition,
-    prefixes: tuple[Any, ...],
-    leaves: list[Any],
-    names: tuple[str, ...],
-    what: str,
-) -> list[Any]:
-    """The value for each leaf of a graph.
-
-    Args:
-      definition: The structure.
-      prefixes: One for each root.
-      leaves: The raw values, for the filters to see.
-      names: What each root is called in messages.
-      what: What the values are called in messages.
+def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
+    """The value that a prefix has for a leaf at a path below it.
 
     Raises:
-      NoFilterMatchError: No filter takes a variable.
-      AliasingError: A variable is reached at two places with different values (JIT-2).
+      LiftingError: The prefix has another structure.
+      NoFilterMatchError: No filter takes the leaf.
     """
+    below, rest = prefix, path
+    while is_branch(below):
+        try:
+            below, rest = below[rest[0]], rest[1:]
+        except (LookupError, TypeError) as error:
+            raise LiftingError(
+                f"{where}: nothing in {below!r} is for the path {rest!r}."
+            ) from error
+    return below.map_prefix(rest, leaf, where) if isinstance(below, FilterPrefix) else below
 
-    def value(root: int, path: tuple[Any, ...], owner: int | None, number: int) -> Any:
-        leaf = leaves[number]
-        if owner is not None and isinstance(prefixes[root], FilterPrefix | list | tuple | dict):
-            node = definition.nodes[owner]
-            leaf = node.type.from_metadata(leaf, node.static.value)  # type: ignore[attr-defined]
-        return at(prefixes[root], path, leaf, f"{names[root]}, path {path!r}")
 
-    if all(prefix is None for prefix in prefixes):
-        return [None] * len(leaves)
-    found = [value(*leaf, number) for number, leaf in enumerate(definition.leaves)]
-    numbers = {owner: i for i, (_, _, owner) in enumerate(definition.leaves) if owner is not None}
-    for root, path, index in _aliases(definition):
-        if index in numbers:
-            first_root, first_path, _ = definition.leaves[numbers[index]]
-            mine, first = value(root, path, index, numbers[index]), found[numbers[index]]
-            if mine != first:
-                variable = definition.nodes[index].type
-                raise AliasingError(
-                    what,
-                    variable.from_metadata(leaves[numbers[index]], {}),
-                    (f"{names[first_root]}, path {first_path!r}", first),
-                    (f"{names[root]}, path {path!r}", mine),
-                )
+class _Returned:
+    """What stands in the output for an object that is returned; JAX sees a node without leaves."""
+
+
+RETURNED = _Returned()
+jax.tree_util.register_pytree_node(_Returned, lambda _: ((), None), lambda *_: RETURNED)
+
+
+def for_jax(prefix: Any, default: Any) -> Any:
+    """A prefix of what JAX sees: filters are for objects, which go a way of their own."""
+
+    def end(value: Any) -> Any:
+        return RETURNED if isinstance(value, FilterPrefix) else default if value is None else value
+
+    return jax.tree.map(end, prefix, is_leaf=is_end)
+
+
+def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
+    """Place, value and leaf for each leaf of a tree; nothing if the prefix does not fit.
+
+    JAX says what does not fit better than we could.
+    """
+    found: list[tuple[str, Any, Any]] = []
+
+    def end(path: Any, value: Any, part: Any) -> None:
+        for inner, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
+            key = jax.tree_util.keystr((*path, *inner))
+            found.append((f"{label}, path {key}" if key else label, value, leaf))
+
+    try:
+        jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=is_end)
+    except (ValueError, TypeError):
+        return []
     return found
-
-
-def _aliases(definition: Definition) -> Iterable[tuple[int, tuple[Any, ...], int]]:
-    """Root, path and number of every variable below each second way into a node."""
-    for root, path, item, first in definition.visits:
-        if isinstance(item, Ref) and not first:
-            seen: set[int] = set()
-            todo: list[tuple[tuple[Any, ...], Any]] = [(path, item)]
-            while todo:
-                here, each = todo.pop()
-                if isinstance(each, Ref) and each.number not in seen:
-                    seen.add(each.number)
-                    node = definition.nodes[each.number]
-                    if is_variable(node):
-                        yield root, here, each.number
-                    else:
-                        todo.extend(((*here, key), inner) for key, inner in node.items)
-                elif hasattr(each, "items") and not isinstance(each, Ref):
-                    todo.extend(
-                        ((*here, key), inner)
-                        for key, inner in zip(each.keys, each.items, strict=True)
-                    )
-
-
-def without_filters(prefix: Any) -> Any:
-    """A prefix for JAX: the values of the filters in a tuple."""
-    return jax.tree.map(
-        lambda x: x.values_ if isinstance(x, FilterPrefix) else x,
-        prefix,
-        is_leaf=lambda x: x is None or isinstance(x, FilterPrefix | PartitionSpec),
-    )

@@ -7,18 +7,18 @@ mappings. A pure dictionary is a state whose variables are replaced by their val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Self, TypeVar
 
 import jax
 
 from ..errors import NoFilterMatchError, UnknownPathError
-from . import filters as filterlib
-from .variables import Variable
+from .filters import Path, to_predicates
+from .variables import value_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-Path = tuple[Any, ...]
-_MISSING: Any = object()
+Nested = Mapping[Any, Any]
+Pairs = Iterable[tuple[Path, V]]
 
 
 def key_order(key: Any) -> tuple[int, Any]:
@@ -26,187 +26,21 @@ def key_order(key: Any) -> tuple[int, Any]:
     return (0, key) if isinstance(key, int) else (1, key if isinstance(key, str) else repr(key))
 
 
-class State(MutableMapping[K, V]):
-    """A mutable mapping of keys to leaves or to mappings; a pytree; `state.key` is `state['key']`.
-
-    Args:
-      mapping: A mapping, or pairs. It is copied, mappings inside it included.
-    """
-
-    _mapping: dict[Any, Any]
-
-    def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        items = dict(mapping).items()
-        object.__setattr__(self, "_mapping", {k: _bare(v, copy=True) for k, v in items})
-
-    @classmethod
-    def _around(cls, mapping: dict[Any, Any]) -> Self:
-        """A state that is a view of `mapping`."""
-        state = object.__new__(cls)
-        object.__setattr__(state, "_mapping", mapping)
-        return state
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        _register(cls)
-
-    @property
-    def raw_mapping(self) -> dict[K, Any]:
-        """The mapping itself, with plain dictionaries inside."""
-        return self._mapping
-
-    def __getitem__(self, key: K) -> Any:
-        value = self._mapping[key]
-        return self._around(value) if isinstance(value, dict) else value
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__") or key == "_mapping":
-            raise AttributeError(key)
-        if key not in self._mapping:
-            raise AttributeError(f"The state has no {key!r}; it has {tuple(self._mapping)!r}.")
-        return self[key]  # type: ignore[index]
-
-    def __setitem__(self, key: K, value: Any) -> None:
-        self._mapping[key] = _bare(value)
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        self[key] = value  # type: ignore[index]
-
-    def __delitem__(self, key: K) -> None:
-        del self._mapping[key]
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._mapping)
-
-    def __len__(self) -> int:
-        return len(self._mapping)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._mapping!r})"
-
-    def __or__(self, other: Mapping[Any, Any]) -> State[Any, Any]:
-        return merge_state(self, other)
-
-    def __sub__(self, other: Mapping[Any, Any]) -> State[Any, Any]:
-        paths = {path for path, _ in to_flat_state(other)}
-        return from_flat_state((p, v) for p, v in to_flat_state(self) if p not in paths)
-
-    # The methods of the documents; today's functions have the same names with `_state`.
-
-    def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
-        """See `map_state`."""
-        return map_state(function, self)
-
-    def flat_state(self) -> FlatState[Any]:
-        """See `to_flat_state`."""
-        return to_flat_state(self)
-
-    @classmethod
-    def from_flat_path(cls, flat: Any, /) -> State[Any, Any]:
-        """See `from_flat_state`."""
-        return from_flat_state(flat)
-
-    def to_pure_dict(self, extract_fn: Any = None) -> dict[Any, Any]:
-        """See `to_pure_dict`."""
-        return to_pure_dict(self, extract_fn)
-
-    def replace_by_pure_dict(self, pure: Mapping[Any, Any], replace_fn: Any = None) -> None:
-        """See `replace_by_pure_dict`."""
-        replace_by_pure_dict(self, pure, replace_fn)
-
-    def split(self, first: Any, /, *filters: Any) -> Any:
-        """See `split_state`."""
-        return split_state(self, first, *filters)
-
-    def filter(self, first: Any, /, *filters: Any) -> Any:
-        """See `filter_state`."""
-        return filter_state(self, first, *filters)
-
-    @staticmethod
-    def merge(state: Mapping[Any, Any], /, *states: Mapping[Any, Any]) -> State[Any, Any]:
-        """See `merge_state`."""
-        return merge_state(state, *states)
-
-
-def _bare(value: Any, copy: bool = False) -> Any:
-    """Mappings as plain dictionaries, so that one kind of mapping is inside a state."""
-    if isinstance(value, State):
-        value = value._mapping
-        return {k: _bare(v, copy) for k, v in value.items()} if copy else value
-    if isinstance(value, Mapping):
-        return {k: _bare(v, copy) for k, v in value.items()}
-    return value
-
-
-def _register(cls: type[State[Any, Any]]) -> None:
-    def children(state: State[Any, Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        keys = tuple(sorted(state._mapping, key=key_order))
-        return [state._mapping[key] for key in keys], keys
-
-    def with_keys(state: State[Any, Any]) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        values, keys = children(state)
-        return [(jax.tree_util.DictKey(k), v) for k, v in zip(keys, values, strict=True)], keys
-
-    jax.tree_util.register_pytree_with_keys(
-        cls,
-        with_keys,
-        lambda keys, values: cls._around(dict(zip(keys, values, strict=True))),
-        children,
-    )
-
-
-_register(State)
-
-
-class FlatState(Sequence[tuple[Path, V]], Generic[V]):
+class FlatState(tuple[tuple[Path, V], ...]):
     """Pairs of (path, leaf), sorted by path."""
 
-    def __init__(self, items: Iterable[tuple[Path, V]], /, *, sort: bool = True):
-        pairs = ((tuple(path), leaf) for path, leaf in items)
-        self._items = tuple(
-            sorted(pairs, key=lambda item: tuple(map(key_order, item[0]))) if sort else pairs
-        )
+    def __new__(cls, items: Pairs[V], /, *, sort: bool = True) -> Self:
+        """Sort the pairs, if they are not sorted already."""
+        pairs: Pairs[V] = ((tuple(path), leaf) for path, leaf in items)
+        if sort:
+            pairs = sorted(pairs, key=lambda item: tuple(map(key_order, item[0])))
+        return super().__new__(cls, pairs)
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths, in order."""
-        return tuple(path for path, _ in self._items)
-
-    @property
-    def leaves(self) -> list[V]:
-        """The leaves, in order."""
-        return [leaf for _, leaf in self._items]
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Path, V]: ...
-    @overload
-    def __getitem__(self, index: slice) -> FlatState[V]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        found = self._items[index]
-        return FlatState(found, sort=False) if isinstance(index, slice) else found  # type: ignore[arg-type]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __repr__(self) -> str:
-        return f"FlatState({list(self._items)!r})"
-
-    def to_nested_state(self) -> State[Any, V]:
-        """See `from_flat_state`."""
-        return from_flat_state(self)
-
-    def split(self, first: Any, /, *filters: Any) -> Any:
-        """Partition by filters; every leaf must be taken."""
-        parts = partition(self, (first, *filters))
-        return parts if filters else parts[0]
-
-    def filter(self, first: Any, /, *filters: Any) -> Any:
-        """Partition by filters; leaves that none takes are left out."""
-        parts = partition(self, (first, *filters), exhaustive=False)
-        return parts if filters else parts[0]
+    paths = property(lambda self: tuple(path for path, _ in self))
+    leaves = property(lambda self: [leaf for _, leaf in self])
 
     @staticmethod
-    def merge(*flats: Iterable[tuple[Path, Any]]) -> FlatState[Any]:
+    def merge(*flats: Pairs[Any]) -> FlatState[Any]:
         """All pairs, where later ones win."""
         return FlatState({tuple(path): leaf for flat in flats for path, leaf in flat}.items())
 
@@ -218,130 +52,188 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def _walk(mapping: Mapping[Any, Any], path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    for key in sorted(mapping, key=key_order):
-        value = mapping[key]
-        if isinstance(value, Mapping):
-            yield from _walk(value, (*path, key))
-        else:
-            yield (*path, key), value
+def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for key in sorted(value, key=key_order):
+        yield from _walk(value[key], (*path, key))
 
 
-def to_flat_state(state: Mapping[Any, Any]) -> FlatState[Any]:
+def to_flat_state(state: Any) -> FlatState[Any]:
     """The leaves of a nested state with their paths; `from_flat_state` is the inverse (OBJ-4)."""
-    return FlatState(_walk(state), sort=False)
+    return FlatState(_walk(state, ()), sort=False)
 
 
-def from_flat_state(flat: Any, *, cls: type[State[Any, Any]] = State) -> State[Any, Any]:
+def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
     """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
 
-    Raises:
-      UnknownPathError: A path goes through another path's leaf.
+    A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
+    through another path's leaf.
     """
-    nested: dict[Any, Any] = {}
-    for path, leaf in dict(flat).items():
-        inner = nested
+    leaves = dict(flat)
+    if leaves.keys() == {()}:
+        return leaves[()]
+    state: State[Any, Any] = (cls or State)()
+    for path, leaf in leaves.items():
+        inner = state
         for key in path[:-1]:
-            inner = inner.setdefault(key, {})
-            if not isinstance(inner, dict):
+            inner = inner.setdefault(key, type(state)())
+            if not isinstance(inner, State):
                 raise UnknownPathError("A path leads through a leaf", [path])
-        if isinstance(inner.get(path[-1]), dict):
+        if isinstance(inner.get(path[-1]), State):
             raise UnknownPathError("A leaf is in the way of longer paths", [path])
         inner[path[-1]] = leaf
-    return cls._around(nested)
-
-
-def map_state(function: Callable[[Path, Any], Any], state: Mapping[Any, Any]) -> State[Any, Any]:
-    """`function(path, leaf)` in place of each leaf."""
-    return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
+    return state
 
 
 def partition(
-    flat: Iterable[tuple[Path, V]], filters: Sequence[Any], *, exhaustive: bool = True
+    flat: Pairs[V], filters: Sequence[Any], *, exhaustive: bool = True
 ) -> tuple[FlatState[V], ...]:
     """Each leaf in the part of the first filter that takes it (OBJ-1).
 
     Raises:
       NoFilterMatchError: The partition is to be `exhaustive`, and no filter takes a leaf.
     """
-    predicates = filterlib.to_predicates(filters)
+    predicates = to_predicates(filters)
     parts: list[list[tuple[Path, V]]] = [[] for _ in filters]
     for path, leaf in flat:
-        for predicate, part in zip(predicates, parts, strict=True):
-            if predicate(path, leaf):
-                part.append((path, leaf))
-                break
-        else:
-            if exhaustive:
-                raise NoFilterMatchError(f"path {path!r}", leaf, filters)
+        first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
+        if first is not None:
+            parts[first].append((path, leaf))
+        elif exhaustive:
+            raise NoFilterMatchError(f"path {path!r}", leaf, filters)
     return tuple(FlatState(part, sort=False) for part in parts)
 
 
-def split_state(state: Mapping[Any, Any], first: Any, /, *filters: Any) -> Any:
+def parts_of(flat: Pairs[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
+    """The nested states of a partition: a tuple, or for one filter a state."""
+    parts = tuple(map(from_flat_state, partition(flat, filters or (...,), exhaustive=exhaustive)))
+    return parts if len(parts) > 1 else parts[0]
+
+
+def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     """Partition a state; every leaf must be taken. One filter gives one state, more a tuple."""
-    parts = partition(to_flat_state(state), (first, *filters))
-    return tuple(map(from_flat_state, parts)) if filters else from_flat_state(parts[0])
+    return parts_of(to_flat_state(state), (first, *filters), exhaustive=True)
 
 
-def filter_state(state: Mapping[Any, Any], first: Any, /, *filters: Any) -> Any:
+def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     """Partition a state; leaves that no filter takes are left out."""
-    parts = partition(to_flat_state(state), (first, *filters), exhaustive=False)
-    return tuple(map(from_flat_state, parts)) if filters else from_flat_state(parts[0])
+    return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(
-    state: Mapping[Any, Any], /, *states: Mapping[Any, Any], cls: type[State[Any, Any]] = State
-) -> State[Any, Any]:
+def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> Any:
     """All leaves of all states, where later ones win (OBJ-4)."""
     return from_flat_state(FlatState.merge(*map(to_flat_state, (state, *states))), cls=cls)
 
 
-def _value(leaf: Any) -> Any:
-    return leaf.get_value() if isinstance(leaf, Variable) else leaf
-
-
-def to_pure_dict(state: Mapping[Any, Any], extract_fn: Any = None) -> dict[Any, Any]:
-    """Nested dictionaries of values; `replace_by_pure_dict` is the inverse (OBJ-4)."""
-    extract = _value if extract_fn is None else extract_fn
-    return {
-        key: to_pure_dict(value, extract) if isinstance(value, Mapping) else extract(value)
-        for key, value in state.items()
-    }
-
-
-def replace_by_pure_dict(state: Any, pure_dict: Mapping[Any, Any], replace_fn: Any = None) -> None:
-    """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
-
-    Args:
-      state: A state; leaves without a value in `pure_dict` stay.
-      pure_dict: Nested dictionaries; a checkpoint may have made strings of integer keys.
-      replace_fn: Makes the new leaf from the old leaf and the value.
-
-    Raises:
-      UnknownPathError: A value has no leaf.
-    """
-    replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
-
-    def fill(mapping: dict[Any, Any], values: Mapping[Any, Any], path: Path) -> None:
-        for key, value in values.items():
-            found = key if key in mapping else _as_int(key)
-            if found not in mapping:
-                raise UnknownPathError("The state has no leaf for the path", [(*path, key)])
-            if isinstance(mapping[found], dict):
-                fill(mapping[found], value, (*path, found))
-            else:
-                mapping[found] = replace(mapping[found], value)
-
-    fill(state.raw_mapping if isinstance(state, State) else state, pure_dict, ())
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> Any:
+    """`function(path, leaf)` in place of each leaf."""
+    return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
 
 def _as_int(key: Any) -> Any:
     return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
 
 
-def restore_int_paths(pure_dict: Mapping[Any, Any]) -> dict[Any, Any]:
+def _mapped(value: Any, leaf: Callable[[Any], Any] | None = None, key: Any = None) -> Any:
+    """Mappings in mappings as new dictionaries, of these keys and leaves."""
+    if isinstance(value, Mapping):
+        return {key(k) if key else k: _mapped(v, leaf, key) for k, v in value.items()}
+    return leaf(value) if leaf else value
+
+
+def restore_int_paths(pure_dict: Nested) -> Any:
     """Integer keys, where a checkpoint made strings of them."""
-    return {
-        _as_int(key): restore_int_paths(value) if isinstance(value, Mapping) else value
-        for key, value in pure_dict.items()
-    }
+    return _mapped(pure_dict, key=_as_int)
+
+
+def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] | None = None) -> Any:
+    """Nested dictionaries of values; `replace_by_pure_dict` is the inverse (OBJ-4)."""
+    return _mapped(state, extract_fn or value_of)
+
+
+def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
+    """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
+
+    Leaves without a value stay; a value without a leaf is an `UnknownPathError`. Integer keys may
+    have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
+    """
+    replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
+
+    def fill(part: Any, values: Nested, path: Path) -> None:
+        for key, value in values.items():
+            found = key if key in part else _as_int(key)
+            if found not in part:
+                raise UnknownPathError("The state has no leaf for the path", [(*path, key)])
+            if isinstance(part[found], Mapping):
+                fill(part[found], value, (*path, found))
+            else:
+                part[found] = replace(part[found], value)
+
+    fill(state, pure_dict, ())
+
+
+class State(dict[K, V]):
+    """A mapping of keys to leaves or to states; a pytree; `state.key` is `state['key']`.
+
+    It is made of a mapping or of pairs, and copies them; mappings inside are states, too.
+    """
+
+    def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
+        kind: Any = type(self)
+        pairs = dict(mapping).items()
+        super().__init__((k, kind(v) if isinstance(v, Mapping) else v) for k, v in pairs)
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
+
+    def _flatten(self) -> tuple[list[tuple[Any, V]], tuple[K, ...]]:
+        keys = tuple(sorted(self, key=key_order))
+        return [(jax.tree_util.DictKey(key), self[key]) for key in keys], keys
+
+    @classmethod
+    def _unflatten(cls, static: tuple[K, ...], children: Iterable[V]) -> Self:
+        state = cls()
+        dict.update(state, zip(static, children, strict=True))
+        return state
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__") or key not in self:
+            raise AttributeError(f"The state has no {key!r}; it has {tuple(self)!r}.")
+        return self[key]  # type: ignore[index]
+
+    def __setitem__(self, key: K, value: Any) -> None:
+        is_bare = isinstance(value, Mapping) and not isinstance(value, State)
+        super().__setitem__(key, type(self)(value) if is_bare else value)  # type: ignore[assignment]
+
+    __setattr__ = __setitem__  # type: ignore[misc, assignment]
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({super().__repr__()})"
+
+    def __sub__(self, other: Nested) -> Self:
+        paths = set(to_flat_state(other).paths)
+        return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
+
+    # The methods of the documents; today's functions have the same names with `_state`.
+    __or__ = merge_state
+    merge = staticmethod(merge_state)
+    split, filter = split_state, filter_state
+    flat_state, to_pure_dict = to_flat_state, to_pure_dict
+    replace_by_pure_dict = replace_by_pure_dict
+    raw_mapping = property(lambda self: self)
+
+    def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
+        """See `map_state`."""
+        return map_state(function, self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_flat_path(cls, flat: Pairs[Any], /) -> Self:
+        """See `from_flat_state`."""
+        return from_flat_state(flat, cls=cls)  # type: ignore[no-any-return]
+
+
+jax.tree_util.register_pytree_with_keys(State, State._flatten, State._unflatten)

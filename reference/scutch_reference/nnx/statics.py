@@ -22,17 +22,11 @@ from .tracing import Tracer
 def frozen(value: Any, where: str = "a static value") -> Hashable:
     """A hashable key that is equal for equal static data, and for nothing else (JIT-3).
 
-    Args:
-      value: Any static data; lists, dicts and sets in it are taken by content.
-      where: For the message, if it cannot be done.
-
     Raises:
-      UnhashableStaticError: `value` is not hashable, and no container that is known here.
+      UnhashableStaticError: `value`, which is at `where`, is not hashable, nor a known container.
     """
     kind = type(value)
-    if kind is str or value is None or kind is bytes:
-        return value  # type: ignore[no-any-return]
-    if kind in (bool, int):
+    if kind in (str, bytes, bool, int, type(None)):
         return (kind, value)
     if kind in (float, complex):
         return (kind, repr(value))
@@ -43,12 +37,7 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     if isinstance(value, set | frozenset):
         return (kind, frozenset(frozen(each, where) for each in value))
     if isinstance(value, functools.partial):
-        return (
-            kind,
-            value.func,
-            frozen(value.args, where),
-            frozen(value.keywords, where),
-        )
+        return (kind, value.func, frozen(value.args, where), frozen(value.keywords, where))
     if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             return (kind, str(value.dtype), frozen(jax.random.key_data(value)))
@@ -64,18 +53,16 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
 class Static:
     """A value that is part of a structure: it hashes and compares by its `frozen` key."""
 
-    __slots__ = ("_hash", "key", "value")
+    __slots__ = ("key", "value")
 
     def __init__(self, value: Any, where: str = "a static value"):
-        self.value = value
-        self.key = frozen(value, where)
-        self._hash = hash(self.key)
+        self.value, self.key = value, frozen(value, where)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Static) and self.key == other.key)
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self.key)
 
     def __repr__(self) -> str:
         return f"Static({self.value!r})"
@@ -85,6 +72,4 @@ def copied(value: Any) -> Any:
     """Plain containers anew, everything else as it is: what a getter may hand out (OBJ-5)."""
     if type(value) is dict:
         return {key: copied(each) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(copied, value))
-    return set(value) if type(value) is set else value
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

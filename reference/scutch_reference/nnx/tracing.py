@@ -4,8 +4,6 @@ A variable that was made outside a trace must not be written inside it: the trac
 its trace. So each object remembers the level that it was made at, and checks it when it changes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -13,10 +11,9 @@ import jax.extend.core
 
 from ..errors import TraceLevelError
 
+Tracer: type[Any] = jax.core.Tracer
 # JAX 0.4 only has the trace itself.
 _opaque_level: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
-
-Tracer: type[Any] = jax.core.Tracer
 
 
 def current_level() -> Any:
@@ -30,10 +27,6 @@ def current_level() -> Any:
 
 
 def check_level(level: Any, tried: str, value: Any, where: str = "") -> None:
-    """Refuse to change a value that another trace level made.
-
-    Raises:
-      TraceLevelError: `level` is not the current one.
-    """
+    """Raise `TraceLevelError` where a value is to be changed that another trace level made."""
     if level != current_level():
         raise TraceLevelError(tried, value, where)

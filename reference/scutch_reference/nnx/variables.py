@@ -8,17 +8,20 @@ raw value is what is stored, the value is what the hooks make of it.
 from __future__ import annotations
 
 import abc
+import builtins
 import functools
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..errors import MetadataError
-from .annotations import constrained
-from .arithmetic import Arithmetic
+from ..logical import get_logical_axis_rules, logical_to_mesh_axes
+from ..placement import constrain, partition_spec
 from .epochs import note_change
 from .statics import Static, copied
 from .tracing import check_level, current_level
@@ -30,88 +33,113 @@ HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_r
 _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
+_ARRAYS = (jax.Array, np.ndarray)
+
+
+class Tracked:
+    """A base for what lifted functions are given: it has a cell (see `epochs`) and a level.
+
+    Subclasses are nodes of JAX's trees, unless they say `pytree=False`.
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_level", "_plans")
+    _cell: list[Any]
+    _level: Any
+    _plans: dict[Any, Any] | None
+
+    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        node: Any = cls
+        if pytree:
+            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
+
+    def _begin(self, *cell: Any) -> None:
+        put = object.__setattr__
+        put(self, "_cell", [*cell, 0])
+        put(self, "_level", current_level())
+        put(self, "_plans", None)
+
+    def _check(self, tried: str) -> None:
+        """Raise `TraceLevelError` if this was made at another trace level."""
+        check_level(self._level, tried, self)
+
+    def _changed(self) -> None:
+        """Say that the structure is another one now."""
+        note_change(self._cell)
 
 
 @dataclass(frozen=True)
 class VariableMetadata(Generic[A], abc.ABC):
-    """A raw value with the metadata that its variable will get: what initializers may return.
-
-    A class with these two attributes that is something else besides is registered.
-    """
+    """What initializers may return. Other classes with these attributes may be registered."""
 
     raw_value: A
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata under its names of today: the names of mesh axes are the `out_sharding`."""
+    """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
     tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in ("sharding", "sharding_names"):
-        if old in tidy:
-            tidy["out_sharding"] = tidy.pop(old)
+    for old in {"sharding", "sharding_names"} & tidy.keys():
+        tidy["out_sharding"] = tidy.pop(old)
     return tidy
 
 
 def _copied_tree(value: Any) -> Any:
     """The value, in containers of its own."""
-    return value if isinstance(value, jax.Array | np.ndarray) else jax.tree.map(lambda x: x, value)
+    return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
-class Variable(Arithmetic, Generic[A]):
-    """One value with a type and metadata (OBJ-5).
+class Variable(Tracked, Generic[A]):
+    """One value with a type and metadata (OBJ-5); in expressions it stands for the value.
 
     Args:
       value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Kept with the value; `out_sharding` names the mesh axes (`sharding` and
-        `sharding_names` are its old names). With a mesh, in `mesh` or in context, the value is
-        sharded accordingly. The `HOOKS` may be functions or tuples of functions.
+      **metadata: Kept with the value; `out_sharding` (of old: `sharding`, `sharding_names`) names
+        the mesh axes. With a mesh, in `mesh` or in context, the value is sharded accordingly. The
+        `HOOKS` may be functions or tuples of functions.
     """
 
-    __slots__ = ("__weakref__", "_cell", "_level", "_metadata", "_plans")
-    required_metadata: ClassVar[frozenset[str]] = frozenset()
+    __slots__ = ("_metadata",)
+    _metadata: dict[str, Any]
+    hijax = ref = False
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
-        eager = metadata.get("eager_sharding", True)
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
-        metadata = _tidied(metadata)
-        for hook in HOOKS:
-            if hook not in metadata and hasattr(type(self), hook):
-                metadata[hook] = getattr(type(self), hook)
-        self._begin(value, metadata)
-        value = self._hooked("on_create_value", value)
-        value = self.create_value(value)  # type: ignore[arg-type]
-        names = metadata.get("out_sharding")
-        if eager and names:
-            value = constrained(value, names, metadata.get("sharding_rules"), metadata.get("mesh"))
-        self._cell[0] = value
-
-    def _begin(self, value: Any, metadata: dict[str, Any]) -> None:
-        put = object.__setattr__
-        put(self, "_cell", [value, 0])
-        put(self, "_metadata", metadata)
-        put(self, "_level", current_level())
-        put(self, "_plans", None)
+        kind = type(self)
+        methods = {name: getattr(kind, name) for name in HOOKS if hasattr(kind, name)}
+        self._begin(value)
+        self._replace_metadata(methods | metadata)
+        made: Any = self.create_value(self._hooked("on_create_value", value))
+        spec = spec_of(self)
+        if spec is not None and metadata.get("eager_sharding", True):
+            mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
+            made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
+        self._cell[0] = made
 
     @classmethod
     def from_metadata(cls, value: A, attributes: Mapping[str, Any]) -> Self:
         """A variable with exactly this raw value and metadata; no hook runs."""
         variable = object.__new__(cls)
-        variable._begin(value, _tidied(attributes))
+        variable._begin(value)
+        variable._replace_metadata(attributes)
         return variable
 
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        _register(cls)
+    def _flatten(self) -> tuple[Any, Static]:
+        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), Static(self._metadata)
 
-    # ---- values -------------------------------------------------------------------------------
+    @classmethod
+    def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
+        return cls.from_metadata(next(iter(children)), static.value)
 
-    def _hooked(self, name: str, value: Any) -> Any:
-        hooks = self._metadata.get(name)
-        if hooks:
-            for hook in hooks if isinstance(hooks, tuple | list) else (hooks,):
-                value = hook(self, value)
+    def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
+        hooks = self._metadata.get(event) or ()
+        return hooks if isinstance(hooks, tuple | list) else (hooks,)
+
+    def _hooked(self, event: str, value: Any) -> Any:
+        for hook in self._hooks(event):
+            value = hook(self, value)
         return value
 
     def create_value(self, value: A) -> A:
@@ -131,9 +159,7 @@ class Variable(Arithmetic, Generic[A]):
           TraceLevelError: The variable was made at another trace level.
         """
         self._check("change the value of")
-        if isinstance(value, Variable):
-            value = value.get_value()
-        value = self._hooked("on_set_value", _copied_tree(value))
+        value = self._hooked("on_set_value", _copied_tree(value_of(value)))
         old = self._cell[0]
         if index is not _UNSET and not (index is ... and _interchangeable(value, old)):
             if isinstance(old, jax.Array):
@@ -152,16 +178,8 @@ class Variable(Arithmetic, Generic[A]):
         self._check("change the value of")
         self._cell[0] = value
 
-    @property
-    def value(self) -> Any:
-        """The value, as the documents write it; today's spelling is `variable[...]`."""
-        return self.get_value()
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self.set_value(value)
-
-    raw_value = property(get_raw_value, set_raw_value, doc="The stored value.")
+    value = property(lambda self: self.get_value(), lambda self, value: self.set_value(value))
+    raw_value = property(get_raw_value, set_raw_value)
 
     def __getitem__(self, index: Any) -> Any:
         """`variable[...]` is the value, other indices are parts of it."""
@@ -176,33 +194,29 @@ class Variable(Arithmetic, Generic[A]):
         del value[index]
         self.set_value(value)
 
-    # ---- metadata -----------------------------------------------------------------------------
-
     def get_metadata(self, name: str = _UNSET, default: Any = _UNSET, **_: Any) -> Any:
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
-        if name is _UNSET:
-            if default is not _UNSET:
-                raise MetadataError(f"get_metadata got a default, {default!r}, but no name.")
-            return copied(self._metadata)
-        if name not in self._metadata and default is not _UNSET:
+        if name is _UNSET and default is not _UNSET:
+            raise MetadataError(f"get_metadata got a default, {default!r}, but no name.")
+        if default is not _UNSET and name not in self._metadata:
             return default
-        return copied(self._metadata[name])
+        return copied(self._metadata if name is _UNSET else self._metadata[name])
 
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
         self._check("change the metadata of")
-        if len(args) == 1 and not kwargs:
-            metadata = _tidied(args[0])
-        elif len(args) == 2 and not kwargs:
-            metadata = self._metadata | _tidied({args[0]: args[1]})
-        elif kwargs and not args:
-            metadata = self._metadata | _tidied(kwargs)
-        else:
-            raise MetadataError(
-                "set_metadata takes a dictionary, or a name and a value, or keywords; "
-                f"got {args!r} and {kwargs!r}."
-            )
-        self._replace_metadata(metadata)
+        match args:
+            case [metadata] if not kwargs:
+                self._replace_metadata(metadata)
+            case [name, value] if not kwargs:
+                self._replace_metadata(self._metadata | _tidied({name: value}))
+            case [] if kwargs:
+                self._replace_metadata(self._metadata | _tidied(kwargs))
+            case _:
+                raise MetadataError(
+                    "set_metadata takes a dictionary, or a name and a value, or keywords; "
+                    f"got {args!r} and {kwargs!r}."
+                )
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a metadata entry of this name."""
@@ -210,78 +224,54 @@ class Variable(Arithmetic, Generic[A]):
 
     def del_metadata(self, name: str) -> None:
         """Delete a metadata entry."""
-        self._check("change the metadata of")
-        self._replace_metadata({k: v for k, v in self._metadata.items() if k != name})
+        self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
 
-    def _replace_metadata(self, metadata: dict[str, Any]) -> None:
-        object.__setattr__(self, "_metadata", metadata)
-        note_change(self._cell)
+    def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_metadata", _tidied(metadata))
+        self._changed()
 
-    @property
-    def sharding_names(self) -> Any:
-        """The old name of `out_sharding`."""
-        return self._metadata.get("out_sharding")
-
-    @property
-    def type(self) -> type[Self]:
-        """The type of the variable, as `VariableState` had it."""
-        return type(self)
-
-    var_type = type
-    hijax = ref = False
+    # The old name of the `out_sharding`, and the type as `VariableState` had it.
+    sharding_names = property(lambda self: self._metadata.get("out_sharding"))
+    type = var_type = property(lambda self: type(self))
 
     def add_axis(self, index: int, name: Any) -> None:
         """A transformation adds an axis to the value: run the hooks."""
-        self._axis_hooks("on_add_axis", index, name)
+        for hook in self._hooks("on_add_axis"):
+            hook(self, index, name)
 
     def remove_axis(self, index: int, name: Any) -> None:
         """A transformation takes an axis off the value: run the hooks."""
-        self._axis_hooks("on_remove_axis", index, name)
-
-    def _axis_hooks(self, event: str, index: int, name: Any) -> None:
-        hooks = self._metadata.get(event, ())
-        for hook in hooks if isinstance(hooks, tuple | list) else (hooks,):
+        for hook in self._hooks("on_remove_axis"):
             hook(self, index, name)
-
-    # ---- copies -------------------------------------------------------------------------------
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
-        value = updates.pop("value", self._cell[0]) if value is _UNSET else value
-        return type(self).from_metadata(_copied_tree(value), {**self._metadata, **updates})
+        value = self._cell[0] if value is _UNSET else value
+        return self.from_metadata(_copied_tree(value), self._metadata | updates)
 
-    replace = to_state = copy
+    __copy__ = replace = to_state = copy
 
     def copy_from(self, other: Variable[A]) -> None:
         """Take over raw value and metadata of a variable of the same type."""
-        if type(self) is not type(other):
+        if self.type is not other.type:
+            mine, theirs = self.type.__name__, other.type.__name__
             raise MetadataError(
-                f"A {type(self).__name__} cannot copy from a {type(other).__name__}; "
-                "the types must be the same."
+                f"A {mine} cannot copy from a {theirs}; the types must be the same."
             )
         self.update_from_state(other)
 
     def update_from_state(self, state: Variable[A]) -> None:
         """Take over raw value and metadata."""
-        self._check("update")
-        self._cell[0] = state._cell[0]
+        self.set_raw_value(state._cell[0])
         if Static(self._metadata) != Static(state._metadata):
-            self._replace_metadata(copied(state._metadata))
-
-    def __copy__(self) -> Self:
-        return self.copy()
+            self._replace_metadata(state._metadata)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self._cell[0], self._metadata)
-
-    # ---- attributes ---------------------------------------------------------------------------
-
-    def _check(self, tried: str) -> None:
-        check_level(self._level, tried, self)
+        return self.from_metadata, (self._cell[0], self._metadata)
 
     def __getattr__(self, name: str) -> Any:
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
-        if name in Variable.__slots__ or name.startswith("__"):
+        if name in ("_cell", "_metadata") or name.startswith("__"):
             raise AttributeError(name)
         if name in self._metadata:
             return copied(self._metadata[name])
@@ -296,41 +286,78 @@ class Variable(Arithmetic, Generic[A]):
             )
         object.__setattr__(self, name, value)
         if name == "__class__":
-            note_change(self._cell)
+            self._changed()
 
     def __repr__(self) -> str:
         metadata = "".join(f", {k}={v!r}" for k, v in self._metadata.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
 
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return np.asarray(self.get_value()).__array__(*args, **kwargs)
 
-def _restored(cls: type[Variable[Any]], value: Any, metadata: dict[str, Any]) -> Variable[Any]:
-    return cls.from_metadata(value, metadata)
+    def __jax_array__(self) -> Any:
+        return self.get_value()
+
+
+def value_of(value: Any) -> Any:
+    """The value of a variable, or the value itself."""
+    return value.get_value() if isinstance(value, Variable) else value
 
 
 def _interchangeable(new: Any, old: Any) -> bool:
     """Whether `new` can take the place of all of `old`, with nothing to broadcast or convert."""
-    if not isinstance(old, jax.Array | np.ndarray):
+    if not isinstance(old, _ARRAYS):
         return True
-    return (
-        isinstance(new, jax.Array | np.ndarray)
-        and new.shape == old.shape
-        and new.dtype == old.dtype
-        and getattr(new, "sharding", None) == getattr(old, "sharding", None)
-    )
+    alike = (getattr(new, n, None) == getattr(old, n, None) for n in ("shape", "dtype", "sharding"))
+    return isinstance(new, _ARRAYS) and all(alike)
 
 
-def _register(cls: type[Variable[Any]]) -> None:
-    """A variable is a pytree node: its raw value is the child, its metadata is static."""
-    value_key = jax.tree_util.GetAttrKey("value")
-    jax.tree_util.register_pytree_with_keys(
-        cls,
-        lambda x: (((value_key, x._cell[0]),), Static(x._metadata)),
-        lambda metadata, children: cls.from_metadata(next(iter(children)), metadata.value),
-        lambda x: ((x._cell[0],), Static(x._metadata)),
-    )
+def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
+    """The partition spec that the `out_sharding` stands for, or None without one (LOG-7).
+
+    Its names are mesh axes where there are no rules, and logical names where there are: those of
+    the variable, or those in context. So it is sharded as a Linen box with the same names.
+    """
+    names = variable._metadata.get("out_sharding")
+    if not names or isinstance(names, NamedSharding):
+        return names.spec if names else None
+    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
+    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
+    return partition_spec(tuple(spec or ()))
 
 
-_register(Variable)
+# What Python asks of a variable, by an operator or a function, its value answers. A binary operator
+# has a reflected form, and one that would assign to the variable.
+_ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
+_BINARY = "add + sub - mul * matmul @ truediv / floordiv // mod % pow ** lshift << rshift >> and &"
+_BINARY += " xor ^ or |"
+
+
+def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
+    def answer(*operands: Any, **named: Any) -> Any:
+        return function(*[value_of(each) for each in operands][::order], **named)
+
+    return answer
+
+
+def _refusal(symbol: str) -> Callable[..., Any]:
+    def refuse(self: Any, other: Any) -> Any:
+        raise NotImplementedError(
+            f"In-place operations would rebind the attribute to an array. Instead of "
+            f"`variable {symbol}= x`, write `variable[...] {symbol}= x`."
+        )
+
+    return refuse
+
+
+for _name in (*_ASKED.split(), "round", *_BINARY.split()[::2]):
+    _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
+    setattr(Variable, f"__{_name}__", _answer(_function, 1))
+for _name, _symbol in zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True):
+    setattr(Variable, f"__r{_name}__", _answer(getattr(operator, f"__{_name}__"), -1))
+    setattr(Variable, f"__i{_name}__", _refusal(_symbol))
+
+
 VariableState = Variable  # The name in the documents: states hold copies of variables.
 
 

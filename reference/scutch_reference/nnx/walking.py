@@ -7,218 +7,180 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 import jax
 import numpy as np
 
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
-from .epochs import EPOCH, watch
-from .objects import Pytree, attributes_of, is_tagged_data, sorted_attributes
+from .epochs import EPOCH
+from .filters import Path
+from .objects import Pytree
 from .states import State
 from .statics import Static, frozen
 from .tracing import Tracer
-from .variables import Variable
+from .variables import Tracked, Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
 _ATOMS = (
-    *_SCALARS,
-    str,
-    bytes,
-    type(None),
-    type,
-    np.dtype,
-    Enum,
-    jax.sharding.Sharding,
-    jax.sharding.Mesh,
-    jax.sharding.PartitionSpec,
+    *(str, bytes, type(None), type, np.dtype, Enum),
+    *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
 )
-_SIMPLE = object()
-_NODE, _VALUE, _ATOM, _OTHER = range(4)
+NODE, VALUE, ATOM, OTHER = range(4)
 
 
-@lru_cache(maxsize=2048)
-def _kind(cls: Any) -> int:
-    """What values of a type are; the cache is bounded."""
-    if issubclass(cls, Pytree | Variable | State | list) or cls in _DICTS:
-        return _NODE
+def _kind(cls: type[Any]) -> int:
+    if issubclass(cls, Tracked | State | list) or cls in _DICTS:
+        return NODE
     if issubclass(cls, np.ndarray | jax.Array | Tracer | jax.ShapeDtypeStruct):
-        return _VALUE
-    return _ATOM if issubclass(cls, _ATOMS) else _OTHER
+        return VALUE
+    return ATOM if issubclass(cls, (*_SCALARS, *_ATOMS)) else OTHER
 
 
-def _kind_of(value: Any) -> int:
-    cls: Any = type(value)
-    return _kind(cls)
+# What values of a type are: nodes of a graph, leaves, static for sure, or to be looked into.
+kind_of: Any = lru_cache(maxsize=2048)(_kind)
 
 
 def is_node(value: Any) -> bool:
     """Whether a value has an identity in a graph."""
-    return _kind_of(value) == _NODE
+    return bool(kind_of(type(value)) == NODE)
 
 
 def is_object(value: Any) -> bool:
     """Whether a value is what makes an argument more than a tree of arrays."""
-    return isinstance(value, Pytree | Variable)
+    return isinstance(value, Tracked)
 
 
-def has_objects(value: Any) -> bool:
-    """Whether there is an object in a tree."""
-    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
+def entries(path: Sequence[Any]) -> Path:
+    """A path of JAX, as the keys, indices and names that it is made of."""
+    names = ("idx", "key", "name")
+    return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
 
 
-def _one_level(value: Any) -> tuple[tuple[Any, ...], list[Any], Any] | None:
+def _one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
     """Keys, children and structure of a tree node of JAX, or None if it is a leaf."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    if len(pairs) == 1 and pairs[0][1] is value:
+    if pairs and not pairs[0][0]:
         return None
-    keys = []
-    for (entry,), _ in pairs:
-        name = next(n for n in ("idx", "key", "name") if hasattr(entry, n))
-        keys.append(getattr(entry, name))
-    return tuple(keys), [child for _, child in pairs], treedef
+    return tuple(entries(path)[0] for path, _ in pairs), [child for _, child in pairs], treedef
 
 
-def _is_fixed(cls: type[Any]) -> bool:
+def _is_fixed(cls: Any) -> bool:
     """Whether tree nodes of a class keep their children for life."""
     parameters = getattr(cls, "__dataclass_params__", None)
-    return issubclass(cls, tuple) or bool(parameters and parameters.frozen)
+    return issubclass(cls, tuple) or getattr(parameters, "frozen", False)
 
 
-def _compares_by_identity(value: Any) -> bool:
-    by_identity: Any = object.__hash__
-    return type(value).__hash__ is by_identity or callable(value) or _is_fixed(type(value))
+def _inside(value: Any) -> tuple[Any, list[Any]]:
+    """What is in a value that reports no changes: a structure to compare, and the very parts."""
+    if isinstance(value, list):
+        return None, list(value)
+    if type(value) in _DICTS:
+        return None, [*value, *value.values()]
+    level = _one_level(value)
+    return (frozen(value), []) if level is None else (level[2], level[1])
 
 
 class Walk:
     """One walk over a graph, depth first.
 
-    After it, `nodes` are the objects in order, `slots` say where each leaf sits (a container and a
-    key, to read and to write), and `checks` are the mutable parts that nobody reports about.
-
-    Args:
-      known: Nodes that have the first numbers already, in this order.
+    After it, `nodes` are the objects in order, `described` is their structure, `leaves` say where
+    their leaves are (a container and a key, to read and to write, and the path), and `checks` are
+    the mutable parts that nobody reports about. Nodes that are `known` have the first numbers, and
+    are described only when asked for. Paths begin with the number of a root.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
-        self.nodes: list[Any] = list(known)
+        self.nodes = list(known)
         self.index = {id(node): i for i, node in enumerate(known)}
-        self.described: list[Node | None] = [None] * len(known)
-        self.slots: list[list[tuple[Any, Any]]] = [[] for _ in known]
-        self.checks: list[tuple[Any, Any, Any]] = []
-        self.path: list[Any] = []
+        self.described: list[Any] = [None] * len(known)
+        self.leaves: list[list[tuple[Any, Any, Path]]] = [[] for _ in known]
+        self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.again: set[int] = set()
 
-    def reach(self, value: Any, slots: list[tuple[Any, Any]], own: tuple[Any, Any]) -> Any:
-        """The item for a value, which sits at `own`; the slots of its leaves are appended."""
-        return self._item(value, False, slots, own)
-
-    def describe(self, index: int) -> Node:
-        """The structure of a node, and of all that it leads to."""
-        found = self.described[index]
-        if found is None:
-            found = self._described(self.nodes[index], index)
-        return found
-
-    def _entries(self, value: Any) -> list[tuple[Any, Any, Any, bool]]:
-        """(path entry, key in the contents, value, marked as data) for each item of a node."""
-        if isinstance(value, Pytree):
-            return [(k, n, v, is_tagged_data(value, n)) for k, n, v in sorted_attributes(value)]
-        inside = contents(value)
-        pairs = enumerate(inside) if isinstance(inside, list) else inside.items()
-        return [(key, key, each, False) for key, each in pairs]
-
-    def _described(self, value: Any, index: int) -> Node:
-        slots = self.slots[index]
-        self.described[index] = Node(object, None, ())  # For cycles: it is on its way.
-        if isinstance(value, Variable):
-            slots.append((value._cell, 0))
-            node = Node(type(value), Static(value._metadata, "metadata"), (("value", LEAF),))
-        else:
-            entries = self._entries(value)
-            inside = contents(value)
-            items = self._items(entries, inside, slots)
-            node = Node(type(value), self._static(value), tuple(items))
-            if not isinstance(value, Pytree) or value._exposed:
-                self._check(inside)
-        self.described[index] = node
-        return node
-
-    def _static(self, value: Any) -> Any:
-        if isinstance(value, Pytree):
-            present = attributes_of(value)
-            return Static({k: v for k, v in value._tags.items() if k in present})
-        return Static(value.default_factory) if isinstance(value, defaultdict) else None
-
-    def _check(self, inside: Any) -> None:
-        """Remember what is in a plain list or dict; the snapshot keeps the identities taken."""
-        if isinstance(inside, list):
-            self.checks.append((inside, None, list(inside)))
-        else:
-            self.checks.append((inside, list(inside), list(inside.values())))
-
-    def _items(self, entries: Any, inside: Any, slots: list[Any]) -> list[tuple[Any, Any]]:
-        items = []
-        for path, key, each, tagged in entries:
-            self.path.append(path)
-            items.append((path, self._item(each, tagged, slots, (inside, key))))
-            self.path.pop()
-        return items
-
-    def _item(self, value: Any, tagged: bool, slots: list[Any], own: tuple[Any, Any]) -> Any:
-        kind = _kind_of(value)
-        if kind == _NODE:
-            return Ref(self._number(value))
-        if kind == _VALUE or (tagged and isinstance(value, _SCALARS)):
-            slots.append(own)
-            return LEAF
-        if kind == _OTHER and (level := _one_level(value)) is not None:
-            keys, children, treedef = level
-            entries = zip(keys, range(len(keys)), children, [tagged] * len(keys), strict=True)
-            items = [item for _, item in self._items(entries, children, slots)]
-            if not _is_fixed(type(value)):
-                self.checks.append((value, _SIMPLE, (treedef, children)))
-            if all(isinstance(item, Static) for item in items) and isinstance(value, tuple):
-                return Static(value, f"path {tuple(self.path)!r}")
-            return Tree(treedef, keys, tuple(items))
-        static = Static(value, f"path {tuple(self.path)!r}")
-        if kind == _OTHER and not _compares_by_identity(value):
-            self.checks.append((value, None, static.key))
-        return static
-
-    def _number(self, value: Any) -> int:
-        index = self.index.get(id(value))
-        if index is None:
-            index = len(self.nodes)
-            self.index[id(value)] = index
-            self.nodes.append(value)
-            self.described.append(None)
-            self.slots.append([])
-            self._described(value, index)
-        else:
+    def number(self, node: Any, path: Path) -> int:
+        """The number of a node; one that is new is described, with all that it leads to."""
+        index = self.index.setdefault(id(node), len(self.nodes))
+        if index < len(self.nodes):
             self.again.add(index)
+        else:
+            self.nodes.append(node)
+            self.described.append(None)
+            self.leaves.append([])
+            self.describe(index, path)
         return index
+
+    def describe(self, index: int, path: Path) -> None:
+        """Find out the structure of a node at a path, and of new nodes that it leads to."""
+        value, leaves = self.nodes[index], self.leaves[index]
+        if isinstance(value, Variable):
+            leaves.append((value._cell, 0, path))
+            metadata = Static(value._metadata, "metadata")
+            self.described[index] = Node(type(value), metadata, (("value", LEAF),))
+            return
+        inside: Any = contents(value)
+        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
+        tags, static = {}, None
+        if isinstance(value, Pytree):
+            keys = sorted(keys)
+            tags = {key: tag for key, tag in value._tags.items() if key in inside}
+            static = Static(tags)
+        elif isinstance(value, defaultdict):
+            static = Static(value.default_factory)
+        items = [
+            (key, self.item(inside[key], (*path, key), leaves, (inside, key), tags.get(key, False)))
+            for key in keys
+        ]
+        self.described[index] = Node(type(value), static, tuple(items))
+        if not isinstance(value, Pytree) or value._exposed:
+            self.checks.append((inside, *_inside(inside)))
+
+    def item(
+        self, value: Any, path: Path, leaves: list[Any], own: tuple[Any, Any], tagged: bool = False
+    ) -> Any:
+        """The item for a value at a path, which sits at `own`; its leaves are appended.
+
+        Raises:
+          UnhashableStaticError: It is static data that cannot be compared.
+        """
+        kind = kind_of(type(value))
+        if kind == NODE:
+            return Ref(self.number(value, path))
+        if kind == VALUE or (tagged and isinstance(value, _SCALARS)):
+            leaves.append((*own, path))
+            return LEAF
+        level = _one_level(value) if kind == OTHER else None
+        if level is not None:
+            keys, children, treedef = level
+            items = tuple(
+                self.item(child, (*path, key), leaves, (children, i), tagged)
+                for i, (key, child) in enumerate(zip(keys, children, strict=True))
+            )
+            if not _is_fixed(type(value)):
+                self.checks.append((value, treedef, children))
+            if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
+                return Tree(treedef, keys, items)
+        static = Static(value, f"path {path[1:]!r}")
+        hashed: Any = type(value).__hash__
+        if kind == OTHER and not (
+            hashed is object.__hash__ or callable(value) or _is_fixed(type(value))
+        ):
+            self.checks.append((value, static.key, []))
+        return static
 
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
-    """The structure of a graph; `built` is the inverse (OBJ-1).
-
-    Args:
-      roots: The values that the graph starts from.
+    """The structure of a graph that starts from values; `built` is the inverse (OBJ-1).
 
     Returns:
       The definition, the nodes in order, the slots of the leaves in order, and the walk.
-
-    Raises:
-      UnhashableStaticError: There is static data that cannot be compared, at the path it names.
     """
-    walk = Walk()
-    own: list[tuple[Any, Any]] = []
-    items = tuple(walk.reach(root, own, (roots, i)) for i, root in enumerate(roots))
-    definition = interned(Definition(tuple(walk.described), items))  # type: ignore[arg-type]
-    slots = [*own, *(slot for each in walk.slots for slot in each)]
-    return definition, walk.nodes, slots, walk
+    walk, own = Walk(), list[Any]()
+    items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
+    slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
+    return interned(Definition(tuple(walk.described), items)), walk.nodes, slots, walk
 
 
 def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -232,87 +194,54 @@ class Plan:
     It holds cells and plain containers, not objects, so that it keeps none of them alive.
     """
 
-    __slots__ = (
-        "cells",
-        "checks",
-        "definition",
-        "epoch",
-        "level",
-        "others",
-        "slots",
-        "versions",
-        "withheld",
-        "written",
-    )
-
     def __init__(self, roots: Sequence[Any]):
-        epoch = EPOCH[0]
-        self.definition, nodes, self.slots, walk = walked(roots)
-        tracked = [node for node in nodes if isinstance(node, Pytree | Variable)]
-        self.cells = [node._cell for node in tracked]
-        for cell in self.cells:
-            watch(cell)
-        self.versions = [cell[-1] for cell in self.cells]
+        self.epoch = EPOCH[0]
+        self.definition, nodes, slots, walk = walked(roots)
+        self.containers, self.keys = [c for c, _ in slots], [key for _, key in slots]
         self.checks = walk.checks
-        self.epoch = epoch
-        levels = [node._level for node in tracked]
-        self.level = levels[0] if levels and all(lv == levels[0] for lv in levels) else None
-        self.others: tuple[Any, ...] = ()
-        # Where all leaves are values of variables, their cells are faster to read and to write.
-        values = [node._cell for node in nodes if isinstance(node, Variable)]
-        self.written = values if len(values) == len(self.slots) else None
+        self.others: tuple[Any, ...] = ()  # They watch for the death of the other roots.
+        objects = [node for node in nodes if is_object(node)]
+        self.cells = [node._cell for node in objects]
+        for cell in self.cells:
+            cell[-1] = cell[-1] or 1  # From now on, changes of this object concern somebody.
+        self.versions = [cell[-1] for cell in self.cells]
+        levels = [node._level for node in objects]
+        self.level = levels[0] if levels and levels.count(levels[0]) == len(levels) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
-        roots_again = walk.again & {item.number for item in self.definition.roots[1:]}
-        self.withheld = bool(roots_again) and (bool(self.checks) or self.written is None)
+        variables = sum(isinstance(node, Variable) for node in nodes)
+        later = {item.number for item in self.definition.roots[1:] if isinstance(item, Ref)}
+        self.withheld = bool(walk.again & later) and bool(self.checks or len(slots) != variables)
 
     def holds(self) -> bool:
         """Whether the graph has this structure still."""
-        if self.epoch != EPOCH[0]:
-            epoch = EPOCH[0]
+        epoch = EPOCH[0]
+        if self.epoch != epoch:
             if [cell[-1] for cell in self.cells] != self.versions:
                 return False
             self.epoch = epoch
-        return not self.checks or all(map(_is_unchanged, self.checks))
-
-    def values(self) -> list[Any]:
-        """The leaf values."""
-        if self.written is not None:
-            return [cell[0] for cell in self.written]
-        return [container[key] for container, key in self.slots]
+        return all(map(_is_unchanged, self.checks))
 
 
-def _same(left: Any, right: Any) -> bool:
-    """Whether two sequences hold the very same objects."""
-    return list(map(id, left)) == list(map(id, right))
+def _is_unchanged(check: tuple[Any, Any, list[Any]]) -> bool:
+    structure, parts = _inside(check[0])
+    same = len(parts) == len(check[2]) and all(map(is_, parts, check[2]))
+    return same and bool(structure == check[1])
 
 
-def _is_unchanged(check: tuple[Any, Any, Any]) -> bool:
-    container, keys, snapshot = check
-    if isinstance(container, list):
-        return _same(container, snapshot)
-    if isinstance(container, dict):
-        return list(container) == keys and _same(container.values(), snapshot)
-    if keys is _SIMPLE:
-        level, (treedef, children) = _one_level(container), snapshot
-        return level is not None and bool(level[2] == treedef) and _same(level[1], children)
-    return bool(frozen(container) == snapshot)
+EMPTY = Plan(())
 
 
-def planned(first: Any, others: tuple[Any, ...]) -> Plan:
-    """The plan of a graph that starts from objects; it is kept on the first of them.
+def planned(roots: tuple[Any, ...]) -> Plan:
+    """A new plan of a graph that starts from objects, kept on the first of them.
 
-    It is dropped when one of the `others` dies. One that might keep them alive is not kept.
+    It is dropped when one of the others dies. One that might keep them alive is not kept.
     """
-    plans = first._plans
-    key = tuple(map(id, others)) if others else ()
-    if plans is None:
-        plans = {}
-        object.__setattr__(first, "_plans", plans)
-    plan: Plan | None = plans.get(key)
-    if plan is None or ((plan.epoch != EPOCH[0] or plan.checks) and not plan.holds()):
-        plan = Plan((first, *others))
-        if plan.withheld:
-            return plan
-        plan.others = tuple(weakref.ref(o, lambda _: plans.pop(key, None)) for o in others)
+    plan = Plan(roots)
+    if not plan.withheld:
+        key = tuple(map(id, roots[1:]))
+        if roots[0]._plans is None:
+            object.__setattr__(roots[0], "_plans", {})
+        plans = roots[0]._plans
+        plan.others = tuple(weakref.ref(o, lambda _: plans.pop(key, None)) for o in roots[1:])
         plans[key] = plan
     return plan

@@ -122,10 +122,16 @@ def step(rng: random.Random, root: Any) -> Any:
 
 
 def run(seed: int, steps: int, root: Any, x: Any) -> Any:
-    """A program: the same steps for the same seed and the same structure."""
+    """A program: the same steps for the same seed and the same structure.
+
+    A plain container that is not in the world any more is no object, and not returned: numbers in
+    it would be outputs like all others, and come out as arrays, as from `jax.jit`.
+    """
     rng = random.Random(seed)
     results = [step(rng, root) for _ in range(steps)]
-    return [r for r in results if r is not None] + [x * 2]
+    inside = set(map(id, walked([root])[1]))
+    kept = [r for r in results if id(r) in inside or not isinstance(r, list | dict)]
+    return [r for r in kept if r is not None] + [x * 2]
 
 
 def snapshot(root: Any, out: Any, before: list[Any]) -> Any:
