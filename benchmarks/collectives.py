@@ -1,7 +1,8 @@
 """What a compiled program sends between devices, read from its text.
 
-A collective in the body of a loop counts once for each turn, where XLA knows how many there are:
-so a scanned and an unrolled program can be compared.
+A collective in the body of a loop counts once for each turn, so that a scanned and an unrolled
+program can be compared: as often as XLA says, or, where it does not, as the loop's condition says
+of a counter that begins at zero, as that of `jax.lax.scan` does. Any other loop counts once.
 """
 
 import re
@@ -23,6 +24,9 @@ _CALLED = re.compile(
     r"(?:calls|body|condition|to_apply|branch_computations)=(?:\{([^}]*)\}|(%?[\w.-]+))"
 )
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_CONDITION = re.compile(r"condition=%?([\w.-]+)")
+_CONSTANT = re.compile(r"^\s+(%?[\w.-]+) = s\d+\[\]\S* constant\((\d+)\)")
+_BELOW = re.compile(r"^\s+ROOT .* compare\(\S+, (%?[\w.-]+)\), direction=LT")
 _ARRAY = re.compile(r"\b([a-z]+\d*(?:e\d+m\d+\w*)?)\[([\d,]*)\]")
 
 
@@ -37,6 +41,7 @@ def collectives(text):
       they leave on each device.
     """
     found, calls, name, entry = defaultdict(list), defaultdict(list), None, None
+    turns = _turns(text)
     for line in text.splitlines():
         if opened := _COMPUTATION.match(line):
             name = opened[1]
@@ -46,8 +51,8 @@ def collectives(text):
             kind = operation.removesuffix("-start")
             if kind in KINDS:
                 found[name].append((kind, _received(shape, operation)))
-            turns = _TURNS.search(rest) if operation == "while" else None
-            times = int(turns[1]) if turns else 1
+            known, tested = _TURNS.search(rest), _CONDITION.search(rest)
+            times = int(known[1]) if known else turns.get(tested and tested[1], 1)
             for several, one in _CALLED.findall(rest):
                 calls[name] += [
                     (called.strip(" %"), times) for called in (several or one).split(",")
@@ -59,8 +64,21 @@ def collectives(text):
         for kind, size in found[name]:
             total[kind]["count"] += times
             total[kind]["bytes"] += times * size
-        waiting += [(called, times * turns) for called, turns in calls[name]]
+        waiting += [(called, times * each) for called, each in calls[name]]
     return dict(sorted(total.items()))
+
+
+def _turns(text):
+    """How often each computation holds that compares a counter with a constant."""
+    found, constants, name = {}, {}, None
+    for line in text.splitlines():
+        if opened := _COMPUTATION.match(line):
+            name, constants = opened[1], {}
+        elif constant := _CONSTANT.match(line):
+            constants[constant[1]] = int(constant[2])
+        elif (below := _BELOW.match(line)) and below[1] in constants:
+            found[name] = constants[below[1]]
+    return found
 
 
 def _received(shape, operation):

@@ -1,9 +1,13 @@
 """What XLA makes of the guide's steps, without running them: on more devices than there are.
 
-Each kind and number of devices has a process of its own, `python -m benchmarks.compilation`, since
-a process has one number of fake devices, and since libtpu ends the process when it is displeased.
+Each kind and number of devices has a process of its own, `python -m benchmarks.compilation KIND
+IMPLEMENTATION... on MESH...`, since a process has one number of fake devices, and since libtpu ends
+the process when it is displeased.
 """
 
+import contextlib
+import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -13,9 +17,9 @@ from pathlib import Path
 import jax
 
 from .collectives import KINDS, collectives
-from .guide import IMPLEMENTATIONS, LAYOUTS, PROGRAMS, Step, mesh_of
+from .guide import IMPLEMENTATIONS, LAYOUTS, PROGRAMS, Step
+from .meshes import HOST, mesh_of
 
-FAKE = {"1x1": 8, "1x8": 8, "2x4": 8, "8x1": 8}
 LARGE = {"cpu 8x8": 64, "cpu 16x32": 512}
 TPU = {"tpu v5e 4x4": "v5e:4x4", "tpu v5e 8x8": "v5e:8x8", "tpu v5e 16x16": "v5e:16x16"}
 
@@ -42,31 +46,26 @@ def devices_of(kind):
     return topologies.get_topology_desc(platform="tpu", topology_name=kind).devices
 
 
-def compiled(kind, shapes):
+def compiled(kind, implementations, meshes):
     """The facts of each step on each mesh, where the implementation is there."""
     devices, found = devices_of(kind), {}
-    for implementation in IMPLEMENTATIONS:
-        for program in PROGRAMS:
-            for layout in LAYOUTS:
-                for shape in shapes:
-                    try:
-                        step = Step(implementation, program, layout, mesh_of(shape, devices))
-                    except NotImplementedError:
-                        continue
-                    choice = (implementation, program, layout, shape)
-                    found[" ".join(choice)] = facts(step.compile())
+    for choice in itertools.product(implementations, PROGRAMS, LAYOUTS, meshes):
+        *program, mesh = choice
+        with contextlib.suppress(NotImplementedError):
+            found[" ".join(choice)] = facts(Step(*program, mesh_of(mesh, devices)).compile())
     return found
 
 
-def elsewhere(kind, count, *shapes):
-    """The same in a process with so many devices; nothing where it cannot be had."""
+def elsewhere(kind, count, implementations, meshes):
+    """The same in a process with so many devices."""
     flags = f"--xla_force_host_platform_device_count={count}"
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
-    environment["TPU_SKIP_MDS_QUERY"] = "1"
+    # Nothing runs on a TPU: ask nobody for one, and do not mind others that compile.
+    environment |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
     roots = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.compilation", kind, *shapes],
+        [sys.executable, "-m", "benchmarks.compilation", kind, *implementations, "on", *meshes],
         env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=600, check=False,
     )  # fmt: skip
@@ -78,13 +77,13 @@ def elsewhere(kind, count, *shapes):
 class Compilation:
     """Counts on the compiled steps of the guide, for each device of a fake mesh of at most 8."""
 
-    params = (IMPLEMENTATIONS, PROGRAMS, LAYOUTS, list(FAKE))
+    params = (IMPLEMENTATIONS, PROGRAMS, LAYOUTS, HOST)
     param_names = ("implementation", "program", "layout", "mesh")
     timeout = 900
 
-    def setup_cache(self):
-        """Compile all, once."""
-        return elsewhere("cpu", 8, *FAKE)
+    def setup_cache(self, *implementations):
+        """Compile all, or those of some implementations, once."""
+        return elsewhere("cpu", 8, implementations or IMPLEMENTATIONS, HOST)
 
     def setup(self, cache, *choice):
         """Look up; what is not there is skipped."""
@@ -146,26 +145,21 @@ class Scale(Compilation):
     params = (IMPLEMENTATIONS, PROGRAMS, LAYOUTS, [*LARGE, *TPU])
     timeout = 1800
 
-    def setup_cache(self):
-        """Compile all, once."""
-        found = {}
-        for label, count in LARGE.items():
-            shape = label.split()[-1]
-            entries = elsewhere("cpu", count, shape)
-            found |= {key.replace(shape, label): value for key, value in entries.items()}
-        for label, topology in TPU.items() if _has_libtpu() else ():
-            shape = label.split()[-1]
-            entries = elsewhere(topology, 1, shape)
-            found |= {key.replace(shape, label): value for key, value in entries.items()}
+    def setup_cache(self, *implementations):
+        """Compile all, or those of some implementations, once."""
+        found, implementations = {}, implementations or IMPLEMENTATIONS
+        for mesh, count in LARGE.items():
+            found |= elsewhere("cpu", count, implementations, [mesh])
+        for mesh, topology in TPU.items() if _has_libtpu() else ():
+            found |= elsewhere(topology, 1, implementations, [mesh])
         return found
 
 
 def _has_libtpu():
-    from importlib.util import find_spec
-
-    return find_spec("libtpu") is not None
+    return importlib.util.find_spec("libtpu") is not None
 
 
 if __name__ == "__main__":
-    kind, *shapes = sys.argv[1:]
-    print(json.dumps(compiled(kind, shapes), sort_keys=True))
+    kind, *chosen = sys.argv[1:]
+    middle = chosen.index("on")
+    print(json.dumps(compiled(kind, chosen[:middle], chosen[middle + 1 :]), sort_keys=True))

@@ -5,54 +5,23 @@ figures. What is not there, an implementation or a feature, is left out.
 """
 
 import argparse
-import importlib
-import inspect
-import itertools
+import contextlib
 import json
 import re
 import sys
 from pathlib import Path
 
-from .guide import ask_for_devices
-
-FOLDER = Path(__file__).parent
-
-
-def benchmarks(*prefixes):
-    """Every benchmark whose method has one of the prefixes, as asv finds them.
-
-    Yields:
-      The name with its parameters, the class, the method's name, and the parameters.
-    """
-    for file in sorted(FOLDER.glob("[!_]*.py")):
-        module = importlib.import_module(f"{__package__}.{file.stem}")
-        for _, kind in inspect.getmembers(module, inspect.isclass):
-            if kind.__module__ != module.__name__:
-                continue
-            for method in sorted(name for name in dir(kind) if name.startswith(prefixes)):
-                for choice in itertools.product(*getattr(kind, "params", ())):
-                    arguments = ", ".join(map(str, choice))
-                    yield f"{file.stem}.{kind.__name__}.{method}({arguments})", kind, method, choice
+from .cases import cases
+from .meshes import ask_for_devices
 
 
 def counts(select=""):
     """Each figure by its benchmark's name, where the name matches `select`."""
-    figures, caches = {}, {}
-    for name, kind, method, choice in benchmarks("track_"):
-        if getattr(getattr(kind, method), "jitters", False) or not re.search(select, name):
-            continue
-        if hasattr(kind, "setup_cache"):
-            if kind not in caches:
-                caches[kind] = kind().setup_cache()
-            choice = (caches[kind], *choice)
-        benchmark = kind()
-        try:
-            getattr(benchmark, "setup", lambda *_: None)(*choice)
-            figures[name] = getattr(benchmark, method)(*choice)
-        except NotImplementedError:
-            continue
-        finally:
-            getattr(benchmark, "teardown", lambda *_: None)(*choice)
+    figures = {}
+    for case in cases("track_"):
+        if not case.jitters and re.search(select, case.name):
+            with contextlib.suppress(NotImplementedError), case.ready() as measured:
+                figures[case.name] = measured()
     return figures
 
 

@@ -7,7 +7,6 @@ The floor, `jax`, is the plain transformation on the list of arrays that the obj
 """
 
 import functools
-import importlib
 import statistics
 import time
 import types
@@ -18,22 +17,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from .metadata import python_calls
+from .calls import COMPILED, Calls, events
+from .libraries import NNX, loaded
 
-NNX = {"reference": "scutch_reference.nnx", "flax": "flax.nnx", "flax cached": "flax.nnx"}
-IMPLEMENTATIONS = ["jax", *NNX, "equinox"]
+IMPLEMENTATIONS = ["jax", *NNX, "flax cached", "equinox"]
 ARRAYS = [4, 32, 256, 2048]
 KINDS = ["forward", "update", "sharded", "shard_map", "shard_map in jit"]
+NEEDED = {"sharded": ["StateSharding"], "shard_map": ["shard_map"]}
 LAYER = 4
-COMPILED = "/jax/core/compile/backend_compile_duration"
-
-
-def loaded(name):
-    """A module, or the exception by which asv skips."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise NotImplementedError(f"{name} is not installed") from error
 
 
 def one_device():
@@ -74,7 +65,7 @@ def plain_call(kind, arrays):
 
 def nnx_call(implementation, kind, arrays):
     """A function of an object that holds the arrays in layers of four."""
-    nnx = loaded(NNX[implementation])
+    nnx = loaded(NNX[implementation.split()[0]], "jit", *NEEDED.get(kind.split()[0], ()))
     mesh = one_device()
 
     class Layer(nnx.Module):
@@ -159,7 +150,7 @@ def is_too_slow(implementation, kind, arrays):
     return implementation.startswith("flax") and kind == "shard_map" and arrays > 32
 
 
-class Dispatch:
+class Dispatch(Calls):
     """One call of a lifted function that does next to nothing."""
 
     params = (IMPLEMENTATIONS, KINDS, ARRAYS)
@@ -171,31 +162,6 @@ class Dispatch:
             raise NotImplementedError("too slow to be worth the wait")
         self.call = call_of(implementation, kind, arrays)
 
-    def time_call(self, implementation, kind, arrays):
-        """One call, until its output is there."""
-        jax.block_until_ready(self.call())
-
-    def track_python_calls(self, implementation, kind, arrays):
-        """Calls of Python functions in one dispatch."""
-        return python_calls(self.call)
-
-    track_python_calls.unit = "Python calls"
-
-
-def events(name, function):
-    """How often JAX reports an event while `function` runs."""
-    heard = []
-
-    def listen(event, seconds, **_):
-        heard.append(event == name)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        function()
-        return sum(heard)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-
 
 class Traces:
     """How often a function is traced over a sequence of calls."""
@@ -204,10 +170,8 @@ class Traces:
     param_names = ("implementation",)
 
     def setup(self, implementation):
-        """Find the library, and what the calls compile besides."""
-        self.nnx = loaded(NNX[implementation])
-        if not hasattr(self.nnx, "List"):
-            raise NotImplementedError(f"{implementation} has no nnx.List")
+        """Find the library."""
+        self.nnx = loaded(NNX[implementation], "jit", "List")
 
     def _traces(self):
         """Ten calls, between which values change and a list grows and shrinks again."""

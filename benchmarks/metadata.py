@@ -6,14 +6,14 @@ implementation that is not installed, or not there yet at the commit at hand, is
 
 import functools
 import gc
-import importlib
-import sys
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-METADATA = {"reference": "scutch_reference.meta", "flax": "flax.core.meta"}
+from .calls import python_calls
+from .libraries import METADATA, loaded
+
 FUNCTIONS = (
     "map_axis_meta",
     "add_axis",
@@ -32,10 +32,7 @@ def calls(implementation, boxes):
     plain = [{f"p{i}": value for i in range(10)} for _ in range(boxes // 10)]
     if implementation == "jax":
         return dict.fromkeys(FUNCTIONS, lambda: jax.tree_util.tree_map(lambda x: x, plain))
-    try:
-        meta = importlib.import_module(METADATA[implementation])
-    except ImportError as error:
-        raise NotImplementedError(f"{implementation} is not installed") from error
+    meta = loaded(METADATA[implementation])
     names, added = ("data", None), {meta.PARTITION_NAME: "layers"}
     boxed = jax.tree_util.tree_map(lambda x: meta.Partitioned(x, names), plain)
     stacked = meta.add_axis(boxed, 0, added)
@@ -49,25 +46,6 @@ def calls(implementation, boxes):
         "get_partition_spec": lambda: meta.get_partition_spec(boxed),
         "get_sharding": lambda: meta.get_sharding(boxed, mesh),
     }
-
-
-def python_calls(function):
-    """Count the calls of Python functions in one call of `function`, after a first one."""
-    count = 0
-
-    def profile(frame, event, argument):
-        nonlocal count
-        count += event == "call"
-
-    function()
-    gc.disable()
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
 
 
 class Trees:

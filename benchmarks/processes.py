@@ -31,7 +31,8 @@ def train(rank, processes, port, implementation, steps, width):
     import jax
     import jax.numpy as jnp
 
-    from .guide import Step, mesh_of
+    from .guide import Step
+    from .meshes import mesh_of
 
     if processes > 1:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -49,7 +50,7 @@ def train(rank, processes, port, implementation, steps, width):
     norms, times = [], []
     for _ in range(steps):
         started = time.perf_counter()
-        state = jax.block_until_ready(run(state, x))
+        state, _ = jax.block_until_ready(run(state, x))
         times.append(time.perf_counter() - started)
         norms.append(float(norm(state)))
     if rank == 0:
@@ -132,7 +133,8 @@ class Processes:
 
     def track_step_seconds(self, implementation, processes):
         """The median step of ten; it jitters."""
-        from .guide import Step, ask_for_devices, mesh_of
+        from .guide import Step
+        from .meshes import ask_for_devices, mesh_of
 
         ask_for_devices(DEVICES)
         Step(implementation, *CHOICE, mesh_of("2x4"))  # is skipped where it is not there

@@ -5,47 +5,45 @@ over several blocks of so many calls. For the number 0 it says how many calls ma
 What cannot be timed here is answered with `absent`.
 """
 
-import functools
 import sys
 import time
 
-from .counts import benchmarks
-from .guide import ask_for_devices
+from .cases import cases
+from .meshes import ask_for_devices
 
 BLOCK = 0.002
 BLOCKS = 5
 
 
-def seconds(call, number):
-    """Seconds of one call in a block of `number` calls."""
+def seconds(call, number, blocks=BLOCKS):
+    """Seconds of one call: the least over several blocks of `number` calls."""
+    return min(_block(call, number) for _ in range(blocks))
+
+
+def _block(call, number):
     started = time.perf_counter()
     for _ in range(number):
         call()
     return (time.perf_counter() - started) / number
 
 
+def calls_in_a_block(call):
+    """As many calls as take about two milliseconds, at least one; the first warms up."""
+    call()
+    return max(1, round(BLOCK / seconds(call, 1)))
+
+
 def answers(lines):
     """One answer for each line."""
-    known = {name: rest for name, *rest in benchmarks("time_")}
-    ready = {}
+    known = {case.name: case for case in cases("time_")}
     for line in lines:
         number, name = line.strip().split(" ", 1)
         try:
-            if name not in ready:
-                kind, method, choice = known[name]
-                benchmark = kind()
-                getattr(benchmark, "setup", lambda *_: None)(*choice)
-                ready[name] = functools.partial(getattr(benchmark, method), *choice)
-                seconds(ready[name], 1)
+            with known[name].ready() as call:
+                many = int(number)
+                yield repr(seconds(call, many)) if many else str(calls_in_a_block(call))
         except (NotImplementedError, KeyError):
             yield "absent"
-            continue
-        call = ready[name]
-        if number == "0":
-            once = min(seconds(call, 1) for _ in range(BLOCKS))
-            yield str(max(1, round(BLOCK / once)))
-        else:
-            yield repr(min(seconds(call, int(number)) for _ in range(BLOCKS)))
 
 
 if __name__ == "__main__":

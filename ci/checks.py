@@ -40,7 +40,7 @@ def steps() -> tuple[Step, ...]:
     parallel = ("-n", str(judgment.processors()))
     alone = [
         f"{trials}/test_{name}.py"
-        for name in ("benchmarks", "gate", "package", "processes", "readme")
+        for name in ("benchmarks", "gate", "nightly", "package", "processes", "readme")
     ]
     return (
         Step("lint", ("ruff", "check", ".")),

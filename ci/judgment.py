@@ -17,9 +17,9 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
-def command(*arguments: str) -> tuple[str, ...]:
+def command(*arguments: str, python: str = sys.executable) -> tuple[str, ...]:
     """The command `pytest conformance`, for any working directory."""
-    return (sys.executable, "-m", "pytest", str(ROOT / "conformance"), *arguments)
+    return (python, "-m", "pytest", str(ROOT / "conformance"), *arguments)
 
 
 def arguments(implementation: str) -> tuple[str, ...]:

@@ -26,12 +26,14 @@ class Case:
       platform: JAX's platform.
       devices: How many devices there are.
       profile: The name of the profile.
+      examples: Inputs for each law.
       seed: Of the search.
       level: The level that must hold.
       patterns: Which requirements are judged; empty for all.
       known: The known failures about this release.
       replay: A call to try instead of searching, as text; empty for none.
       timeout: Seconds that one law may take.
+      tried: Names of laws that are not tried again.
     """
 
     where: str
@@ -41,12 +43,14 @@ class Case:
     platform: str
     devices: int
     profile: str
+    examples: int
     seed: int
     level: str
     patterns: tuple[str, ...]
     known: tuple[known.Known, ...]
     replay: str
     timeout: float
+    tried: tuple[str, ...] = ()
 
     @property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
@@ -65,6 +69,7 @@ def settle(
     where: str,
     *,
     profile: str = profiles.DEFAULT,
+    examples: int | None = None,
     seed: int | None = None,
     level: str = "must",
     patterns: Sequence[str] = (),
@@ -80,6 +85,8 @@ def settle(
     """
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
+    if examples is not None and examples < 1:
+        raise SetupError(f"--examples {examples}: expected at least 1")
     if patterns:
         catalogue.select(patterns)
     if replay:
@@ -93,7 +100,8 @@ def settle(
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     name, version, claims, platform, devices = _probe(where, isolate=isolate)
     return Case(
-        where, name, version, claims, platform, devices, profile, seed, level, tuple(patterns),
+        where, name, version, claims, platform, devices, profile,
+        chosen.examples if examples is None else examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, name, version), replay,
         chosen.timeout if timeout is None else timeout,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from scutch.calls import parse_call
 from scutch.case import Case, settle
 from scutch.descriptions import World
 from scutch.implementation import Implementation, SetupError, load
+from scutch.progress import Progress, resume, seed_in
 from scutch.report import write
 from scutch.subjects import SUBJECTS, Subject
 from scutch.unasserted import unasserted as without_assertions
@@ -44,6 +45,7 @@ class Judge:
     complete: bool = False
     runner: isolation.Runner | None = None
     journal: Any = None
+    progress: Progress | None = None
 
     def note(self, call: str) -> None:
         """Keep the call that is about to be made, where the collecting process can read it."""
@@ -59,7 +61,10 @@ class Judge:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
-        self.trials += [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]
+        for trial in [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]:
+            self.trials.append(trial)
+            if self.progress is not None:
+                self.progress.keep(trial)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -109,6 +114,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
+    add("--examples", type=int, metavar="N", help="inputs for each law (default: the profile's)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
         help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable"
     )  # fmt: skip
@@ -120,6 +126,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")
+    add("--resume", metavar="FILE",
+        help="keep in this file what each law did, and do not try again what an earlier part of "
+        "this run has tried, which was cut off")  # fmt: skip
     add("--replay", default="", metavar="CALL",
         help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
     add("--law-timeout", type=float, metavar="SECONDS",
@@ -144,17 +153,24 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"--report {option.scutch_report!r}: expected a path that ends in .json"
             )
         case = pickle.loads(worker["scutch"]) if worker else _settle(option, isolate)
+        resumed = None
+        if option.resume and not worker:
+            case, resumed = resume(Path(option.resume), case)
     except SetupError as error:
         pytest.exit(f"scutch: {error}", returncode=2)
-    judge = config.stash[JUDGE] = Judge(case, config, isolate)
+    judge = config.stash[JUDGE] = Judge(case, config, isolate, progress=resumed)
+    judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
 
 
 def _settle(option: Any, isolate: bool) -> Case:
+    seed = option.seed
+    if option.resume and seed is None:
+        seed = seed_in(Path(option.resume))
     return settle(
-        option.implementation, profile=option.profile, seed=option.seed, level=option.level,
-        patterns=option.requirement, known_files=option.known, replay=option.replay,
-        timeout=option.law_timeout, isolate=isolate,
+        option.implementation, profile=option.profile, examples=option.examples, seed=seed,
+        level=option.level, patterns=option.requirement, known_files=option.known,
+        replay=option.replay, timeout=option.law_timeout, isolate=isolate,
     )  # fmt: skip
 
 
@@ -263,15 +279,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     case = judge.case
     wanted = {r.id for r in case.requirements if set(r.capabilities) <= set(case.claims)}
     replayed = parse_call(case.replay)[0] if case.replay else None
+    profile = replace(profiles.PROFILES[case.profile], examples=case.examples)
     kept, dropped = [], []
     for item in items:
         identifier = requirement_of(item)
         if identifier is None:
             kept.append(item)
+        elif law_name(item) in case.tried:
+            dropped.append(item)
         elif identifier in wanted and replayed in (None, law_name(item)):
             kept.append(item)
             judge.items[item.nodeid] = item
-            prepare(item.function, profiles.PROFILES[case.profile], case.seed)  # type: ignore[attr-defined]
+            prepare(item.function, profile, case.seed)  # type: ignore[attr-defined]
             item.add_marker(pytest.mark.filterwarnings("ignore"))
         else:
             dropped.append(item)

@@ -25,12 +25,11 @@ _WIDTH = 100
 
 def header(case: Case) -> str:
     """One line on what is judged, and how to judge it again."""
-    profile = PROFILES[case.profile]
     known = f"{len(case.known)} known failures"
     return (
         f"scutch {scutch.__version__}: judging {case.name} {case.version} on jax "
         f"{jax.__version__}, {case.devices} {case.platform} devices; profile {case.profile} "
-        f"({profile.examples} inputs for each law), seed {case.seed}, {known}"
+        f"({case.examples} inputs for each law), seed {case.seed}, {known}"
     )
 
 
@@ -60,6 +59,8 @@ def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
+    if case.examples != PROFILES[case.profile].examples:
+        search += ["--examples", str(case.examples)]
     return " ".join([*chosen, *search, "--seed", str(case.seed), "--known", "none"])
 
 

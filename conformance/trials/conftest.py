@@ -1,5 +1,33 @@
-"""The judge is tried on as many devices as it judges on."""
+"""The judge is tried on as many devices as it judges on, and its pages in a real browser."""
 
+import os
+import shutil
+
+import pytest
 from scutch.profiles import prepare_devices
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
 prepare_devices()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The browser that `SCUTCH_BROWSER` names, or the first that is installed."""
+    path = os.environ.get("SCUTCH_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        return _without("playwright is not installed")
+    if path is None:
+        return _without(f"no browser: set SCUTCH_BROWSER or install one of {', '.join(BROWSERS)}")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def _without(reason):
+    if os.environ.get("CI"):
+        pytest.fail(f"CI must try the site in a browser: {reason}")
+    pytest.skip(reason)

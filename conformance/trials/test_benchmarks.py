@@ -1,72 +1,75 @@
 """Benchmarks still run: each on each implementation, at its smallest size, once."""
 
-import functools
-import importlib
-import inspect
-import itertools
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+from benchmarks import meshes
+from benchmarks.cases import cases
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ("time_", "timeraw_", "track_", "peakmem_")
 
 
-def benchmarks():
-    """Every method that asv would measure, with each choice of parameters that are not sizes."""
-    sys.path.insert(0, str(FOLDER.parent))
-    try:
-        for file in sorted(FOLDER.glob("[!_]*.py")):
-            module = importlib.import_module(f"benchmarks.{file.stem}")
-            for name, kind in inspect.getmembers(module, inspect.isclass):
-                if kind.__module__ == module.__name__ and not name.startswith("_"):
-                    yield from _methods(kind)
-    finally:
-        sys.path.remove(str(FOLDER.parent))
-
-
-def _methods(kind):
-    choices = [
-        values[:1] if _are_sizes(values) else values for values in getattr(kind, "params", ())
-    ]
-    for name, chosen in itertools.product(dir(kind), itertools.product(*choices)):
-        if name.startswith(("time_", "timeraw_", "track_", "peakmem_", "mem_")):
-            label = "-".join([kind.__name__, name, *map(str, chosen)])
-            yield pytest.param(kind, name, chosen, id=label)
-
-
-def _are_sizes(values):
-    """Numbers, or meshes such as 2x4."""
-    return all(str(value).replace("x", "").isdigit() for value in values)
-
-
-@functools.cache
-def cache_of(kind):
-    """What asv makes once and hands to each method."""
-    return kind().setup_cache()
+def is_smallest(case):
+    """Whether each parameter that is a size, a number or a mesh such as 2x4, is the first."""
+    return all(
+        value == values[0] or not str(value).replace("x", "").isdigit()
+        for value, values in zip(case.choice, getattr(case.kind, "params", ()), strict=True)
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _devices():
-    sys.modules["benchmarks.guide"].ask_for_devices(8)
+    meshes.ask_for_devices(8)
 
 
-@pytest.mark.parametrize(("kind", "name", "chosen"), list(benchmarks()))
-def test_a_benchmark_runs(kind, name, chosen):
-    benchmark = kind()
-    if hasattr(kind, "setup_cache"):
-        chosen = (cache_of(kind), *chosen)
+SMALLEST = [pytest.param(case, id=case.name) for case in cases(*MEASURED) if is_smallest(case)]
+
+
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_benchmark_runs(case):
     try:
-        getattr(benchmark, "setup", lambda *_: None)(*chosen)
+        with case.ready() as measure:
+            measured = measure()
     except NotImplementedError as absent:  # what asv skips
         pytest.skip(str(absent))
-    try:
-        measured = getattr(benchmark, name)(*chosen)
-    finally:
-        getattr(benchmark, "teardown", lambda *_: None)(*chosen)
-    if name.startswith("track_"):
+    if case.method.startswith("track_"):
         assert measured >= 0
-    if name.startswith("timeraw_"):
+    if case.method.startswith("timeraw_"):
         code, before = measured
         subprocess.run([sys.executable, "-c", f"{before}\n{code}"], check=True)
+
+
+@pytest.mark.parametrize("lacking", [("linen", "nnx", "bridge"), ("bridge",)])
+def test_on_a_commit_that_lacks_a_feature_the_rest_is_measured(tmp_path, lacking):
+    """What is not there is left out, and nothing fails."""
+    package = shutil.copytree(
+        ROOT / "reference" / "scutch_reference", tmp_path / "scutch_reference"
+    )
+    for feature in lacking:
+        shutil.rmtree(package / feature)
+    file = tmp_path / "counts"
+    select = r"^(metadata|dispatch\.Traces|bridge\.Conv|compilation\.Compilation).*\(reference"
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.counts", str(file), "--select", select],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True,
+    )  # fmt: skip
+    measured = {name.split(".")[0] for name in json.loads(file.read_text())}
+    there = {"metadata"} if "nnx" in lacking else {"metadata", "dispatch", "compilation"}
+    assert measured == there
+
+
+def test_accelerators_are_a_row_or_a_column_of_all_there_are(monkeypatch):
+    """Fake devices of the host stand for them; with none the benchmarks are skipped."""
+    with pytest.raises(NotImplementedError, match="no mesh 'accelerators 1xN' of the 0 devices"):
+        meshes.mesh_of("accelerators 1xN", [])
+    monkeypatch.setattr(meshes, "accelerators", lambda: jax.devices("cpu")[:4])
+    assert dict(meshes.mesh_of("accelerators 1xN").shape) == {"data": 1, "model": 4}
+    assert dict(meshes.mesh_of("accelerators Nx1").shape) == {"data": 4, "model": 1}

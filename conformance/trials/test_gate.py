@@ -87,8 +87,9 @@ def test_a_tree_is_not_slower_than_itself(gatekeeper):
 
 def test_counts_in_two_processes_are_the_same_file(tmp_path):
     files = [tmp_path / "first", tmp_path / "second"]
+    select = rf"^(bridge|metadata).*\(reference|{COUNTED}"
     for file in files:
-        command = [sys.executable, "-m", "benchmarks.counts", str(file), "--select", COUNTED]
+        command = [sys.executable, "-m", "benchmarks.counts", str(file), "--select", select]
         subprocess.run(command, cwd=ROOT, check=True)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert all(figure >= 0 for figure in json.loads(files[0].read_text()).values())
@@ -113,9 +114,62 @@ def test_a_gate_that_measures_nothing_fails(gatekeeper, capsys, arguments):
     assert "nothing was measured" in capsys.readouterr().err
 
 
+@pytest.fixture
+def checkout(gatekeeper, monkeypatch, tmp_path):
+    """A repository of its own, in which commands of git run."""
+    identity = ["-c", "user.name=trial", "-c", "user.email=trial@localhost"]
+
+    def git(*arguments):
+        command = ["git", *identity, *arguments]
+        return subprocess.check_output(command, cwd=tmp_path, text=True).strip()
+
+    git("init", "--quiet", "--initial-branch", "main")
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "conformance").mkdir()
+    monkeypatch.setattr(gatekeeper, "ROOT", tmp_path)
+
+    def commit(text):
+        (tmp_path / "reference" / "file").write_text(text)
+        git("add", ".")
+        git("commit", "--quiet", "--message", text)
+        return git("rev-parse", "HEAD")
+
+    return git, commit, tmp_path
+
+
+def test_without_a_base_the_change_at_hand_is_compared(gatekeeper, checkout):
+    git, commit, folder = checkout
+    commit("first")
+    with pytest.raises(gatekeeper.NothingMeasured, match="the commit before it is not in this cl"):
+        gatekeeper.default_base()
+    (folder / "reference" / "file").write_text("changed")
+    assert gatekeeper.default_base() == "HEAD"
+    first = git("rev-parse", "HEAD")
+    second = commit("second")
+    assert gatekeeper.default_base() == first
+    git("switch", "--quiet", "--create", "change")
+    assert gatekeeper.default_base() == first
+    commit("third")
+    commit("fourth")
+    assert gatekeeper.default_base() == second
+
+
+def test_a_tree_is_compared_with_itself_again_and_again(gatekeeper, monkeypatch, capsys):
+    """Until the first false alarm."""
+    arguments = ["--against-itself", "2", "--select", r"^dispatch\.Traces.*\(reference"]
+    assert gatekeeper.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "run   1: 0 alarms, 2 counts and 0 times, " in shown
+    assert "no false alarm in 2 runs" in shown
+    alarm = gatekeeper.Comparison([gatekeeper.Finding("a", 2.0, "1 before, 2 now")], 1, 0, {})
+    monkeypatch.setattr(gatekeeper, "compared", lambda *_: alarm)
+    assert gatekeeper.main(arguments) == 1
+    assert capsys.readouterr().out.count("run ") == 1
+
+
 def test_noise_is_not_slower_and_a_tenth_is(gatekeeper):
-    assert not gatekeeper.is_slower([[0.9, 1.1] * 20] * 4)
-    assert not gatekeeper.is_slower([[1.04] * 40] * 4)
-    assert not gatekeeper.is_slower([[1.1] * 40, [1.1] * 40, [1.0] * 40, [1.0] * 40])
+    assert not gatekeeper.is_slower([[0.9, 1.1] * 10] * 5)
+    assert not gatekeeper.is_slower([[1.04] * 20] * 5)
+    assert not gatekeeper.is_slower([[1.1] * 20] * 3 + [[1.0] * 20] * 2)
     assert not gatekeeper.is_slower([[1.1] * 5])
-    assert gatekeeper.is_slower([[1.0, 1.1, 1.1] * 13] * 4)
+    assert gatekeeper.is_slower([[1.0, 1.1, 1.1] * 7] * 5)

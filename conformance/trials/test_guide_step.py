@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.collectives import collectives
+
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
     "reference": ("scutch_reference.linen", "scutch_reference.linen"),
@@ -24,13 +26,19 @@ HloModule step
   ROOT %next = (s32[], f32[4,8]{1,0}) tuple(%count, %reduced)
 }
 
+%more (state: (s32[], f32[4,8])) -> pred[] {
+  %end = s32[]{:T(128)} constant(3)
+  ROOT %before = pred[] compare(%count, %end), direction=LT
+}
+
 ENTRY %main (x: f32[4,8]) -> f32[8,8] {
-  %turned = (s32[], f32[4,8]{1,0}) while(%start), condition=%more, body=%body, \
-backend_config={"known_trip_count":{"n":"3"}}
+  %turned = (s32[], f32[4,8]{1,0}) while(%start), condition=%more, body=%body\
+, backend_config={"known_trip_count":{"n":"3"}}
   %begun = (bf16[4,8]{1,0}, bf16[8,8]{1,0}) all-gather-start(%narrow), dimensions={0}
   ROOT %done = bf16[8,8]{1,0} all-gather-done(%begun)
 }
 """
+SAID = ', backend_config={"known_trip_count":{"n":"3"}}'
 
 
 def imported(name, path):
@@ -42,22 +50,17 @@ def imported(name, path):
 
 
 @pytest.fixture(scope="module")
-def collectives():
-    """What counts collectives in the text of a compiled program."""
-    yield imported("step_collectives", ROOT / "benchmarks" / "collectives.py").collectives
-    del sys.modules["step_collectives"]
-
-
-@pytest.fixture(scope="module")
 def guide():
     pytest.importorskip("optax")
     yield imported("step_guide", ROOT / "reference" / "examples" / "scaling_guide.py")
     del sys.modules["step_guide"]
 
 
-def test_collectives_count_once_for_each_turn_of_a_loop(collectives):
+@pytest.mark.parametrize("program", [PROGRAM, PROGRAM.replace(SAID, "")], ids=["said", "compared"])
+def test_collectives_count_once_for_each_turn_of_a_loop(program):
     """What has begun and is waited for counts once, with the bytes that arrive."""
-    assert collectives(PROGRAM) == {
+    assert (program is PROGRAM) == (SAID in program)
+    assert collectives(program) == {
         "all-gather": {"count": 1, "bytes": 8 * 8 * 2},
         "all-reduce": {"count": 3, "bytes": 3 * 4 * 8 * 4},
     }
@@ -65,7 +68,7 @@ def test_collectives_count_once_for_each_turn_of_a_loop(collectives):
 
 @pytest.mark.parametrize("scanned", [False, True], ids=["unrolled", "scanned"])
 @pytest.mark.parametrize("logical", [False, True], ids=["direct", "logical"])
-def test_the_reference_sends_what_flax_sends(guide, collectives, logical, scanned):
+def test_the_reference_sends_what_flax_sends(guide, logical, scanned):
     """The same kinds, as often, and as many bytes, and some there are."""
     pytest.importorskip("flax")
     found = {}

@@ -1,32 +1,22 @@
 """A job of several processes does what one does, and does not outlive any of them."""
 
-import importlib
 import math
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-
-@pytest.fixture(scope="module")
-def processes():
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    try:
-        return importlib.import_module("benchmarks.processes")
-    finally:
-        sys.path.pop(0)
+from benchmarks import processes
 
 
-def test_two_processes_train_as_one_does(processes):
+def test_two_processes_train_as_one_does():
     one, two = (processes.job("reference", processes=count)["norms"] for count in (1, 2))
     assert len(one) == 3
     assert len(set(one)) == 3
     assert all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(one, two, strict=True))
 
 
-def test_a_killed_process_ends_the_job_within_a_minute_with_a_message(processes):
+def test_a_killed_process_ends_the_job_within_a_minute_with_a_message():
     members, killed = [], []
 
     def kill_later(started):

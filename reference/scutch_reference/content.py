@@ -1,8 +1,5 @@
 """What values hold: equality of content, and where two structures differ."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,9 +24,8 @@ def equal(left: Any, right: Any) -> bool:
 def _equal_leaves(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
-        return False
-    if kind(left) != kind(right):
+    tracer = jax.core.Tracer
+    if isinstance(left, tracer) or isinstance(right, tracer) or kind(left) != kind(right):
         return False
     if isinstance(left, ARRAYS):
         left, right = _numbers(left), _numbers(right)
@@ -48,28 +44,19 @@ def _level(node: Any) -> tuple[dict[str, Any], Any]:
     return {keystr(path): child for path, child in children}, structure
 
 
-def difference(
-    tree: Any, updates: Any, opened: Callable[[Any], Any], path: str = ""
-) -> tuple[str, str, str] | None:
-    """The first place where the structures differ, and what is there in either.
-
-    Args:
-      tree: May have boxes; `opened` gives the content of one, and any other node as it is.
-      updates: A tree without boxes.
-    """
-    tree = opened(tree)
-    (children, structure), (others, other_structure) = _level(tree), _level(updates)
-    if type(tree) is type(updates):
+def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] | None:
+    """The first place where two structures differ, and what is there in either."""
+    (children, structure), (others, other_structure) = _level(ours), _level(theirs)
+    if type(ours) is type(theirs):
         for key in [*children, *others]:
-            if key not in others:
-                return path + key, _summary(opened(children[key])), "nothing"
-            if key not in children:
-                return path + key, "nothing", _summary(others[key])
+            if (key in children) != (key in others):
+                here, there = (
+                    _summary(side[key]) if key in side else "nothing" for side in (children, others)
+                )
+                return path + key, here, there
     if structure != other_structure:
-        return path, _summary(tree), _summary(updates)
-    found = (
-        difference(child, others[key], opened, path + key) for key, child in children.items() if key
-    )
+        return path or "the root", _summary(ours), _summary(theirs)
+    found = (difference(child, others[key], path + key) for key, child in children.items() if key)
     return next(filter(None, found), None)
 
 

@@ -1,340 +1,197 @@
 """Every error of the reference: what was tried, with which value, and what was expected.
 
-Each class takes the parts of its message, so that a message is written once. All but
-`PartitioningUnspecifiedError` are `ValueError`s as well, which is what user code catches.
+A class is a template for its message, which tells what it is for, and is given the parts. In it,
+`!k` is a value without the numbers that it holds, `!n` a length, `!t` a tuple, `!p` a module. All
+but `PartitioningUnspecifiedError` are `ValueError`s as well, which is what user code catches.
 """
 
-from __future__ import annotations
-
+import string
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVarTuple
+
+Parts = TypeVarTuple("Parts")
+Path = Sequence[Any]
 
 
-def _described(box: Any) -> str:
-    """A box in one line: its class and names, never the numbers that it holds."""
-    return f"{type(box).__qualname__}(names={getattr(box, 'names', '?')!r})"
+class _Formatter(string.Formatter):
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        match conversion:
+            case "k" if hasattr(value, "names"):
+                return f"{type(value).__qualname__}(names={value.names!r})"
+            case "k":
+                shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+                return type(value).__qualname__ + shape
+            case "n":
+                return len(value)
+            case "t":
+                return repr(tuple(value))
+            case "p":
+                return f"the module at /{'/'.join(value)}"
+        return super().convert_field(value, conversion)
 
 
-class ScutchReferenceError(Exception):
+class ScutchReferenceError(Exception, Generic[*Parts]):
     """The base of the errors that the reference raises."""
 
+    text: ClassVar[str] = "{0}"
+    __str__ = Exception.__str__  # That of `KeyError` would put the message in quotes.
 
-class _KeyError(ScutchReferenceError, KeyError, ValueError):
-    """A `KeyError` whose message is shown as it is, without quotes."""
-
-    __str__ = Exception.__str__
-
-
-class PartitioningUnspecifiedError(ScutchReferenceError):
-    """An axis of a partitioned box comes or goes, and nobody said what it is called (BOX-8)."""
-
-    def __init__(self, box: Any, params: Mapping[Any, Any]):
-        super().__init__(
-            f"Tried to add or remove an axis of {_described(box)}, but 'partition_name' is not in "
-            f"the parameters {dict(params)!r}.\n"
-            "  wrong:  scan(Layer, variable_axes={'params': 0})\n"
-            "  right:  scan(Layer, variable_axes={'params': 0}, "
-            "metadata_params={'partition_name': 'layers'})\n"
-            "A partition name of None is a name too: the axis is unsharded."
-        )
+    def __init__(self, *parts: *Parts):
+        super().__init__(_Formatter().format(" ".join(self.text.split()), *parts))
 
 
-class AxisNameError(ScutchReferenceError, ValueError):
-    """The axis to remove is called something else (BOX-9)."""
-
-    def __init__(self, box: Any, index: int, found: Any, expected: Any):
-        super().__init__(
-            f"Tried to remove axis {index} of {_described(box)} as {expected!r}, but the axis "
-            f"there is named {found!r}. Remove axes in the reverse of the order they were added."
-        )
+class _Refusal(ScutchReferenceError[*Parts], ValueError):
+    pass
 
 
-class AxisIndexError(ScutchReferenceError, ValueError, IndexError):
-    """A negative index points before the first axis (BOX-11)."""
-
-    def __init__(self, box: Any, index: int, lowest: int):
-        super().__init__(
-            f"Axis index {index} is out of range for {_described(box)}: "
-            f"the lowest possible index is {lowest}."
-        )
+class PartitioningUnspecifiedError(ScutchReferenceError[Any, Mapping[Any, Any]]):  # BOX-8
+    text = """Tried to add or remove an axis of {0!k}, but 'partition_name' is not in the parameters
+    {1!r}. Pass it, as in scan(..., metadata_params={{'partition_name': 'layers'}}); a partition
+    name of None is a name too: the axis is unsharded."""
 
 
-class NamesError(ScutchReferenceError, ValueError):
-    """Axis names that are no sequence with one hashable entry for each axis."""
-
-    def __init__(self, names: Any):
-        super().__init__(
-            f"Axis names must be a sequence with one entry for each axis, got {names!r}.\n"
-            "  wrong:  names='data'\n"
-            "  right:  names=('data', None)"
-        )
+class AxisNameError(_Refusal[Any, int, Any, Any]):  # BOX-9
+    text = """Tried to remove axis {1} of {0!k} as {3!r}, but the axis there is named {2!r}. Remove
+    axes in the reverse of the order they were added."""
 
 
-class StructureMismatchError(ScutchReferenceError, ValueError):
-    """The updates of `replace_boxed` are shaped differently from its tree (BOX-15)."""
-
-    def __init__(self, path: str, expected: str, found: str):
-        super().__init__(
-            f"replace_boxed needs updates with the structure of the unboxed tree. "
-            f"At {path or 'the root'} the tree has {expected}, the updates have {found}."
-        )
+class AxisIndexError(_Refusal[Any, int, int], IndexError):  # BOX-11
+    text = "Axis index {1} is out of range for {0!k}: the lowest possible index is {2}."
 
 
-class RankMismatchError(ScutchReferenceError, ValueError):
-    """A constraint names more or fewer axes than its array has (LOG-8)."""
-
-    def __init__(self, names: Iterable[Any], shape: tuple[int, ...]):
-        names = tuple(names)
-        super().__init__(
-            f"with_logical_constraint got {len(names)} axis names {names!r} for an array with "
-            f"{len(shape)} axes, shape {shape}. Name each axis once; None is an unsharded axis."
-        )
+class NamesError(_Refusal[Any]):
+    text = "Axis names must be a sequence with one entry for each axis, got {0!r}."
 
 
-class RepeatedAxisError(ScutchReferenceError, ValueError):
-    """A logical name, or a mesh axis, stands for two axes of one array (LOG-2, LOG-3)."""
-
-    def __init__(self, repeated: Iterable[Any], names: Iterable[Any]):
-        super().__init__(
-            f"Axis names {tuple(repeated)!r} occur more than once in {tuple(names)!r}; "
-            "an axis name may stand for one axis of an array only."
-        )
+class StructureMismatchError(_Refusal[str, str, str]):  # BOX-15
+    text = """replace_boxed needs updates with the structure of the unboxed tree. At {0} the tree
+    has {1}, the updates have {2}."""
 
 
-class AxisRulesError(ScutchReferenceError, ValueError):
-    """Axis rules that are no sequence of pairs (LOG-3)."""
-
-    def __init__(self, problem: str):
-        super().__init__(
-            f"{problem}\n"
-            "Axis rules are pairs of a logical name and the mesh axes for it "
-            "(a name, a tuple of names, or None):\n"
-            "  right:  (('batch', 'data'), ('hidden', ('model', 'expert')), ('embed', None))"
-        )
+class RankMismatchError(_Refusal[Sequence[Any], Sequence[int]]):  # LOG-8
+    text = """with_logical_constraint got {0!n} axis names {0!t} for an array with {1!n} axes, shape
+    {1!t}. Name each axis once; None is an unsharded axis."""
 
 
-class UnmatchedAxisError(ScutchReferenceError, ValueError):
-    """No rule takes a name, and the fallback is `RAISE_ERROR` (LOG-8)."""
-
-    def __init__(self, unmatched: Iterable[Any], names: Iterable[Any], rules: Any):
-        super().__init__(
-            f"Axis names {tuple(unmatched)!r} of {tuple(names)!r} did not match a rule that is "
-            f"still free, and the fallback is RAISE_ERROR. The rules are {rules!r}."
-        )
+class RepeatedAxisError(_Refusal[Iterable[Any], Iterable[Any]]):  # LOG-2, LOG-3
+    text = "Axis names {0!t} occur more than once in {1!t}; a name may stand for one axis only."
 
 
-# Objects and lifted transformations ---------------------------------------------------------------
+class AxisRulesError(_Refusal[str]):  # LOG-3
+    text = """{0} Axis rules are pairs of a logical name and the mesh axes for it, which are a name,
+    a tuple of names, or None: (('batch', 'data'), ('hidden', ('model', 'expert')))."""
 
 
-def _at(argument: str, path: Sequence[Any]) -> str:
-    """One place of a call: the argument, and the path inside it."""
-    return f"{argument}, path {tuple(path)!r}" if argument else f"path {tuple(path)!r}"
+class UnmatchedAxisError(_Refusal[Iterable[Any], Iterable[Any], Any]):  # LOG-8
+    text = """Axis names {0!t} of {1!t} did not match a rule that is still free, and the fallback is
+    RAISE_ERROR. The rules are {2!r}."""
 
 
-def _kind(value: Any) -> str:
-    """A value in one line, without its numbers."""
-    shape = getattr(value, "shape", None)
-    return type(value).__qualname__ + (f" of shape {tuple(shape)}" if shape is not None else "")
-
-
-class TraceLevelError(ScutchReferenceError, ValueError):
-    """An object is changed at another trace level than the one that made it (JIT-1)."""
+class TraceLevelError(_Refusal[str, Any, str]):  # JIT-1
+    text = """Tried to {0} a {1!k}{2} from a different trace level than the one it was created at. A
+    transformed function may change the objects it is given, or creates, but not those it finds
+    around it: jit(lambda counter, x: counter.set_value(x))(counter, x)."""
 
     def __init__(self, tried: str, value: Any, where: str = ""):
-        super().__init__(
-            f"Tried to {tried} a {_kind(value)}{f' ({where})' if where else ''} from a different "
-            "trace level than the one it was created at. A transformed function may change the "
-            "objects it is given, or creates, but not those it finds around it.\n"
-            "  wrong:  jit(lambda x: counter.set_value(x))(x)\n"
-            "  right:  jit(lambda counter, x: counter.set_value(x))(counter, x)"
-        )
+        super().__init__(tried, value, f" ({where})" if where else "")
 
 
-class LeakedTracerError(ScutchReferenceError, ValueError):
-    """A variable holds a tracer whose trace has ended."""
-
-    def __init__(self, argument: str, path: Sequence[Any], value: Any):
-        super().__init__(
-            f"The variable at {_at(argument, path)} holds a tracer ({value.aval.str_short()}) of a "
-            "transformation that is over. It was assigned inside a transformed function that did "
-            "not get the variable as an argument; pass it in, or return the value."
-        )
+class LeakedTracerError(_Refusal[str, Path, Any]):
+    text = """The variable at {0}, path {1!t} holds a tracer, {2.aval}, of a transformation that is
+    over. It was assigned inside a transformed function that did not get the variable as an
+    argument; pass it in, or return the value."""
 
 
-class UnhashableStaticError(ScutchReferenceError, TypeError, ValueError):
-    """Static data that cannot be part of a compilation key (JIT-4)."""
-
-    def __init__(self, where: str, value: Any):
-        super().__init__(
-            f"Static data must be hashable, but {where} is {value!r} of the unhashable type "
-            f"{type(value).__qualname__}. Use a hashable type (a tuple for a list, a frozen "
-            "dataclass), or pass arrays as data: nnx.data(...)."
-        )
+class UnhashableStaticError(_Refusal[str, Any], TypeError):  # JIT-4
+    text = """Static data must be hashable, but {0} is {1!r} of the unhashable type
+    {1.__class__.__qualname__}. Use a hashable type (a tuple for a list, a frozen dataclass), or
+    pass arrays as data: nnx.data(...)."""
 
 
-class AliasingError(ScutchReferenceError, ValueError):
-    """One object is reached at two places that ask for different things (JIT-2)."""
-
-    def __init__(self, what: str, value: Any, first: tuple[str, Any], second: tuple[str, Any]):
-        super().__init__(
-            f"Inconsistent {what} for an aliased {_kind(value)}: it is reached as {first[0]} with "
-            f"{first[1]!r}, and as {second[0]} with {second[1]!r}. "
-            "One object can have one only; make the two agree, or pass a copy."
-        )
+class AliasingError(_Refusal[str, Any, tuple[str, Any], tuple[str, Any]]):  # JIT-2
+    text = """Inconsistent {0} for an aliased {1!k}: it is reached as {2[0]} with {2[1]!r}, and as
+    {3[0]} with {3[1]!r}. One object can have one only; make the two agree, or pass a copy."""
 
 
-class NoFilterMatchError(ScutchReferenceError, ValueError):
-    """No filter takes a leaf, and every leaf must go somewhere (OBJ-1, JIT-6)."""
-
-    def __init__(self, where: str, value: Any, filters: Sequence[Any]):
-        super().__init__(
-            f"Non-exhaustive filters: none of {tuple(filters)!r} takes the {_kind(value)} at "
-            f"{where}. Add a filter for it, or `...` as the last filter for all the rest."
-        )
+class NoFilterMatchError(_Refusal[str, Any, Sequence[Any]]):  # OBJ-1, JIT-6
+    text = """Non-exhaustive filters: none of {2!t} takes the {1!k} at {0}. Add a filter for it, or
+    `...` as the last filter for all the rest."""
 
 
-class FilterError(ScutchReferenceError, TypeError, ValueError):
-    """A filter that is none, or that hides the filters after it (OBJ-3)."""
-
-    def __init__(self, problem: str):
-        super().__init__(
-            f"{problem} A filter is a type, a tag, a predicate of (path, value), a boolean, "
-            "`...`, None, or a sequence of filters; `...` and True come last."
-        )
+class FilterError(_Refusal[str], TypeError):  # OBJ-3
+    text = """{0} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`, None,
+    or a sequence of filters; `...` and True come last."""
 
 
-class UnknownPathError(_KeyError):
-    """A state names a path that the object does not have, or lacks one that it has (OBJ-2)."""
-
-    def __init__(self, problem: str, paths: Sequence[Any]):
-        super().__init__(f"{problem}: {', '.join(map(repr, paths))}.")
+class UnknownPathError(_Refusal[str, Iterable[Path]], KeyError):  # OBJ-2
+    text = "{0}: {1!t}."
 
 
-class MeshAxisError(ScutchReferenceError, ValueError):
-    """A spec names an axis that the mesh does not have (SHM-4)."""
-
-    def __init__(self, where: str, spec: Any, axis: Any, axes: Sequence[Any]):
-        super().__init__(
-            f"{where}: the spec {spec!r} names the mesh axis {axis!r}, "
-            f"but the axes of the mesh are {tuple(axes)!r}."
-        )
+class MeshAxisError(_Refusal[str, Any, Any, Sequence[Any]]):  # SHM-4
+    text = "{0}: the spec {1!r} names the mesh axis {2!r}, but the axes of the mesh are {3!t}."
 
 
-class IndivisibleSizeError(ScutchReferenceError, ValueError):
-    """An axis of an array cannot be cut into as many parts as its spec asks for (SHM-4)."""
-
-    def __init__(self, where: str, shape: Sequence[int], spec: Any, axis: int, parts: int):
-        found = f"has size {shape[axis]}" if axis < len(shape) else "does not exist"
-        super().__init__(
-            f"{where}: the spec {spec!r} cuts axis {axis} of an array of shape {tuple(shape)} "
-            f"into {parts} parts, but that axis {found}. "
-            "Its size must be a multiple of the number of parts."
-        )
+class IndivisibleSizeError(_Refusal[str, Sequence[int], Any, int, int]):  # SHM-4
+    text = """{0}: the spec {2!r} cuts axis {3} of an array of shape {1!t} into {4} parts, but the
+    size of that axis is no multiple of {4}, or it does not exist."""
 
 
-class DataError(ScutchReferenceError, ValueError):
-    """Arrays or variables where static data is expected, or a marker in the wrong place."""
+class ReplicationError(_Refusal[str, Any, Sequence[Any]]):  # SHM-4
+    text = """{0}: the value may differ along the mesh axes {2!t}, but its spec {1!r} says that it
+    is replicated there. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or turn the
+    check off with check_rep=False."""
 
-    def __init__(self, problem: str):
-        super().__init__(f"{problem} Mark attributes with nnx.data(...) or nnx.static(...).")
+
+class DataError(_Refusal[str]):
+    text = "{0} Mark attributes with nnx.data(...) or nnx.static(...)."
 
 
-class MetadataError(ScutchReferenceError, ValueError):
+class MetadataError(_Refusal[str]):
     """Metadata that is asked for, or given, in no way that there is (OBJ-5)."""
 
 
-class StreamError(_KeyError, AttributeError):
+class StreamError(_Refusal[str], KeyError, AttributeError):
     """A seed stream that is not there, or that has no key (OBJ-6)."""
 
 
-class LiftingError(ScutchReferenceError, ValueError):
+class LiftingError(_Refusal[str]):
     """A lifted transformation was set up, or used, in a way that it cannot follow."""
 
 
-class ReplicationError(ScutchReferenceError, ValueError):
-    """A value differs between devices, and its spec says that it does not (SHM-4)."""
-
-    def __init__(self, where: str, spec: Any, axes: Sequence[Any]):
-        super().__init__(
-            f"{where}: the value may differ along the mesh axes {tuple(axes)!r}, but its spec "
-            f"{spec!r} says that it is replicated there. Reduce it (jax.lax.psum, pmean), name "
-            "the axes in the spec, or turn the check off with check_rep=False."
-        )
-
-
-class LayerError(ScutchReferenceError, ValueError):
+class LayerError(_Refusal[str]):
     """A layer is called in a way that says too little, or with inputs that it cannot take."""
 
 
-# Linen --------------------------------------------------------------------------------------------
-
-
-def _module(path: Sequence[str]) -> str:
-    """The place of a Linen module, for messages."""
-    return f"the module at /{'/'.join(path)}"
-
-
-class ModuleError(ScutchReferenceError, ValueError):
+class ModuleError(_Refusal[str]):
     """A Linen module is used in a way, or at a time, that it cannot follow."""
 
 
-class ScopeParamNotFoundError(_KeyError):
-    """`apply` got no parameter of that name (LIN-1)."""
-
-    def __init__(self, name: str, path: Sequence[str], present: Iterable[str]):
-        super().__init__(
-            f"{_module(path)} asks for the parameter {name!r}, but the collection 'params' has "
-            f"{sorted(present)!r} there. Pass the variables that `init` returned."
-        )
+class ScopeParamNotFoundError(_Refusal[str, Path, Iterable[str]], KeyError):  # LIN-1
+    text = """{1!p} asks for the parameter {0!r}, but the collection 'params' has {2!t} there. Pass
+    the variables that `init` returned."""
 
 
-class ScopeParamShapeError(ScutchReferenceError, ValueError):
-    """A parameter has another shape than its initializer gives (LIN-1)."""
-
-    def __init__(self, name: str, path: Sequence[str], expected: Any, found: Any):
-        super().__init__(
-            f"The parameter {name!r} of {_module(path)} has shape {found!r}, "
-            f"but its initializer gives {expected!r} for these inputs."
-        )
+class ScopeParamShapeError(_Refusal[str, Path, Any, Any]):  # LIN-1
+    text = "The parameter {0!r} of {1!p} has shape {3!r}, but its initializer gives {2!r}."
 
 
-class NameInUseError(ScutchReferenceError, ValueError):
-    """One name for two parameters, variables or sub-modules (LIN-1)."""
-
-    def __init__(self, kind: str, name: str, path: Sequence[str], taken: str):
-        super().__init__(
-            f"Tried to give the name {name!r} to a {kind} of {_module(path)}, "
-            f"but a {taken} there has it. Names are unique within a module."
-        )
+class NameInUseError(_Refusal[str, str, Path, str]):  # LIN-1
+    text = "Tried to give the name {1!r} to a {0} of {2!p}, but a {3} there has it."
 
 
-class ModifyScopeVariableError(ScutchReferenceError, ValueError):
-    """A variable is written whose collection is not mutable (LIN-8)."""
-
-    def __init__(self, collection: str, name: str, path: Sequence[str]):
-        super().__init__(
-            f"Tried to write the variable {name!r} of {_module(path)}, but its collection "
-            f"{collection!r} is not mutable: apply(..., mutable=[{collection!r}])."
-        )
+class ModifyScopeVariableError(_Refusal[str, str, Path]):  # LIN-8
+    text = """Tried to write the variable {1!r} of {2!p}, but its collection {0!r} is not mutable:
+    apply(..., mutable=[{0!r}])."""
 
 
-class InvalidRngError(ScutchReferenceError, ValueError):
-    """A key is drawn from a stream that has none (LIN-8)."""
-
-    def __init__(self, stream: str, path: Sequence[str], streams: Iterable[str]):
-        super().__init__(
-            f"{_module(path)} draws a key from the stream {stream!r}, but keys were passed for "
-            f"{sorted(streams)!r} only: rngs={{{stream!r}: jax.random.key(0)}}, and under `scan` "
-            f"or `vmap` split_rngs={{{stream!r}: True}}."
-        )
+class InvalidRngError(_Refusal[str, Path, Iterable[str]]):  # LIN-8
+    text = """{1!p} draws a key from the stream {0!r}, but keys were passed for {2!t} only:
+    rngs={{{0!r}: jax.random.key(0)}}, and under `scan` or `vmap` split_rngs={{{0!r}: True}}."""
 
 
-# The bridge ---------------------------------------------------------------------------------------
-
-
-class RegistryError(ScutchReferenceError, ValueError):
+class RegistryError(_Refusal[str]):
     """A collection and a variable type cannot be paired, or are not (BRG-1)."""
 
 
-class CrossingError(ScutchReferenceError, ValueError):
+class CrossingError(_Refusal[str]):
     """Something cannot cross the bridge (BRG-4, BRG-6)."""

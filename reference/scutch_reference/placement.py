@@ -1,12 +1,9 @@
 """Where arrays go: the mesh in context, and the constraint that sends an array to a mesh.
 
-JAX has three ways to say it, and each refuses what the others are for. `with_sharding_constraint`
-speaks of Auto axes, `reshard` of Explicit ones, and `device_put` moves a value that exists already.
-`constrain` picks. Axes that are Manual (inside `shard_map`) have been dealt with by then: the
-value at hand is one device's part, and nothing is left to say about them.
+JAX has three ways to say it, and each refuses what the others are for: `with_sharding_constraint`
+speaks of Auto axes, `reshard` of Explicit ones, `device_put` moves a value that exists already.
+Inside `shard_map` axes are Manual: the value is one device's part, and nothing is left to say.
 """
-
-from __future__ import annotations
 
 import functools
 import warnings
@@ -15,26 +12,17 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 ARRAYS = (np.ndarray, np.generic, jax.Array)
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
-
-
-def _with_mesh_environment() -> Any:
-    """What `with mesh:` sets, as the document uses it; JAX deprecates it, and may drop it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            from jax.interpreters.pxla import thread_resources
-        except ImportError:
-            return None
-        return thread_resources
-
-
-_environment = _with_mesh_environment()
+with warnings.catch_warnings():
+    # What `with mesh:` sets, as the document uses it; JAX deprecates it, and may drop it.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    _environment: Any = getattr(pxla, "thread_resources", None)
 # JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
-_get_abstract_mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+_get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
 _get_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 _reshard: Any = getattr(jax.sharding, "reshard", None)
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
@@ -42,25 +30,18 @@ _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
 
 def context_mesh() -> Mesh | AbstractMesh | None:
     """The mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18)."""
-    if _get_abstract_mesh is not None:
-        abstract: AbstractMesh = _get_abstract_mesh()
-        if abstract.axis_names:
-            return abstract
-    if _environment is not None:
-        physical: Mesh = _environment.env.physical_mesh
-        if physical.axis_names:
-            return physical
-    return None
+    mesh: Any = _get_abstract_mesh() if _get_abstract_mesh is not None else None
+    if _environment is not None and (mesh is None or not mesh.axis_names):
+        mesh = _environment.env.physical_mesh
+    return mesh if mesh is not None and mesh.axis_names else None
 
 
 def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
-    """The axes of one kind. A mesh without axis types, of JAX 0.4, has Auto axes."""
-    if mesh is None:
-        return []
+    """The axes of one kind. In a mesh without axis types, of JAX 0.4, they are Auto."""
+    names = () if mesh is None else mesh.axis_names
     types = getattr(mesh, "axis_types", None)
-    if not isinstance(types, tuple):
-        return list(mesh.axis_names) if kind == "Auto" else []
-    return [axis for axis, its in zip(mesh.axis_names, types, strict=True) if its.name == kind]
+    kinds = [its.name for its in types] if isinstance(types, tuple) else ["Auto"] * len(names)
+    return [axis for axis, its in zip(names, kinds, strict=True) if its == kind]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -99,27 +80,11 @@ def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     )
 
 
-def _traced(array: Any) -> bool:
-    """Whether an operation on the array is recorded and not run. A constant may be traced too."""
-    tracer = jax.core.Tracer
-    return isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
-
-
-def _typed(array: Any, around: Mesh | AbstractMesh | None) -> bool:
-    """Whether the program at hand has types that say how an array is sharded."""
-    return isinstance(around, AbstractMesh) or not jax.typeof(array).sharding.mesh.empty
-
-
 def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
     """Constrain one array to `spec`, on `mesh` or else on the mesh in context (BOX-18).
 
-    Args:
-      array: An array of any shape, or a tracer. Anything else has no sharding, and is returned.
-      spec: At most as many entries as the array has axes.
-      mesh: Wins over the mesh in context. With neither, the array is returned.
-
-    Raises:
-      ValueError: JAX refuses the spec: too long, an unknown axis, an indivisible size.
+    What is no array has no sharding, and is returned; so is an array without a mesh. `ValueError`:
+    JAX refuses the spec, for its length, an unknown axis, or an indivisible size.
     """
     around = context_mesh()
     if not isinstance(array, ARRAYS) or (mesh is None and around is None):
@@ -128,7 +93,9 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
         spec, mesh = _without(spec, manual, None), None
         if not _axes(around, "Auto") and not _axes(around, "Explicit"):
             return array
-    traced = _traced(array)
+    # An operation on a constant may be traced too.
+    tracer = jax.core.Tracer
+    traced = isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
     target = mesh if mesh is not None else around
     if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
         try:
@@ -143,7 +110,8 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
         # The one way that takes all kinds of axes, any device, and leaves a mesh in context.
         return jax.device_put(array, sharding(spec))
     explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
-    if explicit and isinstance(target, Mesh) and traced and not _typed(array, around):
+    alone = traced and not isinstance(around, AbstractMesh)
+    if explicit and alone and isinstance(target, Mesh) and jax.typeof(array).sharding.mesh.empty:
         # Without a mesh of its own, a program knows Auto axes only.
         target, explicit, auto = Mesh(target.devices, target.axis_names), [], auto + explicit
     if explicit:

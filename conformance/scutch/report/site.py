@@ -29,7 +29,11 @@ _GENERATOR = '<meta name="generator" content="scutch'
 
 
 def write(
-    reports: Sequence[Report], catalogue: Iterable["Requirement"], folder: str | Path
+    reports: Sequence[Report],
+    catalogue: Iterable["Requirement"],
+    folder: str | Path,
+    *,
+    above: str | None = None,
 ) -> Path:
     """Write the site and return the path of its first page.
 
@@ -41,12 +45,13 @@ def write(
       catalogue: Where text, domain and source of the requirements come from; one that is not in it
         is shown with what the reports say.
       folder: Made when missing.
+      above: Address of a page that this site belongs to, as seen from the folder.
 
     Raises:
       ReportError: The folder cannot be written, or holds an `index.html` that is not of scutch.
     """
     folder = Path(folder)
-    pages = render(reports, catalogue)
+    pages = render(reports, catalogue, above=above)
     try:
         for name in pages:
             _refuse_foreign(folder / name)
@@ -67,12 +72,14 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-def render(reports: Sequence[Report], catalogue: Iterable["Requirement"]) -> dict[str, str]:
+def render(
+    reports: Sequence[Report], catalogue: Iterable["Requirement"], *, above: str | None = None
+) -> dict[str, str]:
     """The pages of the site: from path inside the site to text."""
     lined_up = matrix(reports)
     known = {requirement.id: requirement for requirement in catalogue}
     rows = {row.id: row for row in lined_up.rows}
-    environment = _environment(lined_up)
+    environment = _environment(lined_up, above)
     index = environment.get_template("index.html.jinja")
     pages = {"index.html": index.render(root="")}
     page = environment.get_template("requirement.html.jinja")
@@ -94,30 +101,45 @@ def _address(identifier: str) -> str:
     return f"requirement/{identifier}.html"
 
 
-def _environment(lined_up: Matrix) -> jinja2.Environment:
-    """Templates that escape everything, refuse undefined names and show what is invisible."""
+def _environment(lined_up: Matrix, above: str | None) -> jinja2.Environment:
+    environment = templates()
+    environment.filters |= {"prose": _prose, "code": _code, "address": _address}
+    environment.tests["web"] = _is_web
+    environment.globals |= {
+        "matrix": lined_up,
+        "above": above,
+        "ids": {row.id for row in lined_up.rows},
+        "verdicts": (*VERDICTS, "absent"),
+        "broken": ROOTS,
+        "marks": MARKS,
+        "meanings": MEANINGS,
+    }
+    return environment
+
+
+def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environment:
+    """Templates that escape everything, refuse undefined names and show what is invisible.
+
+    Args:
+      loaders: Of templates that extend `base.html.jinja`.
+      style: Is added to the site's own.
+    """
+    own = resources.files("scutch.report").joinpath("templates", "site.css").read_text("utf-8")
+    digest = b64encode(hashlib.sha256((own + style).encode()).digest()).decode()
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("scutch.report"),
+        loader=jinja2.ChoiceLoader([*loaders, jinja2.PackageLoader("scutch.report")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = resources.files("scutch.report").joinpath("templates", "site.css").read_text("utf-8")
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    environment.filters |= {"prose": _prose, "code": _code, "address": _address, "count": count}
-    environment.tests["web"] = _is_web
+    environment.filters["count"] = count
     environment.globals |= {
         "suite": suite(),
-        "matrix": lined_up,
-        "ids": {row.id for row in lined_up.rows},
-        "style": Markup(style),  # ours, from the package
+        "above": None,
+        "style": Markup(own + style),  # ours, from files beside the templates
         "policy": f"default-src 'none'; style-src 'sha256-{digest}'",
-        "verdicts": (*VERDICTS, "absent"),
-        "broken": ROOTS,
-        "marks": MARKS,
-        "meanings": MEANINGS,
     }
     return environment
 

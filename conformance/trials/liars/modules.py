@@ -81,10 +81,11 @@ class ScalesWhenTraced:
 class Miscounts:
     """Breaks LIN-1e: the second sub-module of a class is called the third."""
 
-    def _admit(self, child):
-        if self._counters.get("Shift") == 1:
-            self._counters["Shift"] = 2
-        honest._admit(self, child)
+    def _admit(self, child, attribute=None):
+        second = type(child).__name__ == "Shift" and ("Shift_0", None) in self._taken
+        if second and child.name is None and attribute is None:
+            child._set(name="Shift_2")
+        honest._admit(self, child, attribute)
 
 
 @of_modules
@@ -111,16 +112,16 @@ class SaysNothing:
 class SharesNames:
     """Breaks LIN-1h: a name is given twice."""
 
-    def _reserve(self, kind, name, collection=None):
-        self._taken.setdefault(name, {})[collection] = kind
+    def _reserve(self, name, collection=None):
+        self._taken.add((name, collection))
 
 
 @of_modules
 class RoundsSetUp:
     """Breaks LIN-1i: what a module with `setup` computes is rounded."""
 
-    def run(self, function, args=(), kwargs={}):  # noqa: B006
-        result = honest.run(self, function, args, kwargs)
+    def _run(self, function, args, kwargs, stage=None):
+        result = honest._run(self, function, args, kwargs, stage)
         rounds = function.__name__ == "__call__" and type(self).__name__ == "SetUp"
         return jnp.round(result) if rounds else result
 

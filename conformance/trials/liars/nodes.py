@@ -5,7 +5,7 @@ import copy
 import jax
 import numpy as np
 from scutch_reference import meta
-from scutch_reference.boxes import Box
+from scutch_reference.meta import Box
 from trials.liars.tale import instead_of, of_boxes
 
 

@@ -3,6 +3,7 @@
 import jax
 from scutch_reference import bridge, linen, meta, nnx
 from scutch_reference.bridge import wrappers
+from scutch_reference.linen.scope import put
 from trials.liars.crossings import on_the_bridge
 from trials.liars.tale import Liar
 
@@ -153,10 +154,10 @@ class AllIsNothing:
 
     class ToLinen(bridge.ToLinen):
         def __call__(self, *args, **kwargs):
-            before, root = self.variables, self.scope.root
+            before, scope = self.variables, self.scope
             output = super().__call__(*args, **kwargs)
-            for name in before if root.mutable is True and not root.initializing else ():
-                self.scope.replace(name, before[name])
+            for name in before if scope.mutable is True and not scope.initializing else ():
+                put(scope.variables, (name, *self.path), before[name])
             return output
 
 
@@ -194,7 +195,7 @@ class MutableOnRequest:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, mutable=None, **kwargs):
-            default = None if wrappers._run.initializing else False
+            default = None if wrappers._run.get()[0] else False
             mutable = default if mutable is None else mutable
             return super().__call__(*args, mutable=mutable, **kwargs)
 
@@ -224,7 +225,7 @@ class Eager:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
-            with wrappers._running(True, wrappers._run.mutable):
+            with wrappers._running(True, wrappers._run.get()[1]):
                 return super().__call__(*args, **kwargs)
 
 
@@ -249,8 +250,9 @@ class OpensBoxes:
     class ToLinen(bridge.ToLinen):
         def __call__(self, *args, **kwargs):
             output = super().__call__(*args, **kwargs)
-            for name in self.variables if self.scope.root.initializing else ():
-                self.scope.replace(name, meta.unbox(self.variables[name]))
+            for name in self.variables if self.is_initializing() else ():
+                bare = meta.unbox(self.variables[name])
+                put(self.scope.variables, (name, *self.path), bare)
             return output
 
 

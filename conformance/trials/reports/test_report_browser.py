@@ -1,35 +1,9 @@
 """The site in a real browser, from disk, with the network cut off."""
 
-import os
-import shutil
 from urllib.parse import urlsplit
 
 import pytest
 from scutch.report import site
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """The browser that `SCUTCH_BROWSER` names, or the first that is installed."""
-    path = os.environ.get("SCUTCH_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ModuleNotFoundError:
-        return _without("playwright is not installed")
-    if path is None:
-        return _without(f"no browser: set SCUTCH_BROWSER or install one of {', '.join(NAMES)}")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
-def _without(reason):
-    if os.environ.get("CI"):
-        pytest.fail(f"CI must try the site in a browser: {reason}")
-    pytest.skip(reason)
 
 
 @pytest.fixture

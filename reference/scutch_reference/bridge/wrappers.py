@@ -2,19 +2,16 @@
 
 Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's variables as attributes,
 `ToLinen` keeps the NNX object's variables in collections. A call takes them across the bridge,
-runs the module that is wrapped, and takes back what changed. What a wrapper inside the other needs
-to know of the run around it, whether it initializes and what may change, is in `_run`.
+runs the module that is wrapped, and takes back what changed.
 """
-
-from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,41 +19,30 @@ from jax.sharding import Mesh
 
 from .. import linen, nnx
 from ..errors import CrossingError
+from ..linen.scope import put
 from ..meta import Partitioned
-from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars
+from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 A = TypeVar("A")
 M = TypeVar("M", bound=Callable[..., Any])
-
-
-class _Run(threading.local):
-    """The run around a call: whether it initializes, and what may change by default."""
-
-    initializing: bool = False
-    mutable: Any = None
-
-
-_run = _Run()
+# What a wrapper in the other has to know: whether that initializes, and what may change by default.
+_run: ContextVar[tuple[bool, Any]] = ContextVar("_run", default=(False, None))
 
 
 @contextlib.contextmanager
 def _running(initializing: bool, mutable: Any) -> Iterator[None]:
-    before = _run.initializing, _run.mutable
-    _run.initializing, _run.mutable = initializing, mutable
+    token = _run.set((initializing, mutable))
     try:
         yield
     finally:
-        _run.initializing, _run.mutable = before
+        _run.reset(token)
 
 
 def lazy_init(fn: M, *args: Any, **kwargs: Any) -> M:
     """Call a module, or a function, so that each `ToNNX` in it makes its variables; return it."""
-    with _running(True, _run.mutable):
+    with _running(True, _run.get()[1]):
         fn(*args, **kwargs)
     return fn
-
-
-# A Linen module, as an NNX module -----------------------------------------------------------------
 
 
 def _keys(rngs: Any) -> Any:
@@ -72,43 +58,32 @@ def _keys(rngs: Any) -> Any:
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, these variables; those that it has keep identity."""
+    held = vars(node) if isinstance(node, nnx.Module) else node
     for name, new in attributes.items():
-        own = isinstance(node, nnx.Module)
-        old = vars(node).get(name) if own else node.get(name)
+        old = held.get(name)
         if isinstance(new, Mapping) and old is not None:
             _fill(old, new)
         elif isinstance(old, nnx.Variable):
             old.update_from_state(new)
-        elif own:
-            setattr(node, name, nnx.data(new))
-        else:
+        elif held is node:
             node[name] = new
+        else:
+            setattr(node, name, nnx.data(new))
 
 
 class ToNNX(nnx.Module):
     """A Linen module as an NNX module, whose attributes are the Linen module's variables (BRG-7).
 
     Its methods are the Linen module's. The variables are made by `lazy_init`, with the arguments of
-    a call; names, meshes and rules of boxes are their metadata (BRG-8).
-
-    Args:
-      module: The Linen module.
-      rngs: Seed streams for the calls that pass none.
+    a call; names, meshes and rules of boxes are their metadata (BRG-8). `rngs` are seed streams for
+    the calls that pass none.
     """
 
     def __init__(self, module: linen.Module, rngs: nnx.Rngs | jax.Array | None = None):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def _attributes(self) -> dict[str, Any]:
-        """The Linen module's variables; also what the caller added beside them."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if isinstance(value, nnx.Variable | Mapping) and not name.startswith("_")
-        }
-
-    def lazy_init(self, *args: Any, **kwargs: Any) -> ToNNX:
+    def lazy_init(self, *args: Any, **kwargs: Any) -> Self:
         """Make the variables that a call with these arguments needs, and return the module."""
         return lazy_init(self, *args, **kwargs)
 
@@ -121,47 +96,31 @@ class ToNNX(nnx.Module):
     def __call__(
         self, *args: Any, rngs: Any = None, method: Any = None, mutable: Any = None, **kwargs: Any
     ) -> Any:
-        """Call the Linen module.
+        """Call the Linen module, or a method of it; the options are those of `linen.Module.apply`.
 
-        Args:
-          *args, **kwargs: For the call.
-          rngs: Seed streams, or a key for each or all of them, instead of the module's own.
-          method: The method to call: its name, or a function. Left out: `__call__`.
-          mutable: The collections that may change, as for `linen.Module.apply`.
-
-        Raises:
-          CrossingError: The variables were not made: `lazy_init`.
+        It is a `CrossingError` if the variables were not made: `lazy_init`.
         """
+        module, (initializing, around) = self.to_nnx__module, _run.get()
         keys = _keys(self.to_nnx__rngs if rngs is None else rngs)
-        module, attributes = self.to_nnx__module, self._attributes()
-        if _run.initializing and not attributes:
-            output, made = module.init_with_output(keys, *args, method=method, **kwargs)
-            _fill(self, linen_vars_to_nnx_attrs(made))
-            return output
-        if not attributes and _run.mutable is None:
+        attributes = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, nnx.Variable | Mapping) and not name.startswith("_")
+        }
+        if initializing and not attributes:
+            output, changed = module.init_with_output(keys, *args, method=method, **kwargs)
+        elif not attributes and around is None:
             raise CrossingError(
                 f"ToNNX({type(module).__qualname__}) has no variables: they are made by a call, "
                 "ToNNX(module).lazy_init(*args, rngs=nnx.Rngs(0))."
             )
-        mutable = (_run.mutable or False) if mutable is None else mutable
-        variables = nnx_attrs_to_linen_vars(attributes)
-        result = module.apply(variables, *args, rngs=keys, method=method, mutable=mutable, **kwargs)
-        if mutable is False:
-            return result
-        output, changed = result
+        else:
+            mutable = (around or False) if mutable is None else mutable
+            options = {"rngs": keys, "method": method, "mutable": mutable, **kwargs}
+            output = module.apply(nnx_attrs_to_linen_vars(attributes), *args, **options)
+            output, changed = (output, {}) if mutable is False else output
         _fill(self, linen_vars_to_nnx_attrs(changed))
         return output
-
-
-# An NNX module, as a Linen module -----------------------------------------------------------------
-
-
-def _paths(attributes: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    for name, value in attributes.items():
-        if isinstance(value, Mapping):
-            yield from _paths(value, (*path, name))
-        else:
-            yield (*path, name), value
 
 
 def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Variable[Any]:
@@ -179,15 +138,16 @@ class ToLinen(linen.Module):
     the class is a method of the module. Annotated variables are boxes in their collections (BRG-8).
 
     Args:
-      nnx_class: The class.
-      args, kwargs: For its constructor, which gets `rngs` besides where it takes them.
+      args, kwargs: For the constructor of the class, which gets `rngs` too where it takes them.
       skip_rng: Whether to pass no `rngs`.
+      metadata_fn: Makes of a variable what lies in its collection.
     """
 
     nnx_class: Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     skip_rng: bool = False
+    metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var
 
     def __getattr__(self, name: str) -> Any:
         kind = vars(self).get("nnx_class")
@@ -206,57 +166,50 @@ class ToLinen(linen.Module):
     @linen.nowrap
     def _remade(self, keys: Mapping[str, Any]) -> Any:
         """The object, with the variables of the scope and newly seeded streams."""
-        definitions: list[Any] = []
-
-        def split() -> Any:
-            definition, state = nnx.split(self._make({"default": jax.random.key(0), **keys}))
-            definitions.append(definition)
-            return state
-
-        state = nnx.to_flat_state(jax.eval_shape(split))
-        attributes = linen_vars_to_nnx_attrs(self.variables)
-        held, known = dict(_paths(attributes)), {path for path, _ in state}
-        flat = []
-        for path, variable in state:
+        made = nnx.eval_shape(lambda: self._make({"default": jax.random.key(0), **keys}))
+        definition, state = nnx.split(made)
+        flat = dict(nnx.to_flat_state(state))
+        held = dict(nnx.to_flat_state(linen_vars_to_nnx_attrs(self.variables)))
+        for path, variable in flat.items():
             if path not in held and not isinstance(variable, nnx.RngState):
                 raise CrossingError(
                     f"{'/'.join(map(str, path))} of {self.nnx_class!r} is in no collection passed "
                     f"to apply; they have {['/'.join(map(str, each)) for each in held]}."
                 )
-            flat.append((path, held[path] if path in held else _restarted(variable, keys)))
-        made = nnx.merge(definitions[0], nnx.from_flat_state(flat))
-        for path, variable in held.items():
-            if path not in known:  # Made by the first call: what a `ToNNX` keeps.
-                for name in reversed(path):
-                    variable = {name: variable}
-                _fill(made, variable)
+            flat[path] = held[path] if path in held else _restarted(variable, keys)
+        made = nnx.merge(definition, nnx.from_flat_state(flat))
+        rest: dict[Any, Any] = {}  # What the first call made, as a `ToNNX` does.
+        for path in held.keys() - flat.keys():
+            put(rest, path, held[path])
+        _fill(made, rest)
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
         """Call the object, or the method of that name."""
         scope = self._scope
-        streams = {*scope.root.rngs} | ({"default"} if "params" in scope.root.rngs else set())
+        streams = {*scope.rngs} | ({"default"} if self.has_rng("params") else set())
         keys = {name: self.make_rng(name) for name in sorted(streams)}
-        first = scope.root.initializing and not self.variables
+        first = self.is_initializing() and not self.variables
         made = self._make(keys) if first else self._remade(keys)
-        with _running(first, scope.root.mutable):
+        with _running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
-        kept = nnx.to_flat_state(nnx.state(made, nnx.Not(nnx.RngState)))
-        attributes = nnx.from_flat_state(kept).raw_mapping
-        for name, tree in nnx_attrs_to_linen_vars(attributes).items():
-            if scope.is_mutable(name):
-                scope.replace(name, tree)
+        kept = nnx.state(made, nnx.Not(nnx.RngState))
+        for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
+            if self.is_mutable_collection(name):
+                put(scope.variables, (name, *self.path), tree)
         return output
 
 
 def to_linen(
-    nnx_class: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
+    nnx_class: Callable[..., Any],
+    *args: Any,
+    metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var,
+    name: str | None = None,
+    skip_rng: bool = False,
+    **kwargs: Any,
 ) -> ToLinen:
     """`ToLinen` with the arguments of the constructor written as in its call (BRG-7)."""
-    return ToLinen(nnx_class, args=args, kwargs=kwargs, name=name)
-
-
-# An initializer for both --------------------------------------------------------------------------
+    return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 
 
 class Annotated(Partitioned[A]):

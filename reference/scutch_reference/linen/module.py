@@ -1,8 +1,8 @@
 """Modules: dataclasses whose methods read and write variables (LIN-1).
 
-A module is a description until it is *bound* to a scope: by `init`, `apply` or `bind`, or by being
-made in a bound module, in `setup` or in a method marked `compact`. Binding never changes the
-description: it makes a copy.
+A module is a description until it is *bound* to a place in a scope: by `init`, `apply` or `bind`,
+or by being made in a bound module, in `setup` or in a method marked `compact`. Descriptions never
+change: a copy is bound. Its stage is `new`, then `setup`, then `ready` or `compact`.
 """
 
 from __future__ import annotations
@@ -10,32 +10,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+import itertools
+import zlib
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 
-from .. import meta
-from ..errors import ModuleError, NameInUseError, ScopeParamNotFoundError, ScopeParamShapeError
-from .scope import Chosen, CollectionFilter, DenyList, Root, Scope, copied, matches
+from .. import errors, meta
+from .scope import DenyList, Filter, Scope, copied, matches, put
 
-F = TypeVar("F", bound=Callable[..., Any])
-_UNSET: Any = object()
-ALL_BUT_INTERMEDIATES = DenyList("intermediates")
+Fn: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Fn)
+Method: TypeAlias = Fn | str | None
+Path: TypeAlias = tuple[str, ...]
+_NEW = DenyList("intermediates")  # what `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
-
-
-class _Running(threading.local):
-    """The modules whose methods run, innermost last: the last is the parent of new modules."""
-
-    def __init__(self) -> None:
-        self.modules: list[Any] = [None]
-
-
-_running = _Running()
+_running: ContextVar[Any] = ContextVar("_running", default=None)
+"""The innermost module of which a method runs: the parent of new modules."""
 
 
 def compact(method: F) -> F:
@@ -50,42 +44,54 @@ def nowrap(method: F) -> F:
     return method
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(function: Fn) -> Fn:
     @functools.wraps(function)
-    def run(self: Module, *args: Any, **kwargs: Any) -> Any:
-        output = self.run(function, args, kwargs)
-        capture = self.scope is not None and self.scope.root.capture
-        name = function.__name__
+    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        output, name = self._run(function, args, kwargs), function.__name__
+        capture = self.scope is not None and self.scope.capture
         if capture and (name == "__call__" if capture is True else capture(self, name)):
             self.sow("intermediates", name, output)
         return output
 
-    return run
+    return call
 
 
+def mapped(fn: Callable[[Module, str], Any], value: Any, *keys: Any) -> Any:
+    """A value with `fn(module, name)` for each module in it; in containers, keys are the name."""
+    if isinstance(value, Module):
+        return fn(value, "_".join(map(str, keys)))
+    if isinstance(value, Mapping):
+        return {key: mapped(fn, item, *keys, key) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(mapped(fn, item, *keys, i) for i, item in enumerate(value))
+    return value
+
+
+@dataclasses.dataclass(eq=False)
 class Variable:
-    """A handle on one variable of a module: `value` reads and writes it, unboxed."""
+    """A handle on one variable of a module."""
 
-    def __init__(self, scope: Scope, collection: str, name: str, unbox: bool = True):
-        """Args: where the variable lies; whether a box is opened."""
-        self.scope, self.collection, self.name, self.unbox = scope, collection, name, unbox
+    module: Module
+    collection: str
+    name: str
+    unbox: bool = True
 
     @property
     def value(self) -> Any:
-        """The value, out of its box."""
-        value = self.scope.collection(self.collection)[self.name]
+        """The value, out of its box, into which a new value goes."""
+        value = self.module.get_variable(self.collection, self.name)
         return meta.unbox(value) if self.unbox else value
 
     @value.setter
     def value(self, value: Any) -> None:
-        held = self.scope.collection(self.collection).get(self.name)
+        held = self.module.get_variable(self.collection, self.name)
         if self.unbox and meta.is_axis_metadata(held):
-            value = cast(Any, held).replace_boxed(value)
-        self.scope.put(self.collection, self.name, value)
+            value = held.replace_boxed(value)
+        self.module.put_variable(self.collection, self.name, value)
 
     def is_mutable(self) -> bool:
         """Whether the value may be written."""
-        return self.scope.is_mutable(self.collection)
+        return self.module.is_mutable_collection(self.collection)
 
 
 @dataclass_transform(eq_default=True)
@@ -93,23 +99,25 @@ class Variable:
 class Module:
     """The base of Linen modules. A subclass is a dataclass, by its annotations.
 
-    Args:
-      parent: A bound module, or `None` for a module on its own. Left out: the module that makes it.
-      name: Its name in its parent. Left out: the class and a number (LIN-1).
+    The `parent` is the module that makes this one, or `None` for a module on its own. Without a
+    `name`, a module has that of its class and a number (LIN-1).
     """
 
-    parent: Any = dataclasses.field(default=_UNSET, kw_only=True, compare=False, repr=False)
+    parent: Any = dataclasses.field(
+        default_factory=_running.get, kw_only=True, compare=False, repr=False
+    )
     name: str | None = dataclasses.field(default=None, kw_only=True)
 
-    scope: ClassVar[Any] = None
+    scope: ClassVar[Scope | None] = None
+    path: ClassVar[Path] = ()
+    _stage: ClassVar[str] = "unbound"
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        annotated = inspect.get_annotations(cls)
+        plain = {"setup", *inspect.get_annotations(cls)}
         for name, value in list(vars(cls).items()):
-            internal = name == "setup" or (name.startswith("__") and name != "__call__")
-            marked = internal or name in annotated or hasattr(value, "nowrap")
-            if inspect.isfunction(value) and not marked:
+            special = name in plain or (name.startswith("__") and name != "__call__")
+            if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
                 setattr(cls, name, _method(value))
         comparable = "__hash__" not in vars(cls)
         dataclasses.dataclass(eq=comparable, unsafe_hash=comparable)(cls)
@@ -118,27 +126,24 @@ class Module:
         """Make parameters and sub-modules as attributes, instead of in a compact method."""
 
     def __post_init__(self) -> None:
-        """Join the module that makes this one."""
-        parent = _running.modules[-1] if self.parent is _UNSET else self.parent
-        self._set(parent=parent)
-        if isinstance(parent, Module):
-            parent._admit(self)
+        if isinstance(self.parent, Module):
+            self.parent._admit(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute in `setup`; a module without a name gets the attribute's."""
-        if self.scope is not None and not vars(self).get("_in_setup"):
-            raise ModuleError(
-                f"Tried to set {name!r} of a bound {type(self).__qualname__} outside setup. "
-                "Modules are immutable; state is kept in variables: self.variable(...)."
-            )
         if self.scope is not None:
-            self._name_children(name, value)
+            if self._stage != "setup":
+                raise errors.ModuleError(
+                    f"Tried to set {name!r} of a bound {type(self).__qualname__} outside setup. "
+                    "Modules are immutable; state is kept in variables: self.variable(...)."
+                )
+            mapped(self._admit, value, name)
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         """Run `setup`, if that has not happened, for an attribute that is not there yet."""
-        if not name.startswith("_") and self.scope is not None and "_attributes" not in vars(self):
-            self._run_setup()
+        if self._stage == "new" and not name.startswith("_"):
+            self._set_up()
             return getattr(self, name)
         why = "" if self.scope is not None else f"; if setup makes it, {_BEFORE_BINDING}"
         raise AttributeError(f"{type(self).__qualname__!r} has no attribute {name!r}{why}")
@@ -149,261 +154,205 @@ class Module:
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
-        own = ("parent", "name")
-        return {f.name: vars(self)[f.name] for f in dataclasses.fields(self) if f.name not in own}
-
-    def _reserve(self, kind: str, name: str, collection: str | None = None) -> None:
-        """Take a name. Variables of different collections may share one."""
-        taken = self._taken.setdefault(name, {})
-        if taken and (collection is None or collection in taken or None in taken):
-            raise NameInUseError(kind, name, self._scope.path, next(iter(taken.values())))
-        taken[collection] = kind
+        names = [field.name for field in dataclasses.fields(self)]
+        return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
     @property
     def _scope(self) -> Scope:
         if self.scope is None:
-            raise ModuleError(
+            raise errors.ModuleError(
                 f"{type(self).__qualname__} is not bound, so it has no variables; {_BEFORE_BINDING}"
             )
-        return cast(Scope, self.scope)
+        return self.scope
 
-    def _admit(self, child: Module) -> None:
-        """Bind a module that is made while a method of this one runs."""
-        if not vars(self).get("_defining"):
-            raise ModuleError(
-                f"Tried to make a {type(child).__qualname__} in {type(self).__qualname__} outside "
-                "setup and outside any method marked compact."
+    def _reserve(self, name: str, collection: str | None = None) -> None:
+        """Take a name, for a variable of a collection or for a sub-module."""
+        kinds = {None: "sub-module", "params": "parameter"}
+        for other in [its for taken, its in self._taken if taken == name]:
+            if other == collection or None in (other, collection):
+                found = [kinds.get(each, "variable") for each in (collection, other)]
+                raise errors.NameInUseError(found[0], name, self.path, found[1])
+        self._taken.add((name, collection))
+
+    def _admit(self, child: Module, attribute: str | None = None) -> None:
+        """Give a module that is made here, or is assigned in `setup`, its name and place."""
+        if child.scope is not None:
+            return
+        kind, name = type(child).__name__, child.name or attribute
+        if self._stage not in ("setup", "compact") or child.parent is not self:
+            raise errors.ModuleError(
+                f"Tried to add a {kind} to {type(self).__qualname__}. A module is made in setup or "
+                "in a method marked compact of its parent, or passed as a field."
             )
-        if child.name is None and self._in_setup:
-            return  # The attribute that it is assigned to names it.
-        name = child.name
-        if name is None:
-            kind = type(child).__name__
-            name = f"{kind}_{self._counters.setdefault(kind, 0)}"
-            self._counters[kind] += 1
-        self._place(child, name)
+        if name is None and self._stage == "compact":
+            names = (f"{kind}_{i}" for i in itertools.count())
+            name = next(each for each in names if (each, None) not in self._taken)
+        if name is not None:  # Else it gets that of the attribute.
+            self._reserve(name)
+            child._set(name=name)
+            child._bind(self._scope, (*self.path, name))
 
-    def _place(self, child: Module, name: str) -> None:
-        self._reserve("sub-module", name)
-        child._set(name=name, parent=self)
-        child._bind(self._scope.child(name), None)
+    def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
+        """Take a place in a scope. Unbound modules among the fields get places below.
 
-    def _name_children(self, name: str, value: Any) -> None:
-        if isinstance(value, Module):
-            if value.scope is None:
-                if value.parent is not self:  # Made elsewhere: the original stays unbound.
-                    raise ModuleError(
-                        f"Tried to assign an unbound {type(value).__qualname__} to {name!r} in "
-                        "setup. Make it there, or pass it as a field."
-                    )
-                self._place(value, value.name or name)
-        elif isinstance(value, Mapping):
-            for key, item in value.items():
-                self._name_children(f"{name}_{key}", item)
-        elif isinstance(value, list | tuple):
-            for index, item in enumerate(value):
-                self._name_children(f"{name}_{index}", item)
-
-    def _bind(self, scope: Scope, old: Scope | None) -> None:
-        """Take a scope, and bind the modules among the fields below it."""
-        self._set(scope=scope, _taken={}, _counters={}, _defining=False, _in_setup=False)
+        A copy of a bound module takes those that are bound in its `old` scope along.
+        """
+        self._set(scope=scope, path=path, _taken=set(), _stage="new")
         bound: dict[int, Module] = {}
 
-        def adopted(value: Any, name: str) -> Any:
-            if isinstance(value, Module):
-                if value.scope is not None and (old is None or value.scope.path[:-1] != old.path):
-                    if old is None or value.scope.root is not old.root or scope.path != old.path:
-                        return value
-                    # Inside a lifted transformation: at the same place, in the root at hand.
-                    place = Scope(scope.root, value.scope.path)
-                    return value._bound(place, value.name, value.parent)
-                if id(value) not in bound:
-                    name = value.name or name
-                    self._reserve("sub-module", name)
-                    bound[id(value)] = value._bound(scope.child(name), name, self)
-                return bound[id(value)]
-            if isinstance(value, Mapping):
-                return {key: adopted(item, f"{name}_{key}") for key, item in value.items()}
-            if type(value) in (list, tuple):
-                return type(value)(adopted(v, f"{name}_{i}") for i, v in enumerate(value))
-            return value
+        def adopted(module: Module, name: str) -> Module:
+            if module.scope not in (None, old):
+                return module
+            if id(module) not in bound:
+                place = module.path if module.scope else (*path, module.name or name)
+                own = place[:-1] == path
+                if own:
+                    self._reserve(place[-1])
+                bound[id(module)] = module._bound(scope, place, self if own else module.parent)
+            return bound[id(module)]
 
-        self._set(**{name: adopted(value, name) for name, value in self._fields().items()})
-        if type(self).setup is Module.setup:
-            self._finish_setup()
+        self._set(**mapped(adopted, self._fields()))
 
-    def _bound(
-        self, scope: Scope, name: str | None, parent: Any = None, cls: type[Module] | None = None
-    ) -> Any:
-        """A copy of the description, of class `cls` or the same, bound to a scope."""
+    def _bound(self, scope: Scope, path: Path = (), parent: Any = None, cls: Any = None) -> Any:
+        """A copy of the module, of class `cls` or the same, with a place in a scope."""
         copy = object.__new__(cls or type(self))
-        copy._set(**self._fields(), name=name, parent=parent)
-        copy._bind(scope, self.scope)
+        copy._set(**self._fields(), name=path[-1] if path else self.name, parent=parent)
+        copy._bind(scope, path, self.scope)
         return copy
 
-    def _finish_setup(self) -> None:
-        self._set(_attributes={name: dict(kinds) for name, kinds in self._taken.items()})
+    def _set_up(self) -> None:
+        if self._stage == "new":
+            self._run(type(self).setup, (), {}, "setup")
+            self._set(_stage="ready", _made=set(self._taken))
 
-    def _run_setup(self) -> None:
-        if "_attributes" in vars(self) or self._in_setup:
-            return
-        with self._as_parent(_in_setup=True):
-            self.setup()
-        self._finish_setup()
-
-    @contextmanager
-    def _as_parent(self, **flags: bool) -> Iterator[None]:
-        """The module as parent of what is made meanwhile."""
-        flags = {"_defining": True, **flags} if flags else {}
-        before = {flag: vars(self)[flag] for flag in flags}
-        self._set(**flags)
-        _running.modules.append(self)
-        try:
-            yield
-        finally:
-            _running.modules.pop()
-            self._set(**before)
-
-    def run(self, function: Callable[..., Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
+    def _run(self, function: Fn, args: Any, kwargs: Any, stage: str | None = None) -> Any:
         """Call a function of a module as a method: `setup` first, new modules inside."""
-        if self.scope is not None:
-            self._run_setup()
-        defines = hasattr(function, "compact")
-        if defines and self._scope and not self._defining:
-            taken = {name: dict(kinds) for name, kinds in self._attributes.items()}
-            self._set(_taken=taken, _counters={})
-        with self._as_parent(**({"_defining": True} if defines else {})):
+        if stage is None:
+            self._set_up()
+        if hasattr(function, "compact") and self._scope and self._stage == "ready":
+            stage = "compact"
+            self._set(_taken=set(self._made))
+        before, outer = self._stage, _running.set(self)
+        self._set(_stage=stage or before)
+        try:
             return function(self, *args, **kwargs)
+        finally:
+            self._set(_stage=before)
+            _running.reset(outer)
 
     # Variables and keys
 
-    def param(
-        self, name: str, init_fn: Callable[..., Any], *args: Any, unbox: bool = True, **kwargs: Any
-    ) -> Any:
+    def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
         """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened.
 
-        Raises:
-          ScopeParamNotFoundError: It is not there, and `params` is not mutable.
-          ScopeParamShapeError: The initializer gives another shape.
-          NameInUseError: The name is taken.
+        It is an error where it can be neither, or has another shape than the initializer gives.
         """
-        scope = self._scope
-        self._reserve("parameter", name, "params")
-        present = scope.collection("params")
+        self._reserve(name, "params")
+        present = self.variables.get("params", {})
         if name in present:
-            self._check_shape(name, present[name], lambda key: init_fn(key, *args, **kwargs))
-        elif not scope.is_mutable("params"):
-            raise ScopeParamNotFoundError(name, scope.path, present)
+            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
+            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
+            if shapes[0] != shapes[1]:
+                raise errors.ScopeParamShapeError(name, self.path, *shapes)
+        elif self.is_mutable_collection("params"):
+            self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
-            scope.put("params", name, init_fn(scope.make_rng("params"), *args, **kwargs))
-        value = scope.collection("params")[name]
-        return meta.unbox(value) if unbox else value
-
-    def _check_shape(self, name: str, found: Any, init_fn: Callable[[Any], Any]) -> None:
-        expected = jax.eval_shape(lambda: init_fn(jax.random.key(0)))
-        shapes = [[jnp.shape(x) for x in jax.tree.leaves(tree)] for tree in (expected, found)]
-        if shapes[0] != shapes[1]:
-            single = [s[0] if len(s) == 1 else s for s in shapes]
-            raise ScopeParamShapeError(name, self._scope.path, *single)
+            raise errors.ScopeParamNotFoundError(name, self.path, present)
+        return Variable(self, "params", name, unbox).value
 
     def variable(
         self,
         col: str,
         name: str,
-        init_fn: Callable[..., Any] | None = None,
+        init_fn: Fn | None = None,
         *args: Any,
         unbox: bool = True,
         **kwargs: Any,
     ) -> Variable:
-        """A handle on a variable of collection `col`; made with `init_fn(*args)` where missing.
-
-        Raises:
-          ModifyScopeVariableError: It is not there, and the collection is not mutable.
-          NameInUseError: The name is taken.
-        """
-        scope = self._scope
-        self._reserve("variable", name, col)
-        if name not in scope.collection(col):
-            mutable = init_fn is not None and scope.is_mutable(col)
-            scope.put(col, name, init_fn(*args, **kwargs) if init_fn and mutable else None)
-        return Variable(scope, col, name, unbox)
+        """A handle on a variable of collection `col`; made with `init_fn(*args)` where missing."""
+        self._reserve(name, col)
+        if not self.has_variable(col, name):
+            made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
+            self.put_variable(col, name, made)
+        return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
         """Whether a collection has a variable of that name here."""
-        return name in self._scope.collection(col)
+        return name in self.variables.get(col, {})
 
     def get_variable(self, col: str, name: str, default: Any = None) -> Any:
         """The variable as it lies in its collection, box and all, or `default`."""
-        return self._scope.collection(col).get(name, default)
+        return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
-        """Write a variable as it shall lie in its collection."""
-        self._scope.put(col, name, value)
+        """Write a variable as it shall lie in its collection, which must be mutable (LIN-8)."""
+        if not self.is_mutable_collection(col):
+            raise errors.ModifyScopeVariableError(col, name, self.path)
+        if not self.has_variable(col, name):
+            put(self._scope.created, (col, *self.path, name), value)
+        put(self._scope.variables, (col, *self.path, name), value)
 
     def is_mutable_collection(self, col: str) -> bool:
         """Whether the variables of a collection may change."""
-        return self._scope.is_mutable(col)
+        return matches(self._scope.mutable, col)
 
     def sow(
         self,
         col: str,
         name: str,
         value: Any,
-        reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
-        init_fn: Callable[[], Any] = tuple,
+        reduce_fn: Fn = lambda old, new: (*old, new),
+        init_fn: Fn = tuple,
     ) -> bool:
         """Append a value to a variable where its collection is mutable; returns whether it is."""
-        scope = self._scope
-        if not scope.is_mutable(col):
-            return False
-        held = scope.collection(col)
-        if name not in held:
-            self._reserve("variable", name, col)
-        scope.put(col, name, reduce_fn(held[name] if name in held else init_fn(), value))
-        return True
+        if mutable := self.is_mutable_collection(col):
+            if not self.has_variable(col, name):
+                self.variable(col, name, init_fn)
+            self.put_variable(col, name, reduce_fn(self.get_variable(col, name), value))
+        return mutable
 
     def make_rng(self, name: str = "params") -> Any:
-        """A new key of a stream; `params` answers for streams that were not passed.
+        """A key of a stream that no other path and no earlier call gets.
 
-        Raises:
-          InvalidRngError: Neither was passed.
+        `params` answers for streams that were not passed; without, it is an `InvalidRngError`.
         """
-        return self._scope.make_rng(name)
+        scope, stream = self._scope, name if self.has_rng(name) else "params"
+        if stream not in scope.rngs:
+            raise errors.InvalidRngError(name, self.path, scope.rngs)
+        scope.counts[self.path, stream] += 1
+        label = "/".join((*self.path, str(scope.counts[self.path, stream])))
+        return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))
 
     def has_rng(self, name: str) -> bool:
         """Whether a key was passed for the stream."""
-        return name in self._scope.root.rngs
+        return name in self._scope.rngs
 
     def is_initializing(self) -> bool:
         """Whether `init` runs."""
-        return self._scope.root.initializing
+        return self._scope.initializing
 
     @property
     def variables(self) -> dict[str, Any]:
         """What each collection holds for this module."""
-        held = {name: self._scope.collection(name) for name in self._scope.root.variables}
-        return {name: tree for name, tree in held.items() if tree}
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The names that lead from the outermost module to this one."""
-        return self._scope.path
+        return self._scope.at(self.path)
 
     # From outside
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
         """An unbound copy, with other fields."""
-        fields = self._fields() | {"name": self.name} | changes
-        return type(self)(**_unbound(fields), parent=parent)
+        fields = {**self._fields(), "name": self.name, **changes}
+        unbound = mapped(lambda m, _: m if m.scope is None else m.clone(), fields)
+        return type(self)(**unbound, parent=parent)
 
     copy = clone
 
     def bind(
-        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: CollectionFilter = False
+        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
     ) -> Self:
         """A copy that has these variables, for interactive use; see `apply`."""
-        root = Root(copied(variables), mutable, _streams(rngs))
-        bound: Self = self._bound(Scope(root), self.name)
+        streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
+        described = self if self.scope is None else self.clone()
+        bound: Self = described._bound(Scope(copied(variables), mutable, streams))
         return bound
 
     def unbind(self) -> tuple[Self, dict[str, Any]]:
@@ -415,77 +364,52 @@ class Module:
         variables: Mapping[str, Any],
         *args: Any,
         rngs: Any = None,
-        method: Callable[..., Any] | str | None = None,
-        mutable: CollectionFilter = False,
+        method: Method = None,
+        mutable: Filter = False,
         capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> Any:
-        """Call the module, or a `method` of it, with these variables, which stay as they are.
+        """Call the module with these variables, which stay as they are.
 
         Args:
           variables: By collection, trees of arrays and boxes; what `init` returned.
-          *args, **kwargs: For the call.
           rngs: A key for each stream, or one key for all of them.
           method: Its name, or a function whose first argument is the module. Left out: `__call__`.
-          mutable: The collections that may change: a name, names, a boolean or a `DenyList`.
+          mutable: The collections that may change: a name, names, a boolean or a `DenyList`. If
+            given, the pair of the output and those collections is returned (LIN-8).
           capture_intermediates: Sow the output of each `__call__`, or of each method that this
             predicate of module and name takes, in 'intermediates', which then is mutable.
-
-        Returns:
-          The output; with `mutable` the pair of it and those collections (LIN-8).
         """
         if capture_intermediates:
-            given = mutable
-            mutable = Chosen(lambda name: name == "intermediates" or matches(given, name))
+            mutable = ("intermediates", mutable)
         module = self.bind(variables, rngs=rngs, mutable=mutable)
-        module._scope.root.capture = capture_intermediates
-        output = module._call(method, args, kwargs)
-        return output if mutable is False else (output, module._scope.root.mutated())
+        module._scope.capture = capture_intermediates
+        output, changed = module._call(method, args, kwargs)
+        return output if mutable is False else (output, changed)
 
     def init_with_output(
-        self,
-        rngs: Any,
-        *args: Any,
-        method: Callable[..., Any] | str | None = None,
-        mutable: CollectionFilter = ALL_BUT_INTERMEDIATES,
-        **kwargs: Any,
+        self, rngs: Any, *args: Any, method: Method = None, mutable: Filter = _NEW, **kwargs: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Like `init`, with the output of the call before the variables."""
         module = self.bind({}, rngs=rngs, mutable=mutable)
-        module._scope.root.initializing = True
-        output = module._call(method, args, kwargs)
-        return output, module._scope.root.mutated()
+        module._scope.initializing = True
+        return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs, boxes and all (LIN-1).
 
-        Args:
-          rngs: A key, for every stream, or a key for each stream.
-          *args, **kwargs: For the call; `method` and `mutable` as for `apply`.
+        `rngs` is a key for each stream, or one for all of them; options are those of `apply`.
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
-    def _call(self, method: Any, args: Any, kwargs: Any) -> Any:
-        if isinstance(method, str):
-            return getattr(self, method)(*args, **kwargs)
-        function = type(self).__call__ if method is None else getattr(method, "__func__", method)
-        return self.run(function, args, kwargs)
+    def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """The output of a method, and the collections that may have changed."""
+        if method is None or isinstance(method, str):
+            output = getattr(self, method or "__call__")(*args, **kwargs)
+        else:
+            output = self._run(getattr(method, "__func__", method), args, kwargs)
+        return output, self._scope.mutated()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes."""
-        raise ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")
-
-
-def _unbound(value: Any) -> Any:
-    """Descriptions for the modules in a value."""
-    if isinstance(value, Module):
-        return value.clone() if value.scope is not None else value
-    if isinstance(value, Mapping):
-        return {key: _unbound(item) for key, item in value.items()}
-    return type(value)(map(_unbound, value)) if type(value) in (list, tuple) else value
-
-
-def _streams(rngs: Any) -> Mapping[str, Any]:
-    if rngs is None:
-        return {}
-    return rngs if isinstance(rngs, Mapping) else {"params": rngs}
+        raise errors.ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")

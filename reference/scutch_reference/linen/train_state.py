@@ -1,9 +1,6 @@
 """What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
 
-from __future__ import annotations
-
 import dataclasses
-import operator
 from collections.abc import Callable
 from typing import Any, Self, dataclass_transform
 
@@ -21,41 +18,27 @@ class _Node:
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-        data: list[str] = []
-        static: list[str] = []
-        for each in dataclasses.fields(cls):  # type: ignore[arg-type]
-            (data if each.metadata.get("pytree_node", True) else static).append(each.name)
-        keys = [jax.tree_util.GetAttrKey(name) for name in data]
+        fields = dataclasses.fields(dataclasses.dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[arg-type]
+        static = [each.name for each in fields if not each.metadata.get("pytree_node", True)]
+        data = [each.name for each in fields if each.name not in static]
 
-        def build(fields: Any, children: Any) -> Any:
+        def flatten(node: Any) -> Any:
+            children = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in data]
+            return children, tuple(getattr(node, name) for name in static)
+
+        def build(values: Any, children: Any) -> Any:
             node = object.__new__(cls)
-            vars(node).update(zip([*static, *data], [*fields, *children], strict=True))
+            vars(node).update(zip([*static, *data], [*values, *children], strict=True))
             return node
 
-        def static_of(node: Any) -> Any:
-            return tuple(getattr(node, name) for name in static)
-
-        def children_of(node: Any) -> Any:
-            return tuple(getattr(node, name) for name in data)
-
-        jax.tree_util.register_pytree_with_keys(
-            cls,
-            lambda node: (tuple(zip(keys, children_of(node), strict=True)), static_of(node)),
-            build,
-            lambda node: (children_of(node), static_of(node)),
-        )
+        jax.tree_util.register_pytree_with_keys(cls, flatten, build)
 
 
 class TrainState(_Node):
     """Parameters, and the state of an optimizer for them. Subclasses add fields of their own.
 
-    Args:
-      step: How many updates were applied.
-      apply_fn: What computes the outputs: `model.apply`. Static.
-      params: A tree of arrays and boxes.
-      tx: A gradient transformation, as optax has them: `init` and `update`. Static.
-      opt_state: Its state; boxed where the parameters are.
+    The optimizer `tx` is a gradient transformation, as optax has them: `init` and `update`; its
+    state is boxed where the parameters are. `tx` is static, and so is `apply_fn`: `model.apply`.
     """
 
     step: Any
@@ -73,13 +56,9 @@ class TrainState(_Node):
     def apply_gradients(self, *, grads: Any, **changes: Any) -> Self:
         """The state after one update; `grads` has the structure of `params` (LIN-7)."""
         updates, state = self.tx.update(grads, self.opt_state, self.params)
-        params = jax.tree.map(_added, self.params, updates)
+        params = jax.tree.map(lambda p, update: (p + update).astype(p.dtype), self.params, updates)
         return self.replace(step=self.step + 1, params=params, opt_state=state, **changes)
 
     def replace(self, **changes: Any) -> Self:
         """The state with other values for some fields."""
         return dataclasses.replace(self, **changes)
-
-
-def _added(parameter: Any, update: Any) -> Any:
-    return operator.add(parameter, update).astype(parameter.dtype)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
-from .states import State
 from .variables import Variable
 
 
@@ -50,21 +49,18 @@ class Node(NamedTuple):
     """
 
     type: type[Any]
-    static: Hashable
+    static: Any
     items: tuple[tuple[Any, Any], ...]
 
 
 class Definition:
-    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3).
-
-    Those that `interned` returns are equal exactly when they are one object.
-    """
+    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3)."""
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
         self.nodes, self.roots = nodes, roots
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.nodes, self.roots)
+        return interned, (self.nodes, self.roots)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
@@ -116,13 +112,9 @@ class Definition:
 _known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
 
 
-def interned(definition: Definition) -> Definition:
-    """The one definition that stands for all of its content, as long as somebody uses it."""
-    return _known.setdefault((definition.nodes, definition.roots), definition)
-
-
-def _restored(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
-    return interned(Definition(nodes, roots))
+def interned(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
+    """The one definition of this content, as long as somebody uses it."""
+    return _known.setdefault((nodes, roots), Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:
@@ -145,9 +137,7 @@ def leaf_count(item: Any) -> int:
 
 def contents(value: Any) -> Any:
     """What holds the items of a node by their path entries: a list, or a dict."""
-    if isinstance(value, Pytree):
-        return attributes_of(value)
-    return value.raw_mapping if isinstance(value, State) else value
+    return attributes_of(value) if isinstance(value, Pytree) else value
 
 
 def blank(node: Node, value: Any = None) -> Any:
@@ -155,8 +145,7 @@ def blank(node: Node, value: Any = None) -> Any:
 
     A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
     """
-    key: Any = node.static
-    static = key and key.value
+    static = node.static and node.static.value
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
             value, static = value.get_raw_value(), value._metadata
@@ -165,7 +154,7 @@ def blank(node: Node, value: Any = None) -> Any:
         made = Pytree.__new__(node.type)
         set_tags(made, static)
         return made
-    return node.type() if key is None else node.type(static)
+    return node.type() if node.static is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
@@ -182,6 +171,13 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
 def put(node: Any, key: Any, value: Any) -> None:
     """Set an item of a node, as its user would."""
     contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
+
+
+def take(node: Any, key: Any) -> None:
+    """Delete an item of a node, as its user would."""
+    if isinstance(node, Pytree):
+        node._forgotten(key)
+    del contents(node)[key]
 
 
 def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:

@@ -15,6 +15,7 @@ import jax
 
 from ..errors import DataError
 from . import filters as filterlib
+from .definitions import put, take
 from .graphs import iter_children, iter_graph
 from .objects import Pytree, attributes_of
 from .variables import Perturbation, Variable
@@ -51,9 +52,7 @@ class Module(Pytree):
         """Paths and modules, this one included."""
         return ((path, node) for path, node in iter_graph(self) if isinstance(node, Module))
 
-    def iter_children(self) -> Iterator[tuple[Any, Module]]:
-        """Names and modules directly inside."""
-        return ((key, node) for key, node in iter_children(self) if isinstance(node, Module))
+    iter_children = iter_children
 
     def sow(
         self,
@@ -100,39 +99,39 @@ class List(Module, MutableSequence[A], Generic[A]):
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._change(operator.setitem, index, value)
-
-    def __delitem__(self, index: Any) -> None:
-        self._change(operator.delitem, index)
-
-    def insert(self, index: int, value: A) -> None:
-        """Insert before `index`; later ones move on."""
-        self._change(list.insert, index, value)
-
     def append(self, value: A) -> None:
         """Add an element at the end."""
-        attributes_of(self)[len(self)] = self._accepted(len(self), value)
+        put(self, len(self), value)
 
     def _change(self, how: Callable[..., None], *args: Any) -> None:
         """Do it to a plain list, and set and delete attributes until they are its elements."""
-        old, inside = list(self), attributes_of(self)
+        old = list(self)
         how(new := list(old), *args)
         for i in range(len(new), len(old)):
-            self._forgotten(i)
-            del inside[i]
+            take(self, i)
         for i, element in enumerate(new):
             if i >= len(old) or element is not old[i]:
-                inside[i] = self._accepted(i, element)
+                put(self, i, element)
+
+    __setitem__ = functools.partialmethod(_change, operator.setitem)
+    __delitem__ = functools.partialmethod(_change, operator.delitem)
+    insert = functools.partialmethod(_change, list.insert)
 
 
 class Dict(Module, MutableMapping[str, A], Generic[A]):
     """A dictionary with string keys; the element `key` is the attribute `key`."""
 
     __hash__ = object.__hash__
+    __setitem__ = Module.__setattr__
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.update(*args, **kwargs)
+
+    def __len__(self) -> int:
+        return len(attributes_of(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(attributes_of(self))
 
     def __getitem__(self, key: str) -> Any:
         return attributes_of(self)[key]
@@ -140,19 +139,8 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
     def __getattr__(self, key: str) -> Any:
         raise AttributeError(f"The Dict has no {key!r}; it has {tuple(attributes_of(self))!r}.")
 
-    def __setitem__(self, key: str, value: Any) -> None:
-        setattr(self, key, value)
-
     def __delitem__(self, key: str) -> None:
-        if key not in attributes_of(self):
-            raise KeyError(key)
-        delattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(tuple(attributes_of(self)))
-
-    def __len__(self) -> int:
-        return len(attributes_of(self))
+        take(self, key)
 
 
 class Sequential(Module):

@@ -4,10 +4,8 @@ A stream is a key and a count. Each draw folds the count into the key and moves 
 same seed and the same draws give the same keys, and one stream does not disturb another.
 """
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import jax
@@ -16,24 +14,24 @@ from jax import random
 
 from ..errors import StreamError
 from . import filters as filterlib
-from .graphs import iter_graph, recursive_map
+from .graphs import clone, iter_graph
 from .objects import Pytree, attributes_of
 from .variables import Variable
 
+Flag = bool | None
+Shape = int | tuple[int, ...]
 _UNSET: Any = object()
 _FUNCTIONS = (
-    *("ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare"),
-    *("choice", "dirichlet", "double_sided_maxwell", "exponential", "f", "gamma"),
-    *("generalized_normal", "geometric", "gumbel", "laplace", "loggamma", "logistic", "lognormal"),
-    *("maxwell", "multinomial", "multivariate_normal", "normal", "orthogonal", "pareto"),
-    *("permutation", "poisson", "rademacher", "randint", "rayleigh", "t", "triangular"),
-    *("truncated_normal", "uniform", "wald", "weibull_min"),
-)
+    "ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet "
+    "double_sided_maxwell exponential f gamma generalized_normal geometric gumbel laplace loggamma "
+    "logistic lognormal maxwell multinomial multivariate_normal normal orthogonal pareto "
+    "permutation poisson rademacher randint rayleigh t triangular truncated_normal uniform wald "
+    "weibull_min"
+).split()
 _INITIALIZERS = (
-    *("delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform"),
-    *("kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "variance_scaling"),
-    *("xavier_normal", "xavier_uniform"),
-)
+    "delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal "
+    "kaiming_uniform lecun_normal lecun_uniform variance_scaling xavier_normal xavier_uniform"
+).split()
 
 
 class RngState(Variable[jax.Array]):
@@ -48,64 +46,40 @@ class RngKey(RngState):
     """The key that a stream starts from."""
 
 
-def _as_key(seed: Any) -> jax.Array:
+def _as_key(seed: Any) -> Any:
     if isinstance(seed, RngStream):
-        return seed.key.get_value()  # type: ignore[no-any-return]
+        return seed.key.get_value()
     if isinstance(seed, int):
         return random.key(seed)
     dtype = getattr(seed, "dtype", None)
     if dtype == jnp.uint32:
-        return random.wrap_key_data(seed)  # type: ignore[no-any-return]
+        return random.wrap_key_data(seed)
     if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         raise StreamError(f"A seed stream starts from an integer or a jax.random.key, got {seed!r}")
-    return seed  # type: ignore[no-any-return]
-
-
-def _as_shape(split: Any) -> tuple[int, ...]:
-    return split if isinstance(split, tuple) else (split,)
+    return seed
 
 
 class _Random:
-    """The functions of `jax.random`, each with a new key of the stream."""
+    """The functions of `jax.random` and the initializers, each with a new key of the stream."""
 
     __slots__ = ()
 
-    def __call__(self) -> jax.Array:
-        """A new key."""
-        raise NotImplementedError
-
-
-def _function(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def method(self: _Random, *args: Any, **kwargs: Any) -> Any:
+    def _drawn(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(self(), *args, **kwargs)
 
-    return method
+    def _initializer(self, constructor: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return functools.partial(self._drawn, constructor(*args, **kwargs))
 
 
-def _initializer(constructor: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(constructor)
-    def method(self: _Random, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        initializer = constructor(*args, **kwargs)
-        return lambda *args, **kwargs: initializer(self(), *args, **kwargs)
-
-    return method
-
-
-for _name in _FUNCTIONS:
-    if hasattr(random, _name):
-        setattr(_Random, _name, _function(getattr(random, _name)))
+for _name in filter(functools.partial(hasattr, random), _FUNCTIONS):
+    setattr(_Random, _name, functools.partialmethod(_Random._drawn, getattr(random, _name)))
 for _name in _INITIALIZERS:
-    setattr(_Random, _name, _initializer(getattr(jax.nn.initializers, _name)))
+    _made = getattr(jax.nn.initializers, _name)
+    setattr(_Random, _name, functools.partialmethod(_Random._initializer, _made))
 
 
 class RngStream(_Random, Pytree):
-    """One stream of keys.
-
-    Args:
-      key: An integer, a key of any shape, or its data.
-      tag: The name of the stream.
-    """
+    """One stream of keys: `key` is an integer, a key of any shape, or its data."""
 
     def __init__(self, key: Any, *, tag: str):
         key = _as_key(key)
@@ -114,37 +88,44 @@ class RngStream(_Random, Pytree):
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
 
     def __call__(self) -> jax.Array:
-        """A key that the stream has not given before.
-
-        Raises:
-          StreamError: It has no key.
-        """
+        """A key that the stream has not given before; a `StreamError` where there is none."""
         if self.key.get_raw_value() is None:
             raise StreamError(f"The stream {self.tag!r} has no key.")
         count = self.count.get_value()
         self.count.set_value(count + 1)
         return random.fold_in(self.key.get_value(), count)
 
-    def split(self, k: int | tuple[int, ...]) -> Self:
+    def _restart(self, key: jax.Array) -> None:
+        self.key.set_value(key)
+        self.count.set_value(jnp.zeros(key.shape, jnp.uint32))
+
+    def fork(self, *, split: Shape | None = None) -> Self:
+        """A stream that is independent of this one, of one key or of several at once."""
+        return type(self)(self() if split is None else random.split(self(), split), tag=self.tag)
+
+    def split(self, k: Shape) -> Self:
         """A stream of `k` independent keys at once."""
-        return type(self)(random.split(self(), k), tag=self.tag)
+        return self.fork(split=k)
 
-    def broadcast(self, k: int | tuple[int, ...]) -> Self:
+    def broadcast(self, k: Shape) -> Self:
         """A stream of one key, `k` times."""
-        key = self()
-        return type(self)(jnp.broadcast_to(key, _as_shape(k) + key.shape), tag=self.tag)
+        key, shape = self(), k if isinstance(k, tuple) else (k,)
+        return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
-    def fork(self, *, split: int | tuple[int, ...] | None = None) -> Self:
-        """A stream that is independent of this one."""
-        return type(self)(self(), tag=self.tag) if split is None else self.split(split)
+
+def _rules(how: Any) -> Callable[..., Any]:
+    """What a mapping of filters, or one value for all, says of the places of a stream."""
+    rules = how if isinstance(how, Mapping) else {...: how}
+    predicates = [(filterlib.to_predicate(each), k) for each, k in rules.items()]
+    return lambda default, *places: next(
+        (k for takes, k in predicates if all(takes(*place) for place in places)), default
+    )
 
 
 class Rngs(_Random, Pytree):
-    """Named streams (OBJ-6).
+    """Named streams (OBJ-6); the seed of each is an integer, a key, or a stream.
 
-    Args:
-      default: The stream for names that are not there; or a mapping of names to seeds.
-      **rngs: A seed for each name: an integer, a key, or a stream.
+    `default` is the stream for names that are not there, or a mapping of names to seeds.
     """
 
     def __init__(self, default: Any = None, **rngs: Any):
@@ -153,23 +134,22 @@ class Rngs(_Random, Pytree):
         elif default is not None:
             rngs["default"] = default
         for name, seed in rngs.items():
-            setattr(self, name, RngStream(_as_key(seed), tag=name))
+            setattr(self, name, RngStream(seed, tag=name))
 
     def _stream(self, name: str) -> RngStream:
+        """The stream of that name, or the default stream."""
         streams = attributes_of(self)
-        if name not in streams and "default" not in streams:
+        found: RngStream | None = streams.get(name) or streams.get("default")
+        if found is None:
             raise StreamError(
                 f"There is no stream {name!r} and no default stream; there is {tuple(streams)!r}."
             )
-        found: RngStream = streams.get(name) or streams["default"]
         return found
 
     def __getitem__(self, name: str) -> RngStream:
-        """The stream `name`, or the default stream."""
         return self._stream(name)
 
     def __getattr__(self, name: str) -> Any:
-        """The default stream, for names that are not there."""
         if name.startswith("_"):
             raise AttributeError(name)
         return self._stream(name)
@@ -179,10 +159,10 @@ class Rngs(_Random, Pytree):
         return self._stream("default")()
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self.items())
+        return iter(dict(self.items()))
 
     def __len__(self) -> int:
-        return len(list(self.items()))
+        return len(self.items())
 
     def __bool__(self) -> bool:
         return True
@@ -190,35 +170,27 @@ class Rngs(_Random, Pytree):
     def __contains__(self, name: object) -> bool:
         return name in attributes_of(self)
 
-    def items(self) -> Iterator[tuple[str, RngStream]]:
+    def items(self) -> ItemsView[str, RngStream]:
         """Names and streams."""
-        for name, stream in list(attributes_of(self).items()):
-            if isinstance(stream, RngStream):
-                yield name, stream
+        streams = attributes_of(self).items()
+        return {name: each for name, each in streams if isinstance(each, RngStream)}.items()
 
-    def _each(
-        self, how: Any, change: Callable[[RngStream, Any], Any], other: Callable[[Any], Any]
-    ) -> Self:
-        """`change(stream, k)` where a filter has a `k`, `other(stream)` for the others."""
-        rules = how if isinstance(how, Mapping) else {...: how}
-        predicates = [(filterlib.to_predicate(each), k) for each, k in rules.items()]
-        made = {}
-        for name, stream in self.items():
-            k = next((k for takes, k in predicates if takes((name,), stream)), None)
-            made[name] = other(stream) if k is None else change(stream, k)
+    def _each(self, how: Any, change: Callable[[RngStream, Any], Any]) -> Self:
+        rule = _rules(how)
+        made = {name: change(each, rule(None, ((name,), each))) for name, each in self.items()}
         return type(self)(**made)
 
     def split(self, k: Any) -> Self:
         """Streams of `k` keys at once; a mapping of filters says for which."""
-        return self._each(k, RngStream.split, lambda stream: stream)
+        return self._each(k, lambda each, k: each if k is None else each.split(k))
 
     def broadcast(self, k: Any) -> Self:
         """Streams of the same key, `k` times; a mapping of filters says for which."""
-        return self._each(k, RngStream.broadcast, lambda stream: stream)
+        return self._each(k, lambda each, k: each if k is None else each.broadcast(k))
 
     def fork(self, /, *, split: Any = None) -> Self:
         """Streams that are independent of these; `split` ones have several keys at once."""
-        return self._each(split, RngStream.split, RngStream.fork)
+        return self._each(split, lambda each, k: each.fork(split=k))
 
 
 class SplitBackups(tuple[tuple[Any, ...], ...]):
@@ -233,93 +205,56 @@ class SplitBackups(tuple[tuple[Any, ...], ...]):
         restore_rngs(self)
 
 
-def _rewind(stream: RngStream, key: jax.Array) -> None:
-    """Start a stream anew from this key."""
-    stream.key.set_value(key)
-    stream.count.set_value(jnp.zeros(key.shape, jnp.uint32))
+def _renewal(node: Any, how: Any, graph_updates: Flag, squeeze: bool = False) -> Any:
+    """Give new keys to the streams of a node, or of the arguments that a function will get."""
+    copies, rule = graph_updates is False, _rules(how)
 
+    def renewed(node: Any) -> tuple[Any, SplitBackups]:
+        node, backups = clone(node) if copies else node, []
+        for path, stream in iter_graph(node):
+            if isinstance(stream, RngStream):
+                k = rule(_UNSET, ((*path, "key"), stream.key), ((*path, "count"), stream.count))
+                if k is not _UNSET:
+                    backups.append((stream, stream.key.get_value(), stream.count.get_value()))
+                    keys = stream.fork(split=k).key.get_value()
+                    stream._restart(keys[0] if squeeze else keys)
+        return node, SplitBackups(backups)
 
-def _renew(node: Any, rules: Any, draw: Callable[[RngStream, Any], Any], in_place: bool) -> Any:
-    """`draw(stream, k)` is the new key of each stream that a filter takes."""
-    predicates = [(filterlib.to_predicate(each), k) for each, k in rules.items()]
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            (args, kwargs), backups = renewed((args, kwargs))
+            with backups:
+                return function(*args, **kwargs)
 
-    def rule(path: tuple[Any, ...], stream: RngStream) -> Any:
-        parts = (((*path, "key"), stream.key), ((*path, "count"), stream.count))
-        return next((k for takes, k in predicates if all(takes(*part) for part in parts)), _UNSET)
+        return wrapper
 
-    def visit(path: tuple[Any, ...], value: Any) -> Any:
-        if isinstance(value, RngStream) and (k := rule(path, value)) is not _UNSET:
-            backup = (value.key.get_value(), value.count.get_value())
-            _rewind(value, draw(value, k))
-            backups.append((value, *backup))
-        return value
-
-    backups: list[Any] = []
-    if not in_place:
-        return recursive_map(visit, node)
-    for path, value in iter_graph(node):
-        visit(path, value)
-    return SplitBackups(backups)
-
-
-def _around(function: Callable[..., Any], renew: Callable[[Any], Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with renew((args, kwargs)):
-            return function(*args, **kwargs)
-
-    return wrapper
+    return around if node is _UNSET else renewed(node)[0 if copies else 1]
 
 
 def split_rngs(
     node: Any = _UNSET,
     /,
     *,
-    splits: int | tuple[int, ...],
+    splits: Shape,
     only: Any = ...,
     squeeze: bool = False,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
+    graph: Flag = None,
+    graph_updates: Flag = None,
 ) -> Any:
     """Give each stream that `only` takes `splits` keys at once.
 
-    Returns:
-      Backups for `restore_rngs`, which are also a context; with `graph_updates=False` a changed
-      copy; without a node, a decorator that does it to all arguments during the call.
+    Returns backups for `restore_rngs`, which are also a context; with `graph_updates=False` a
+    changed copy; without a node, a decorator that does it to all arguments during the call.
     """
-
-    def draw(stream: RngStream, k: Any) -> Any:
-        keys = random.split(stream(), k)
-        return keys[0] if squeeze else keys
-
-    def renew(node: Any) -> Any:
-        return _renew(node, {only: splits}, draw, graph_updates is not False)
-
-    if node is _UNSET:
-        return lambda function: _around(function, renew)
-    return renew(node)
+    return _renewal(node, {only: splits}, graph_updates, squeeze)
 
 
 def fork_rngs(
-    node: Any = _UNSET,
-    /,
-    *,
-    split: Any = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
+    node: Any = _UNSET, /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
 ) -> Any:
     """Give each stream a new key, that is independent of its old one; see `split_rngs`."""
-    rules = split if isinstance(split, Mapping) else {...: split}
-
-    def draw(stream: RngStream, k: Any) -> Any:
-        return stream() if k is None else random.split(stream(), k)
-
-    def renew(node: Any) -> Any:
-        return _renew(node, rules, draw, graph_updates is not False)
-
-    if node is _UNSET:
-        return lambda function: _around(function, renew)
-    return renew(node)
+    return _renewal(node, split, graph_updates)
 
 
 def restore_rngs(backups: Iterable[tuple[Any, ...]], /) -> None:
@@ -331,31 +266,24 @@ def restore_rngs(backups: Iterable[tuple[Any, ...]], /) -> None:
 
 
 def reseed(
-    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
+    node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
     """Start the streams of these names anew, wherever they are in an object.
 
-    Args:
-      node: The object.
-      policy: For streams of several keys: `"match_shape"` splits the new key, `"scalars_only"`
-        refuses, a function of (path, key, shape) returns the keys.
-      **stream_keys: A seed for each name.
-
-    Raises:
-      StreamError: A stream has several keys, and the policy refuses.
+    For streams of several keys, the policy `"match_shape"` splits the new key, `"scalars_only"`
+    refuses with a `StreamError`, and a function of (path, key, shape) returns the keys.
     """
     rngs = Rngs(**stream_keys)
     for path, stream in iter_graph(node):
-        if not isinstance(stream, RngStream) or stream.tag not in stream_keys:
-            continue
-        key, shape = rngs[stream.tag](), stream.key.shape
-        if callable(policy):
-            key = policy(path, key, shape)
-        elif shape and policy == "match_shape":
-            key = random.split(key, shape)
-        elif shape or policy not in ("scalars_only", "match_shape"):
-            raise StreamError(
-                f"Cannot reseed the stream at path {path!r} with keys of shape {shape} under the "
-                f"policy {policy!r}; use 'match_shape', or a function of (path, key, shape)."
-            )
-        _rewind(stream, key)
+        if isinstance(stream, RngStream) and stream.tag in stream_keys:
+            key, shape = rngs[stream.tag](), stream.key.shape
+            if callable(policy):
+                key = policy(path, key, shape)
+            elif shape and policy == "match_shape":
+                key = random.split(key, shape)
+            elif shape or policy not in ("scalars_only", "match_shape"):
+                raise StreamError(
+                    f"The policy {policy!r} has no keys of shape {shape} for the stream at path "
+                    f"{path!r}; use 'match_shape', or a function of (path, key, shape)."
+                )
+            stream._restart(key)

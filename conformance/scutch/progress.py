@@ -1,0 +1,86 @@
+"""How far a run has come, in a file from which a later run goes on.
+
+The first line says what is judged, and how; each further line is one trial, written when the law
+has been tried. So whatever ends a run, the laws that were tried need not be tried again. Those that
+crashed or timed out are, for what ended the run may have ended them.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+
+import scutch
+from scutch.case import Case
+from scutch.implementation import SetupError
+from scutch.verdicts import Trial
+
+KEPT = ("passed", "failed", "skipped")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The file of one run.
+
+    Args:
+      path: Where it is; its folder exists.
+      trials: Those that it holds, of earlier parts of the run.
+    """
+
+    path: Path
+    trials: tuple[Trial, ...]
+
+    def keep(self, trial: Trial) -> None:
+        """Add a trial, in one write."""
+        with self.path.open("ab", buffering=0) as file:
+            file.write(trial.to_data().encode() + b"\n")
+
+
+def seed_in(path: Path) -> int | None:
+    """The seed of the run that the file is of; nothing where there is no such file."""
+    lines = _lines(path)
+    return json.loads(lines[0])["seed"] if lines else None
+
+
+def resume(path: Path, case: Case) -> tuple[Case, Progress]:
+    """The case without the laws that were tried, and the file, which is begun where it is missing.
+
+    Raises:
+      SetupError: The file is of a run that judged something else, or in another way.
+    """
+    lines, wanted = _lines(path), _identity(case)
+    found = json.loads(lines[0]) if lines else wanted
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise SetupError(
+                f"--resume {path}: its run had {name} {found.get(name)!r}, and this one has "
+                f"{value!r}; expected a file of the same run, or none"
+            )
+    tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
+    # Written anew: without a line that was cut off, and without what is to be tried again.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    kept = [json.dumps(wanted), *(one.to_data() for one in tried.values())]
+    draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    os.replace(draft, path)
+    return replace(case, tried=tuple(tried)), Progress(path, tuple(tried.values()))
+
+
+def _lines(path: Path) -> Sequence[str]:
+    """The whole lines."""
+    text = path.read_text("utf-8") if path.exists() else ""
+    return text.rpartition("\n")[0].splitlines()
+
+
+def _identity(case: Case) -> dict[str, object]:
+    return {
+        "suite": scutch.__version__,
+        "jax": jax.__version__,
+        "implementation": f"{case.name} {case.version} ({case.where})",
+        "profile": case.profile,
+        "examples": case.examples,
+        "seed": case.seed,
+        "known": [f"{entry.requirement}: {entry.witness}" for entry in case.known],
+    }

@@ -1,0 +1,70 @@
+"""A run that was cut off goes on from what it kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ("--requirement", "BOX-1", "--requirement", "BOX-5", "--profile", "nightly")
+
+
+def _judge(folder, *options, examples=15):
+    """Judge with few inputs; gives the exit code, what was printed, and the report."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    report = folder / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "conformance", "-q", "-p", "no:cacheprovider", *OPTIONS,
+         f"--resume={folder / 'trials'}", f"--report={report}", f"--examples={examples}", *options],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = json.loads(report.read_text()) if report.exists() else None
+    return done.returncode, done.stdout + done.stderr, found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The report of a run that was not cut off, and the lines that it kept."""
+    folder = tmp_path_factory.mktemp("whole")
+    code, printed, report = _judge(folder)
+    assert (code, "3 passed" in printed) == (0, True), printed
+    return report, (folder / "trials").read_text().splitlines()
+
+
+def _without_times(report):
+    return report | {"requirements": [r | {"seconds": 0} for r in report["requirements"]]}
+
+
+def test_only_what_was_not_tried_is_tried_when_a_run_goes_on(whole, tmp_path):
+    report, lines = whole
+    file = tmp_path / "trials"
+    file.write_text("\n".join(lines)[:-20])  # the last trial was cut off in the middle
+    code, printed, resumed = _judge(tmp_path, "-n", "2")
+    assert (code, "1 passed" in printed) == (0, True), printed
+    assert resumed["seed"] == report["seed"]
+    assert _without_times(resumed) == _without_times(report)
+    assert len(file.read_text().splitlines()) == len(lines)
+
+
+def test_what_crashed_is_tried_again_and_what_failed_is_not(whole, tmp_path):
+    first, one, other, *rest = map(json.loads, whole[1])
+    kept = [first, one | {"outcome": "crashed"}, other | {"outcome": "failed"}, *rest]
+    (tmp_path / "trials").write_text("".join(f"{json.dumps(each)}\n" for each in kept))
+    code, printed, report = _judge(tmp_path)
+    assert (code, "1 passed" in printed) == (1, True), printed
+    assert sorted(r["verdict"] for r in report["requirements"] if r["tests"]) == [
+        "failed",
+        "passed",
+    ]
+
+
+def test_another_run_does_not_go_on_from_it(whole, tmp_path):
+    (tmp_path / "trials").write_text("\n".join(whole[1]) + "\n")
+    code, printed, _ = _judge(tmp_path, examples=16)
+    assert code == 2
+    assert (
+        "its run had examples 15, and this one has 16; expected a file of the same run" in printed
+    )
