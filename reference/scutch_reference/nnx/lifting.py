@@ -26,12 +26,12 @@ from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
 from .filters import Path
-from .layouts import Layout, choice, layout_of, parameter_names, unbound
+from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
 from .prefixes import at, for_jax, is_branch, is_end
 from .statics import Static
-from .walking import EMPTY, Plan, planned
+from .walking import EMPTY, Plan, has_objects, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
@@ -184,6 +184,12 @@ class Lifted:
             )
         return *given, *[self.for_keywords] * len(layout.names)
 
+    def _layout(self, *key: Any) -> Layout:
+        if len(self._layouts) > _CACHE_LIMIT:
+            self._layouts.clear()
+        self._layouts[key] = Layout(self._parameters, self._static, *key)
+        return self._layouts[key]
+
     def _statics(self, layout: Layout, args: tuple[Any, ...]) -> tuple[Static, ...]:
         """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
         for i in layout.statics:
@@ -202,14 +208,10 @@ class Lifted:
             names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
         types = tuple(map(type, args))
-        layout = self._layouts.get((types, names))
-        if layout is None:
-            if len(self._layouts) > _CACHE_LIMIT:
-                self._layouts.clear()
-            layout = layout_of(types, names, self._static, self._parameters)
-            self._layouts[types, names] = layout
+        layout = self._layouts.get((types, names)) or self._layout(types, names)
         if layout.containers:
-            layout = layout.settled(args)
+            full = tuple([i for i in layout.containers if has_objects(args[i])])
+            layout = self._layouts.get((types, names, full)) or self._layout(types, names, full)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
         if layout.only_objects:
             plans = roots[0]._plans
