@@ -49,7 +49,7 @@ class Frame:
     donated: Sequence[bool] = ()
     # Shardings that leaves are to have before the call, and those that were seen to be right.
     placements: Sequence[Any] = ()
-    settled: Sequence[Any] | None = None
+    settled: Sequence[Any] = ()
 
     def __init__(
         self, lifted: Lifted, layout: Layout, definition: Definition, args: Any, values: list[Any]

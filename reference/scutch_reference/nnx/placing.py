@@ -43,12 +43,11 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) 
 def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
     """The leaves where they are asked to be, and the numbers of those that moved."""
     try:
-        if frame.settled is not None and all(map(is_, map(_sharding_of, values), frame.settled)):
-            return values, ()
         seen = list(map(_sharding_of, values))
     except AttributeError:  # Not all leaves are arrays on devices.
-        seen = None
-    if plan.level != current_level():
+        seen = []
+    is_settled = bool(seen and frame.settled) and all(map(is_, seen, frame.settled))
+    if is_settled or plan.level != current_level():
         return values, ()
     placed = [
         jax.tree.map(lambda x, i=i: _sent(frame, x, i), value) for i, value in enumerate(values)

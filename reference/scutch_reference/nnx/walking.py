@@ -79,7 +79,7 @@ def _is_fixed(cls: Any) -> bool:
 
 
 def _inside(value: Any) -> tuple[Any, list[Any]]:
-    """What is in a value that reports no changes: a structure to compare, and the very parts."""
+    """A structure to compare, and the very parts, of a value that reports no changes."""
     if isinstance(value, list):
         return None, list(value)
     if type(value) in _DICTS:
@@ -167,10 +167,9 @@ class Walk:
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, keys, items)
         static = Static(value, f"path {path[1:]!r}")
-        hashed: Any = type(value).__hash__
-        if kind == OTHER and not (
-            hashed is object.__hash__ or callable(value) or _is_fixed(type(value))
-        ):
+        cls: Any = type(value)
+        by_identity = cls.__hash__ is object.__hash__ or callable(value)
+        if kind == OTHER and not (by_identity or _is_fixed(cls)):
             self.checks.append((value, static.key, []))
         return static
 
@@ -223,13 +222,11 @@ class Plan:
             if [cell[-1] for cell in self.cells] != self.versions:
                 return False
             self.epoch = epoch
-        return all(map(_is_unchanged, self.checks))
-
-
-def _is_unchanged(check: tuple[Any, Any, list[Any]]) -> bool:
-    structure, parts = _inside(check[0])
-    same = len(parts) == len(check[2]) and all(map(is_, parts, check[2]))
-    return same and bool(structure == check[1])
+        for value, structure, parts in self.checks:
+            new, inside = _inside(value)
+            if len(inside) != len(parts) or not all(map(is_, inside, parts)) or new != structure:
+                return False
+        return True
 
 
 EMPTY = Plan(())
