@@ -29,7 +29,7 @@ from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import at, for_jax, is_branch, is_end
+from .prefixes import FilterPrefix, for_jax, is_branch, is_end
 from .statics import Static
 from .walking import EMPTY, Plan, has_objects, planned
 
@@ -56,8 +56,8 @@ class Frame:
     ):
         self.lifted, self.layout, self.definition = lifted, layout, definition
         self.statics = [args[i] for i in layout.statics]
-        prefixes = lifted.prefixes(layout)
-        self.prefixes = (*layout.roots_of(prefixes), lifted.out_prefix)
+        prefixes: Any = lifted.prefixes(layout)
+        self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)
         self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
@@ -85,17 +85,21 @@ class Frame:
 
     def at(self, path: Path, leaf: Any) -> Any:
         """What is asked of a leaf, or of a variable, at a path."""
-        found = at(self.prefixes, path, leaf, self.where(path))
-        return self.lifted.default if found is None else found
+        prefix, below = self.prefixes, path
+        while is_branch(prefix):
+            try:
+                prefix, below = prefix[below[0]], below[1:]
+            except (LookupError, TypeError) as error:
+                where = self.where(path)
+                raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
+        if isinstance(prefix, FilterPrefix):
+            prefix = prefix.map_prefix(below, leaf, self.where(path))
+        return self.lifted.default if prefix is None else prefix
 
     def agreed(
         self, asked: list[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
     ) -> list[Any]:
-        """What is asked of each leaf, if nodes are reached in other ways, too.
-
-        Raises:
-          AliasingError: Two places ask for different things (JIT-2).
-        """
+        """What is asked of each leaf; an `AliasingError` if other ways to it disagree (JIT-2)."""
         asked, free = list(asked), self.lifted.free
         numbers = {owner: i for i, owner in enumerate(self.owners)}
         for path, node in others if len(self.groups) > 1 else ():

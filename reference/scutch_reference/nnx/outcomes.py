@@ -63,8 +63,7 @@ def ways(nodes: Iterable[Node], starts: Iterable[tuple[Path, Any]]) -> Iterator[
 def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
     """Compare copies with what they were before the function, when they had these leaves (JIT-1).
 
-    Returns:
-      An `Outcome`, the arrays of each group, and the output without objects.
+    It returns an `Outcome`, the arrays of each group, and the output without objects.
     """
     old, walk = frame.definition, Walk(nodes)
     for index, (root, path) in enumerate(old.places):
@@ -122,11 +121,7 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
 
 
 def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
-    """Make the real objects what the copies have become, and return the output (JIT-1).
-
-    Raises:
-      TraceLevelError: An object that changed was made at another trace level.
-    """
+    """Make the real objects what the copies have become, and return the output (JIT-1)."""
     (frame, plan, roots, leaves, _), level = call, current_level()
     old, nodes = frame.definition, []
     if not outcome.is_plain or plan.level != level:

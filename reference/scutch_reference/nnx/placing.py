@@ -1,8 +1,7 @@
 """Placing: leaves of objects get the shardings that a call asks for, before the call.
 
-So the variables have them afterwards, whether the function changes them or not. To see that all is
-in place already, which is the usual case, the sharding of each leaf is compared by identity with
-one that was seen to be right.
+So the variables have them afterwards, whether they change or not. That all is in place already,
+the usual case, is seen by the identity of shardings that were right before.
 """
 
 from __future__ import annotations

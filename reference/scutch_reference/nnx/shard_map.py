@@ -87,8 +87,7 @@ def shard_map(
 ) -> Any:
     """Run a function of objects on each device's part of its arguments (SHM-1).
 
-    It is compiled once for each structure and shape of its arguments, also where it is called
-    outside `jit`. Variables are sharded as their specs say afterwards, whether they change or not.
+    It is compiled, also outside `jit`. Afterwards variables are sharded as their specs say.
 
     Data parallel, with one spec for a whole model:
 
@@ -112,8 +111,7 @@ def shard_map(
       auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
 
     Raises:
-      MeshAxisError: A spec names an axis that the mesh does not have (SHM-4).
-      IndivisibleSizeError: A spec cuts an axis that cannot be cut so.
+      MeshAxisError, IndivisibleSizeError: A mesh, or an array, cannot have a spec (SHM-4).
       ReplicationError: A value differs between devices, and its spec says that it does not.
     """
     if axis_names:

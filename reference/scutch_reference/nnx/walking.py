@@ -144,11 +144,7 @@ class Walk:
     def item(
         self, value: Any, path: Path, leaves: list[Any], own: tuple[Any, Any], tagged: bool = False
     ) -> Any:
-        """The item for a value at a path, which sits at `own`; its leaves are appended.
-
-        Raises:
-          UnhashableStaticError: It is static data that cannot be compared.
-        """
+        """The item for a value at a path, which sits at `own`; its leaves are appended."""
         kind = kind_of(type(value))
         if kind == NODE:
             return Ref(self.number(value, path))
@@ -175,11 +171,7 @@ class Walk:
 
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
-    """The structure of a graph that starts from values; `built` is the inverse (OBJ-1).
-
-    Returns:
-      The definition, the nodes in order, the slots of the leaves in order, and the walk.
-    """
+    """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
     walk, own = Walk(), list[Any]()
     items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
     slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
@@ -233,10 +225,7 @@ EMPTY = Plan(())
 
 
 def planned(roots: tuple[Any, ...]) -> Plan:
-    """A new plan of a graph that starts from objects, kept on the first of them.
-
-    It is dropped when one of the others dies. One that might keep them alive is not kept.
-    """
+    """A new plan, kept on the first root until another dies, if it keeps none of them alive."""
     plan = Plan(roots)
     if not plan.withheld:
         key = tuple(map(id, roots[1:]))
