@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import jax
 
-from ..errors import AliasingError, LiftingError, UnhashableStaticError
+from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
 from .filters import Path
@@ -83,17 +83,20 @@ class Frame:
         """What a leaf is called in messages."""
         return self.where(self.paths[number])
 
-    def at(self, path: Path, leaf: Any) -> Any:
-        """What is asked of a leaf, or of a variable, at a path."""
-        prefix, below = self.prefixes, path
-        while is_branch(prefix):
-            try:
+    def at(self, path: Path, leaf: Any, *, is_new: bool = False) -> Any:
+        """What is asked of a leaf, or of a variable, at a path; of a new one that may be nothing."""
+        prefix, below, where = self.prefixes, path, self.where(path)
+        try:
+            while is_branch(prefix):
                 prefix, below = prefix[below[0]], below[1:]
-            except (LookupError, TypeError) as error:
-                where = self.where(path)
-                raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
-        if isinstance(prefix, FilterPrefix):
-            prefix = prefix.map_prefix(below, leaf, self.where(path))
+            if isinstance(prefix, FilterPrefix):
+                prefix = prefix.map_prefix(below, leaf, where)
+        except (LookupError, TypeError, NoFilterMatchError) as error:
+            if is_new:
+                return self.lifted.default
+            if isinstance(error, NoFilterMatchError):
+                raise
+            raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
         return self.lifted.default if prefix is None else prefix
 
     def agreed(

@@ -110,8 +110,8 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
                     continue
                 values = [] if is_variable(node) else values
         for value, path in values:
-            asks = frame.at(path, walk.nodes[index] if is_variable(node) else value)
-            group = frame.groups.index(asks)
+            leaf = walk.nodes[index] if is_variable(node) else value
+            group = frame.groups.index(frame.at(path, leaf, is_new=path[0] < len(old.roots)))
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])

@@ -48,11 +48,13 @@ def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Seque
     is_settled = bool(seen and frame.settled) and all(map(is_, seen, frame.settled))
     if is_settled or plan.level != current_level():
         return values, ()
-    placed = [
-        jax.tree.map(lambda x, i=i: _sent(frame, x, i), value) for i, value in enumerate(values)
-    ]
-    pairs = enumerate(zip(map(jax.tree.leaves, placed), map(jax.tree.leaves, values), strict=True))
-    moved = [i for i, (new, old) in pairs if not all(map(is_, new, old))]
+    placed, moved = list(values), []
+    for i, value in enumerate(values):
+        leaves, treedef = jax.tree.flatten(value)
+        sent = [_sent(frame, leaf, i) for leaf in leaves]
+        if not all(map(is_, sent, leaves)):
+            placed[i] = treedef.unflatten(sent)
+            moved.append(i)
     if not moved:
         frame.settled = seen
     return placed, moved
@@ -66,11 +68,8 @@ def _sent(frame: Frame, leaf: Any, number: int) -> Any:
     if isinstance(sharding, NamedSharding):
         check_spec(frame.label(number), np.shape(leaf), sharding.spec, sharding.mesh)
     present = getattr(leaf, "sharding", None)
-    if present is not None and (
-        present == sharding
-        or present.is_equivalent_to(sharding, np.ndim(leaf))
-        or (getattr(leaf, "committed", True) and not frame.lifted.sends_committed)
-    ):
+    stays = getattr(leaf, "committed", True) and not frame.lifted.sends_committed
+    if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
         return leaf
     return jax.device_put(leaf, sharding)
 

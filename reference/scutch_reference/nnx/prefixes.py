@@ -98,7 +98,9 @@ def for_jax(prefix: Any, default: Any) -> Any:
     """A prefix of what JAX sees: filters are for objects, which go a way of their own."""
 
     def end(value: Any) -> Any:
-        return RETURNED if isinstance(value, FilterPrefix) else default if value is None else value
+        if isinstance(value, FilterPrefix):
+            return RETURNED
+        return default if value is None else value
 
     return jax.tree.map(end, prefix, is_leaf=is_end)
 
