@@ -75,16 +75,13 @@ class Frame:
         self.always = [False] * len(values)  # Leaves that go out though they are as before.
         self.transformed: Any = lifted.transform(self)
 
-    def where(self, path: Path) -> str:
-        """What a place is called in messages."""
-        return f"{self.labels[path[0]]}, path {path[1:]!r}"
-
-    def label(self, number: int) -> str:
-        """What a leaf is called in messages."""
-        return self.where(self.paths[number])
+    def where(self, place: Path | int) -> str:
+        """What a path, or the leaf of this number, is called in messages."""
+        root, *path = self.paths[place] if isinstance(place, int) else place
+        return f"{self.labels[root]}, path {tuple(path)!r}"
 
     def at(self, path: Path, leaf: Any, *, is_new: bool = False) -> Any:
-        """What is asked of a leaf, or of a variable, at a path; of a new one that may be nothing."""
+        """What is asked of a leaf, or of a variable, at a path; of a new one maybe nothing."""
         prefix, below, where = self.prefixes, path, self.where(path)
         try:
             while is_branch(prefix):
@@ -111,7 +108,7 @@ class Frame:
                 if first is free:
                     asked[i] = other
                 elif other is not free and other != first:
-                    places = (self.label(i), first), (self.where(path), other)
+                    places = (self.where(i), first), (self.where(path), other)
                     raise AliasingError(self.lifted.what, nodes[node], *places)
         return asked
 
@@ -157,14 +154,14 @@ class Lifted:
     ):
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
-        self._parameters = parameter_names(self.function)
-        count = len(self._bound)
-        self._static = choice(static_argnums, static_argnames, self._parameters, count)
-        self.donated = choice(donate_argnums, donate_argnames, self._parameters, count)
+        parameters, count = parameter_names(self.function), len(self._bound)
+        static = choice(static_argnums, static_argnames, parameters, count)
+        self.donated = choice(donate_argnums, donate_argnames, parameters, count)
+        layout = functools.partial(Layout, parameters, static)
+        self._layout = functools.lru_cache(_CACHE_LIMIT)(layout)
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
-        self._layouts: dict[Any, Layout] = {}
         self._frames: dict[Any, Frame] = {}
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
@@ -191,12 +188,6 @@ class Lifted:
             )
         return *given, *[self.for_keywords] * len(layout.names)
 
-    def _layout(self, *key: Any) -> Layout:
-        if len(self._layouts) > _CACHE_LIMIT:
-            self._layouts.clear()
-        self._layouts[key] = Layout(self._parameters, self._static, *key)
-        return self._layouts[key]
-
     def _statics(self, layout: Layout, args: tuple[Any, ...]) -> tuple[Static, ...]:
         """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
         for i in layout.statics:
@@ -215,10 +206,10 @@ class Lifted:
             names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
         types = tuple(map(type, args))
-        layout = self._layouts.get((types, names)) or self._layout(types, names)
+        layout = self._layout(types, names)
         if layout.containers:
             full = tuple([i for i in layout.containers if has_objects(args[i])])
-            layout = self._layouts.get((types, names, full)) or self._layout(types, names, full)
+            layout = self._layout(types, names, full)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
         if layout.only_objects:
             plans = roots[0]._plans

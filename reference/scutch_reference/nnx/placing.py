@@ -53,7 +53,7 @@ def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Seque
         leaves, treedef = jax.tree.flatten(value)
         sent = [_sent(frame, leaf, i) for leaf in leaves]
         if not all(map(is_, sent, leaves)):
-            placed[i] = treedef.unflatten(sent)
+            placed[i] = jax.tree.unflatten(treedef, sent)
             moved.append(i)
     if not moved:
         frame.settled = seen
@@ -66,7 +66,7 @@ def _sent(frame: Frame, leaf: Any, number: int) -> Any:
     if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
     if isinstance(sharding, NamedSharding):
-        check_spec(frame.label(number), np.shape(leaf), sharding.spec, sharding.mesh)
+        check_spec(frame.where(number), np.shape(leaf), sharding.spec, sharding.mesh)
     present = getattr(leaf, "sharding", None)
     stays = getattr(leaf, "committed", True) and not frame.lifted.sends_committed
     if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):

@@ -33,7 +33,7 @@ class ShardMapped(Lifted):
         """`jax.shard_map`, compiled once."""
         mesh = jax.sharding.get_abstract_mesh() if self.mesh is None else self.mesh
         for number, spec in enumerate(frame.asked):
-            check_spec(frame.label(number), None, spec, mesh)
+            check_spec(frame.where(number), None, spec, mesh)
         frame.mesh = mesh
         if isinstance(mesh, jax.sharding.Mesh):
             frame.placements = [NamedSharding(mesh, spec) for spec in frame.asked]
@@ -50,7 +50,7 @@ class ShardMapped(Lifted):
         def run(*args: Any) -> Any:
             outcome, groups, out = found = frame.run(*args)
             changed = outcome.changed.items() if self._check else ()
-            places = [(frame.label(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
+            places = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
             places += spread(frame.outside[2], out, "output") if self._check else ()
             for where, spec, value in places:
                 names = {n for entry in spec for n in (entry if type(entry) is tuple else (entry,))}
