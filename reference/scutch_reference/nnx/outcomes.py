@@ -124,7 +124,7 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
     """Make the real objects what the copies have become, and return the output (JIT-1)."""
     (frame, plan, roots, leaves, _), level = call, current_level()
     old, nodes = frame.definition, []
-    if not outcome.is_plain or plan.level != level:
+    if not (outcome.is_plain and plan.level == level):
         nodes = walked(roots)[1]
         touched = {bisect_right(old.starts, number) - 1 for number in outcome.changed}
         touched |= {each.number for each in outcome.rewrites}
