@@ -21,6 +21,7 @@ from asv.commands.publish import Publish
 from asv.config import Config
 from asv.console import log
 from asv.plugins.git import Git
+from environments import last_line
 from nights import History
 
 OFFLINE = judgment.ROOT / "ci" / "offline.js"
@@ -134,7 +135,7 @@ def _fetched(package: str, member: str, cache: Path) -> bytes:
         except subprocess.TimeoutExpired as error:
             raise Incomplete(f"npm pack {package} took longer than {NPM_TIMEOUT} s") from error
         if done.returncode or not packed.exists():
-            said = measurements.last_line(done.stderr)
+            said = last_line(done.stderr)
             raise Incomplete(f"npm pack {package} failed: {said}")
     with tarfile.open(fileobj=io.BytesIO(packed.read_bytes())) as archive:
         found = archive.extractfile(f"package/{member}")

@@ -12,9 +12,10 @@ import judgment
 import measurements
 import pictures
 import regressions
+from environments import Environment
 from markupsafe import Markup
 from measurements import Figure
-from nights import Environment, History, Night
+from nights import History, Night
 from regressions import Regression
 from scutch.report import site
 from scutch.report.document import load

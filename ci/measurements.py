@@ -1,14 +1,13 @@
-"""What asv measures: run class by class, read as figures, and put together for its page.
+"""What asv measures: run piece by piece, read as figures, and put together for its page.
 
-asv writes its results when all is measured, and in place. So each class of benchmarks is measured
-by a run of its own into an empty folder, and what it left becomes one file of the night. What asv
-publishes is put together from these, as if it had been measured in one run.
+asv writes its results when all is measured, and in place. So each benchmark is measured by a run of
+its own into an empty folder, or those of a class whose set-up they share, and what it left becomes
+one file of the night. What asv publishes is put together from these, as if it had been one run.
 """
 
 import itertools
 import json
 import math
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import judgment
-from nights import Environment, History, put
+from environments import Environment, last_line, surroundings
+from gatekeeper import NothingMeasured
+from nights import History, put
+from steps import Failed
 
 ROOT = judgment.ROOT
 INVENTORY = """
 import json
-from benchmarks.counts import benchmarks
-for name, kind, method, choice in benchmarks("time_", "timeraw_", "track_", "peakmem_", "mem_"):
-    jitters = getattr(getattr(kind, method), "jitters", False)
-    print(json.dumps([name.partition("(")[0], list(map(repr, choice)), jitters]))
+from benchmarks.cases import cases
+for case in cases("time_", "timeraw_", "track_", "peakmem_", "mem_"):
+    name = case.name.partition("(")[0]
+    group = name.rpartition(".")[0] if hasattr(case.kind, "setup_cache") else name
+    print(json.dumps([name, list(map(repr, case.choice)), group, case.jitters]))
 """
-
-
-class NotMeasured(Exception):
-    """A step left nothing behind; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,14 @@ class Benchmark:
     Args:
       name: As asv has it, such as `dispatch.Dispatch.time_call`.
       choice: The `repr` of each parameter.
+      group: What it is measured with: itself, or all of its class.
       jitters: Whether it is not the same when nothing changed, although it is a `track_*`.
     """
 
     name: str
     choice: tuple[str, ...]
+    group: str
     jitters: bool
-
-    @property
-    def group(self) -> str:
-        """Its module and class: what is measured together."""
-        return self.name.rpartition(".")[0]
 
     @property
     def asked(self) -> str:
@@ -64,7 +60,8 @@ class Figure:
 
     Args:
       value: The number, `inf` where measuring it failed.
-      low, high: The ends of a 99 % interval; the value itself where there is none.
+      low, high: The ends of a 99 % interval; infinite where too little was measured for one. Memory
+        is taken for sure.
       unit: As asv has it.
     """
 
@@ -74,13 +71,6 @@ class Figure:
     unit: str
 
 
-def surroundings() -> dict[str, str]:
-    """Environment variables of whatever measures or judges: this tree, and no accelerator."""
-    roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
-    given = {"PYTHONPATH": roots, "ASV_PYTHONPATH": roots, "PYTHONHASHSEED": "0"}
-    return {**os.environ, **given, "JAX_PLATFORMS": "cpu"}
-
-
 def inventory(environment: Environment, select: str) -> list[Benchmark]:
     """Every benchmark that the selection matches."""
     done = subprocess.run(
@@ -88,15 +78,10 @@ def inventory(environment: Environment, select: str) -> list[Benchmark]:
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode:
-        raise NotMeasured(f"no benchmarks in {environment.name}: {last_line(done.stderr)}")
+        raise NothingMeasured(f"no benchmarks in {environment.name}: {last_line(done.stderr)}")
     entries = [json.loads(line) for line in done.stdout.splitlines()]
-    found = [Benchmark(name, tuple(choice), jitters) for name, choice, jitters in entries]
+    found = [Benchmark(name, tuple(choice), *rest) for name, choice, *rest in entries]
     return [one for one in found if re.search(select, one.asked)]
-
-
-def last_line(text: str) -> str:
-    """The last that a program said."""
-    return next(iter(reversed(text.strip().splitlines())), "it said nothing")
 
 
 def configuration(results: Path, html: Path) -> dict[str, Any]:
@@ -121,16 +106,21 @@ def commands(
     select: str,
     quick: bool,
 ) -> list[tuple[str, ...]]:
-    """What measures a class of benchmarks into a folder: asv is told of the machine, and runs."""
+    """What measures a group of benchmarks into a folder: asv is told of the machine, and runs.
+
+    For each choice of parameters asv forks a process that has imported JAX, and begun nothing: to
+    import it each time takes longer than most measurements. Where memory is measured it does not.
+    """
     put(configuration(folder / "results", folder / "html"), folder / "asv.conf.json")
     asv = (environment.python, "-m", "asv")
     given = ("--machine", machine, "--config", str(folder / "asv.conf.json"))
-    chosen = rf"^(?={re.escape(group)}\.)(?=.*?(?:{select}))"
+    chosen = rf"^(?={re.escape(group)}\b)(?=.*?(?:{select}))"
     return [
         (*asv, "machine", "--yes", *given),
         (
             *(*asv, "run", *given, "--environment", f"existing:{environment.python}"),
             *("--set-commit-hash", commit, "--bench", chosen, "--show-stderr"),
+            *("--launch-method", "spawn" if ".peakmem_" in group else "forkserver"),
             *(("--quick",) if quick else ()),
         ),
     ]  # fmt: skip
@@ -141,12 +131,12 @@ def collected(environment: Environment, group: str, folder: Path, machine: str) 
     results = folder / "results"
     files = [path for path in results.glob("*/*.json") if path.name != "machine.json"]
     if not files:
-        raise NotMeasured("asv measured nothing")
+        raise Failed("asv measured nothing")
     result = json.loads(files[0].read_text("utf-8"))
     if not result["results"]:
-        raise NotMeasured("asv measured nothing")
+        raise Failed("asv measured nothing")
     if all(row[0] is None for row in result["results"].values()):
-        raise NotMeasured("everything failed")
+        raise Failed("everything failed")
     result["env_name"] = environment.name
     result["params"]["python"] = result["python"] = environment.name.removeprefix("py")
     known = json.loads((results / "benchmarks.json").read_text("utf-8"))
@@ -164,17 +154,17 @@ def figures(document: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], Fi
     for name, row in document["result"]["results"].items():
         fields = dict(zip(document["result"]["result_columns"], row, strict=False))
         choices = list(itertools.product(*fields["params"]))
+        is_memory = "mem_" in name.rpartition(".")[2]
         unit = document["benchmarks"][name].get("unit", "")
         values = fields["result"] or [None] * len(choices)
-        lows = fields.get("stats_ci_99_a") or values
-        highs = fields.get("stats_ci_99_b") or values
+        lows = fields.get("stats_ci_99_a") or [None] * len(choices)
+        highs = fields.get("stats_ci_99_b") or [None] * len(choices)
         for choice, value, low, high in zip(choices, values, lows, highs, strict=True):
             if value is None:
                 found[name, choice] = Figure(math.inf, math.inf, math.inf, unit)
             elif not math.isnan(value):
-                # asv has no interval for very few samples: null, or infinite ends.
-                known = low is not None and math.isfinite(high - low)
-                ends = (low, high) if known else (value, value)
+                unknown = (value, value) if is_memory else (-math.inf, math.inf)
+                ends = unknown if low is None else (low, high)
                 found[name, choice] = Figure(value, *ends, unit)
     return found
 

@@ -28,25 +28,6 @@ def put(data: Any, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Environment:
-    """A Python with packages.
-
-    Args:
-      name: Short, and the same every night, such as `py3.11`.
-      python: Its interpreter.
-      versions: Of Python, and of the packages that matter here, where they are.
-    """
-
-    name: str
-    python: str
-    versions: Mapping[str, str]
-
-    def __str__(self) -> str:
-        """All in one line."""
-        return f"{self.name} ({', '.join(' '.join(each) for each in self.versions.items())})"
-
-
-@dataclass(frozen=True)
 class Night:
     """One night.
 
@@ -76,7 +57,7 @@ class Night:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """What was measured by each class of benchmarks, by its name and the environment's."""
+        """What was measured by each group of benchmarks, by its name and the environment's."""
         return {path.stem: path for path in sorted(self.folder.glob("benchmarks/*.json"))}
 
     @property

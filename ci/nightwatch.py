@@ -6,13 +6,12 @@ this commit, in these environments and with these options, is kept.
 
 import argparse
 import fcntl
-import hashlib
 import json
 import os
 import platform
 import re
 import shutil
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,9 @@ import judgment
 import measurements
 import regressions
 import steps
-from nights import Environment, History, Night, put
+from environments import Environment, chosen, last_line, surroundings
+from gatekeeper import NothingMeasured, git
+from nights import History, Night, put
 from scutch import catalogue
 from scutch.profiles import PROFILES
 from scutch.report import site
@@ -36,23 +37,13 @@ from steps import Failed, Step
 
 ROOT = judgment.ROOT
 STATE = ROOT / "build" / "nightly"
-PINNED = {"py311": ("python3.11",), "py312": ("python3.12", "python3.13")}
-FACTS = """
-import json, platform
-from importlib.metadata import distributions
-found = {each.metadata["Name"].lower(): each.version for each in distributions()}
-print(json.dumps({"python": platform.python_version(), "packages": found}))
-"""
-SHOWN = ("jax", "flax", "libtpu")
-
-
-class NothingMeasured(Exception):
-    """There is nothing to do, or no way to; the text says why."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Have a night; returns an exit code."""
     given = parsed(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):  # jobs in the background ignore the first
+        signal.signal(number, signal.default_int_handler)
     try:
         with only(given.state):
             return watch(given)
@@ -119,7 +110,7 @@ def only(folder: Path) -> Iterator[None]:
 def watch(given: argparse.Namespace) -> int:
     """Do what is not done, publish, and tell; returns an exit code."""
     commit = clean_head()
-    environments = [described(python) for python in given.python] or pinned()
+    environments = chosen(given.python)
     history = History(given.state)
     night = history.open(
         commit, options(given), {one.name: one.versions for one in environments}, fresh=given.fresh
@@ -127,11 +118,11 @@ def watch(given: argparse.Namespace) -> int:
     print(f"commit {commit[:12]}, {given.profile}, in {night.folder}")
     for environment in environments:
         print(f"  {environment}")
-    planned, jittering = plan(given, night, environments)
+    planned = plan(given, night, environments)
     failed = [step.name for step in planned if not step.do(history.scratch)]
     if not night.reports and not night.figures:
         raise NothingMeasured("no step left anything behind" if planned else "no step is asked for")
-    found = regressions.between(history, night, jittering)
+    found = regressions.between(history, night)
     put(regressions.verdict(found, failed), night.folder / "verdict.json")
     missing = published(history, night, found, failed, given.site)
     if given.picture:
@@ -145,63 +136,11 @@ def options(given: argparse.Namespace) -> dict[str, object]:
     return {name: getattr(given, name) for name in names}
 
 
-def git(*arguments: str) -> str:
-    """What git prints."""
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise NothingMeasured(f"git {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout.strip()
-
-
 def clean_head() -> str:
     """The commit at hand; what is in no commit has no place in a history of commits."""
-    if changed := git("status", "--porcelain", "--untracked-files=no"):
+    if changed := git("status", "--porcelain", "--untracked-files=no").decode().strip():
         raise NothingMeasured(f"these changes are in no commit; commit or stash them:\n{changed}")
-    return git("rev-parse", "HEAD")
-
-
-# ---------------------------------------------------------------- where
-
-
-def described(python: str) -> Environment:
-    """An environment as it is."""
-    done = subprocess.run(
-        [python, "-c", FACTS], env=measurements.surroundings(), check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        raise NothingMeasured(f"{python} does not run: {measurements.last_line(done.stderr)}")
-    facts = json.loads(done.stdout)
-    packages = facts["packages"]
-    packages.pop("scutch", None)  # is the commit's
-    digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
-    versions = {"python": facts["python"]}
-    versions |= {name: packages[name] for name in SHOWN if name in packages}
-    name = f"py{'.'.join(facts['python'].split('.')[:2])}"
-    return Environment(name, python, versions | {"packages": digest[:12]})
-
-
-def pinned() -> list[Environment]:
-    """The environment that runs this, and those of the other pins whose Python is there."""
-    found = [described(sys.executable)]
-    for pins, names in PINNED.items():
-        if any(f"py{name.removeprefix('python')}" == found[0].name for name in names):
-            continue
-        name = next(filter(shutil.which, names), None)
-        if name is None:
-            print(f"{pins}: left out, for none of {', '.join(names)} is there")
-            continue
-        done = subprocess.run(
-            [str(ROOT / "ci" / "environment")], env={**os.environ, "PYTHON": name}, check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if done.returncode:
-            print(f"{pins}: left out, for its environment could not be made, see above")
-        else:
-            found.append(described(done.stdout.strip()))
-    return found
+    return git("rev-parse", "HEAD").decode().strip()
 
 
 # ---------------------------------------------------------------- what
@@ -209,25 +148,21 @@ def pinned() -> list[Environment]:
 
 def plan(
     given: argparse.Namespace, night: Night, environments: Sequence[Environment]
-) -> tuple[list[Step], set[str]]:
-    """The steps, judging first; and the `track_*` that are no counts."""
+) -> list[Step]:
+    """The steps, judging first."""
     planned = [
         judging(given, night, environment, implementation)
         for environment in environments if not given.no_conformance
         for implementation in given.implementations.split(",")
     ]  # fmt: skip
-    jittering: set[str] = set()
     for environment in environments if not given.no_benchmarks else ():
-        try:
-            found = measurements.inventory(environment, given.select)
-        except measurements.NotMeasured as error:
-            raise NothingMeasured(str(error)) from error
-        jittering |= {one.name for one in found if one.jitters}
+        found = measurements.inventory(environment, given.select)
+        jittering = sorted({one.name for one in found if one.jitters})
         groups = dict.fromkeys(one.group for one in found)
-        planned += [measuring(given, night, environment, group) for group in groups]
+        planned += [measuring(given, night, environment, group, jittering) for group in groups]
         if "libtpu" not in environment.versions and "compilation.Scale" in groups:
             print(f'{environment.name}: no TPU compilation; it takes pip install "scutch[tpu]"')
-    return planned, jittering
+    return planned
 
 
 def judging(
@@ -240,18 +175,18 @@ def judging(
 
     def make(scratch: Path, log: Path) -> None:
         report = scratch / "report.json"
-        chosen = [f"--requirement={pattern}" for pattern in given.requirement]
-        chosen += [f"--examples={given.examples}"] if given.examples else []
+        asked = [f"--requirement={pattern}" for pattern in given.requirement]
+        asked += [f"--examples={given.examples}"] if given.examples else []
         command = judgment.command(
-            f"--implementation={implementation}", f"--report={report}", *chosen,
+            f"--implementation={implementation}", f"--report={report}", *asked,
             f"--profile={given.profile}", f"--resume={trials}",
             "-n", str(judgment.processors()), "-q", "--tb=no", "--no-header",
             python=environment.python,
         )  # fmt: skip
-        surroundings = {**measurements.surroundings(), "SCUTCH_COMMAND": "ci/conformance"}
-        code = steps.run(command, log, ROOT, surroundings)
+        told_how = {**surroundings(), "SCUTCH_COMMAND": "ci/conformance"}
+        code = steps.run(command, log, ROOT, told_how)
         if code not in (0, 1) or not report.exists() or not load(report).complete:
-            raise Failed(f"judging ended with {code}: {measurements.last_line(log.read_text())}")
+            raise Failed(f"judging ended with {code}: {last_line(log.read_text())}")
         os.replace(report, result)
         trials.unlink(missing_ok=True)
 
@@ -262,23 +197,24 @@ def judging(
 
 
 def measuring(
-    given: argparse.Namespace, night: Night, environment: Environment, group: str
+    given: argparse.Namespace,
+    night: Night,
+    environment: Environment,
+    group: str,
+    jittering: Sequence[str],
 ) -> Step:
-    """Measure a class of benchmarks in an environment."""
+    """Measure a group of benchmarks in an environment; `jittering` names `track_*` that do."""
 
     def make(scratch: Path, log: Path) -> None:
-        home = {**measurements.surroundings(), "HOME": str(scratch)}  # asv keeps machines there
+        home = {**surroundings(), "HOME": str(scratch)}  # asv keeps machines there
         commands = measurements.commands(
             environment, night.commit, group, scratch,
             machine=given.machine, select=given.select, quick=given.quick,
         )  # fmt: skip
-        codes = [steps.run(command, log, scratch, home) for command in commands]
-        try:
-            found = measurements.collected(environment, group, scratch, given.machine)
-        except measurements.NotMeasured as error:
-            said = measurements.last_line(log.read_text("utf-8"))
-            raise Failed(f"{error}; it ended with {codes[-1]}: {said}") from error
-        put(found, result)
+        for command in commands:
+            steps.run(command, log, scratch, home)
+        found = measurements.collected(environment, group, scratch, given.machine)
+        put(found | {"jitters": jittering}, result)
 
     def told(path: Path) -> str:
         figures = measurements.figures(json.loads(path.read_text("utf-8"))).values()
@@ -313,11 +249,11 @@ def published(
             except dashboard.Incomplete as error:
                 missing = str(error)
         frontpage.write(history, night, found, failed, missing, made)
-        replace(made, folder, scratch)
+        put_in_place(made, folder, scratch)
     return missing
 
 
-def replace(made: Path, folder: Path, scratch: Path) -> None:
+def put_in_place(made: Path, folder: Path, scratch: Path) -> None:
     """Put a site where another may be; a folder that holds something else is left alone."""
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")

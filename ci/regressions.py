@@ -3,9 +3,10 @@
 - **Laws**, as `scutch diff` has it.
 - **Counts** do not jitter: any that is worse, or is not counted any more, unless
   `ci/accepted.toml` allows it.
-- **Times** of the reference that are worse by more than the threshold, also between the near ends
-  of their 99 % intervals. One night may find the machine slower than another did: how much slower
-  is the median over what is not ours, plain JAX, Flax and Equinox, and is divided out.
+- **Times** and memory of the reference that are worse by more than the threshold, times also
+  between the near ends of their 99 % intervals. One night may find the machine slower than another
+  did: by how much is the median over what is not ours, plain JAX, Flax and Equinox, and is divided
+  out.
 """
 
 import json
@@ -14,7 +15,6 @@ import statistics
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import gatekeeper
@@ -22,11 +22,13 @@ import judgment
 import measurements
 from measurements import Figure
 from nights import History, Night
+from pictures import pretty
 from scutch.report import comparison
 from scutch.report.document import load
 
 THRESHOLD = 1.2
 OURS = "'reference"
+JITTERING = {"time": ("time",), "memory": ("peakmem", "mem")}
 Figures = Mapping[tuple[str, tuple[str, ...]], Figure]
 
 
@@ -35,7 +37,7 @@ class Regression:
     """Something that is worse than it was.
 
     Args:
-      kind: `law`, `count` or `time`.
+      kind: `law`, `count`, `time` or `memory`.
       where: What was judged or measured, and in which environment.
       name: The requirement, or the benchmark.
       text: What it was and is.
@@ -58,13 +60,9 @@ class Regression:
         return asdict(self)
 
 
-def between(history: History, night: Night, jittering: Collection[str]) -> list[Regression]:
-    """All since the last night that each thing was judged or measured.
-
-    Args:
-      jittering: Names of `track_*` that are no counts.
-    """
-    return [*laws(history, night), *speeds(history, night, jittering)]
+def between(history: History, night: Night) -> list[Regression]:
+    """All since the last night that each thing was judged or measured."""
+    return [*laws(history, night), *speeds(history, night)]
 
 
 def laws(history: History, night: Night) -> Iterator[Regression]:
@@ -81,29 +79,22 @@ def laws(history: History, night: Night) -> Iterator[Regression]:
             yield Regression("law", name, change.latest.id, text, last.commit, night.commit)
 
 
-def speeds(history: History, night: Night, jittering: Collection[str]) -> Iterator[Regression]:
+def speeds(history: History, night: Night) -> Iterator[Regression]:
     """What the figures of the two nights say."""
     allowed = gatekeeper.accepted()
     for name, path in night.figures.items():
-        now = json.loads(path.read_text("utf-8"))
-        machine = now["machine"]["machine"]
         last = history.before(night, lambda one, name=name: name in one.figures)
         if last is None:
             continue
-        before = json.loads(last.figures[name].read_text("utf-8"))
-        where = now["result"]["env_name"]
-        if before["machine"]["machine"] != machine:
-            print(f"{name}: not compared, for it was measured on {before['machine']['machine']}")
-            continue
+        before, now = (json.loads(p.read_text("utf-8")) for p in (last.figures[name], path))
         old, new = measurements.figures(before), measurements.figures(now)
-        for kind, finding in [
-            *(("count", one) for one in worse_counts(old, new, jittering)),
-            *(("time", one) for one in worse_times(old, new)),
-        ]:
-            if finding.figure > allowed.get(finding.benchmark, -math.inf):
-                yield Regression(
-                    kind, where, finding.benchmark, finding.text, last.commit, night.commit
-                )
+        where = now["result"]["env_name"]
+        worse = [("count", one) for one in worse_counts(old, new, now["jitters"])]
+        for kind, prefixes in JITTERING.items():
+            worse += [(kind, one) for one in worse_figures(old, new, prefixes)]
+        for kind, one in worse:
+            if one.figure > allowed.get(one.benchmark, -math.inf):
+                yield Regression(kind, where, one.benchmark, one.text, last.commit, night.commit)
 
 
 def _method(name: str) -> str:
@@ -126,30 +117,32 @@ def worse_counts(
     return gatekeeper.worse_counts(counts(old), counts(new))
 
 
-def worse_times(old: Figures, new: Figures) -> Iterator[gatekeeper.Finding]:
-    """Of the reference, measured against all else."""
-    before, after = _times(old), _times(new)
+def worse_figures(
+    old: Figures, new: Figures, prefixes: tuple[str, ...]
+) -> Iterator[gatekeeper.Finding]:
+    """Of the reference, measured against all else; of methods that begin with one of these."""
+    before, after = _chosen(old, prefixes), _chosen(new, prefixes)
     ratios = {key: after[key].value / before[key].value for key in before if key in after}
     others = [ratio for key, ratio in ratios.items() if not _is_ours(key)]
     pace = statistics.median(others) if others else 1.0
     for key, figure in before.items():
         if not _is_ours(key):
             continue
-        name, then = measurements.short(*key), f"{figure.value:.3g} s before"
+        name, then = measurements.short(*key), f"{pretty(figure.value, figure.unit)} before"
         if key not in ratios:
             yield gatekeeper.Finding(name, math.inf, f"{then}, and not measured any more")
             continue
         ratio, near = ratios[key] / pace, after[key].low / figure.high / pace
-        if min(ratio, near) > THRESHOLD:
-            text = f"{then}, {after[key].value:.3g} s now: {ratio:.2f} times, beside {pace:.2f}"
-            yield gatekeeper.Finding(name, ratio, f"{text} times for what is not ours")
+        if ratio > THRESHOLD and near > THRESHOLD:  # without intervals, the second is no number
+            text = f"{then}, {pretty(after[key].value, figure.unit)} now: {ratio:.2f} times"
+            yield gatekeeper.Finding(name, ratio, f"{text}, beside {pace:.2f} for what is not ours")
 
 
-def _times(figures: Figures) -> Figures:
+def _chosen(figures: Figures, prefixes: tuple[str, ...]) -> Figures:
     return {
         (name, choice): figure
         for (name, choice), figure in figures.items()
-        if _method(name).startswith("time") and 0 < figure.value < math.inf
+        if _method(name).startswith(prefixes) and 0 < figure.value < math.inf
     }
 
 
@@ -173,8 +166,3 @@ def commits(since: str, until: str) -> str:
 def verdict(regressions: list[Regression], failed: list[str]) -> dict[str, Any]:
     """What is kept of a night that came to its end."""
     return {"regressions": [one.to_data() for one in regressions], "failed": failed}
-
-
-def told(path: Path) -> list[Regression]:
-    """The regressions in a verdict."""
-    return [Regression(**one) for one in json.loads(path.read_text("utf-8"))["regressions"]]

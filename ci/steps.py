@@ -40,7 +40,7 @@ class Step:
 
     def do(self, scratch: Callable[[], contextlib.AbstractContextManager[Path]]) -> bool:
         """Do it unless it is done, and say how it went; returns whether the file is there."""
-        print(f"{self.name:44}", end="", flush=True)
+        print(f"{self.name:56} ", end="", flush=True)
         if self.result.exists():
             print(f"kept               {self.told(self.result)}", flush=True)
             return True
