@@ -28,6 +28,7 @@ class Ref(NamedTuple):
 
 class _Leaf(enum.Enum):
     LEAF = "LEAF"
+    __hash__ = object.__hash__  # Without a Python call.
 
 
 # An item that is the next leaf value. A `Static` is an item that is this very value.
