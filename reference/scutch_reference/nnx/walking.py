@@ -84,12 +84,11 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
 
 
 class Walk:
-    """One walk over a graph, depth first.
+    """One walk over a graph, depth first, with paths that begin with the number of a root.
 
-    After it, `nodes` are the objects in order, `described` is their structure, `leaves` say where
-    their leaves are (a container and a key, to read and to write, and the path), and `checks` are
-    the mutable parts that nobody reports about. Nodes that are `known` have the first numbers, and
-    are described only when asked for. Paths begin with the number of a root.
+    It finds nodes (the `known` ones have the first numbers, and are described only when asked for),
+    for each its leaves (container and key, to read and to write, and path), and `checks` for the
+    mutable parts that report no changes.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
