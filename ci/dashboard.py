@@ -23,7 +23,6 @@ from asv.commands.publish import Publish
 from asv.config import Config
 from asv.console import log
 from asv.plugins.git import Git
-from environments import last_line
 from nights import History
 
 OFFLINE = judgment.ROOT / "ci" / "offline.js"
@@ -148,4 +147,5 @@ def _pack(package: str, folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise Incomplete(f"npm pack {package} took longer than {NPM_TIMEOUT} s") from error
     if done.returncode:
-        raise Incomplete(f"npm pack {package} failed: {last_line(done.stderr)}")
+        said = done.stderr.strip().partition("\n")[0]
+        raise Incomplete(f"npm pack {package} failed: {said}")
