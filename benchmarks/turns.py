@@ -15,9 +15,9 @@ BLOCK = 0.002
 BLOCKS = 5
 
 
-def seconds(call, number):
+def seconds(call, number, blocks=BLOCKS):
     """Seconds of one call: the least over several blocks of `number` calls."""
-    return min(_block(call, number) for _ in range(BLOCKS))
+    return min(_block(call, number) for _ in range(blocks))
 
 
 def _block(call, number):

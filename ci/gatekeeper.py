@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ACCEPTED = ROOT / "ci" / "accepted.toml"
-COUNTED = r"^(?!compilation\.Scale|guide\.).*\(reference"
+COUNTED = r"^(?!compilation\.Scale|guide\.|dispatch.*, 2048\)).*\(reference"
 TIMED = (
     r"^dispatch\.Dispatch\.time_call\(reference, (forward|update|sharded), (4|32|256)\)"
     r"|^metadata\.Trees\.time_function\(reference, \w+, 100\)"

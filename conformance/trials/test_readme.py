@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import table
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,3 +63,27 @@ def test_every_file_that_is_linked_is_there():
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_table_and_picture_of_speed_are_what_their_command_writes(tmp_path, monkeypatch):
+    """All but the figures."""
+
+    def measured(template):
+        values = (1, 2, 3) if ".track_" in template else (1e-6, 2e-3, 3.0)
+        return dict(zip(table.IMPLEMENTATIONS, values, strict=True))
+
+    def masked(text):
+        section = text.partition(table.BEGIN)[2].partition(table.END)[0].strip()
+        rows, _, under = section.rpartition("\n\n")
+        assert re.search(r" CPU cores .* Python .* JAX .* Flax .*, \d{4}-\d\d-\d\d\.$", under)
+        return re.sub(r"\| [\d.,]+( [mµ]?s)? (?=\|)", "| # ", rows)
+
+    monkeypatch.setattr(table, "measured", measured)
+    copy, picture = tmp_path / "README.md", tmp_path / "picture.svg"
+    copy.write_text(README, "utf-8")
+    assert table.main(["--readme", str(copy), "--picture", str(picture)]) == 0
+    assert "| 1.0 µs | 2.0 ms | 3.0 s |" in copy.read_text("utf-8")
+    assert masked(copy.read_text("utf-8")) == masked(README)
+    drawn = (ROOT / "pictures" / "dispatch.svg").read_text("utf-8")
+    assert drawn.splitlines()[:3] == picture.read_text("utf-8").splitlines()[:3]
+    assert len(drawn) < 100_000

@@ -1,7 +1,5 @@
 """What values hold: equality of content, and where two structures differ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -26,9 +24,8 @@ def equal(left: Any, right: Any) -> bool:
 def _equal_leaves(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
-        return False
-    if kind(left) != kind(right):
+    tracer = jax.core.Tracer
+    if isinstance(left, tracer) or isinstance(right, tracer) or kind(left) != kind(right):
         return False
     if isinstance(left, ARRAYS):
         left, right = _numbers(left), _numbers(right)

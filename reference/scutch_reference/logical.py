@@ -9,8 +9,6 @@ one once. So the model is annotated once, and another layout is another tuple of
 ('data', None, 'model')
 """
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import functools
@@ -79,9 +77,7 @@ def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _assigned(
-    names: tuple[Any, ...], rules: tuple[Any, ...]
-) -> tuple[PartitionSpec, tuple[str, ...]]:
+def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[str, ...]]:
     """The spec for the names, and the names that no rule took."""
     logical = {name: place for place, name in enumerate(names) if isinstance(name, str)}
     # A tuple among the names speaks of mesh axes itself, and takes them before any rule does.
@@ -103,16 +99,8 @@ def logical_to_mesh_axes(
     """Map the logical names of one array to mesh axes; a name that no rule takes is unsharded.
 
     A rule gives its mesh axes to its name, if that has none yet and all of them are still free in
-    this array (LOG-1 to LOG-4). By default the rules are those in context.
-
-    Args:
-      array_dim_names: For each axis a logical name, or what stays as it is: `None`,
-        `UNCONSTRAINED`, or a tuple of mesh axes. `None` in their place gives `None`.
-      rules: Pairs, tried in order.
-
-    Raises:
-      RepeatedAxisError: A logical name, or a mesh axis, occurs twice.
-      NamesError, AxisRulesError: The names, or the rules, are no sequence of such.
+    this array (LOG-1 to LOG-4). Any other name than a string stays as it is: `None`, a tuple of
+    mesh axes, `UNCONSTRAINED`. By default the rules are those in context.
     """
     if array_dim_names is None:
         return None
@@ -120,11 +108,7 @@ def logical_to_mesh_axes(
 
 
 def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
-    """Map a tree of logical specs, as of `get_partition_spec`, to specs of mesh axes (LOG-5).
-
-    Raises:
-      NamesError: A leaf is no `PartitionSpec`; see `logical_to_mesh_axes` for other errors.
-    """
+    """Map a tree of logical specs, as of `get_partition_spec`, to specs of mesh axes (LOG-5)."""
     checked = _rules_or_context(rules)
 
     def mapped(spec: Any) -> PartitionSpec:
@@ -163,18 +147,10 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain arrays to the mesh axes of their logical names; `x`, without rules or mesh (LOG-8).
+    """Constrain arrays to the mesh axes of their logical names, where there are some (LOG-8).
 
-    Args:
-      x: An array, or a tree of them.
-      logical_axis_resources: For each array its names, one for each axis, as a tuple or a
-        `PartitionSpec`; or a prefix of `x` with those. `None` leaves `x` alone.
-      rules, mesh: Default: those in context.
-      fallback: What to do for an array with a name that no rule took.
-
-    Raises:
-      RankMismatchError: An array has more or fewer axes than names.
-      UnmatchedAxisError: No rule took a name, and the fallback is `RAISE_ERROR`.
+    The names are one for each axis, a tuple or a `PartitionSpec`, or a tree of those that is a
+    prefix of `x`; `None` leaves a part of it alone. Rules and mesh are by default those in context.
     """
     checked = _rules_or_context(rules)
     if not checked or (mesh is None and context_mesh() is None):
@@ -187,7 +163,6 @@ def with_logical_constraint(
         spec, unmatched = _assigned(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched, names, checked)
-
         for leaf in tree_leaves(part):
             if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
                 raise errors.RankMismatchError(names, leaf.shape)

@@ -24,15 +24,15 @@ from .content import difference, equal, kind
 from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
+Maker = Callable[..., A]
+# Under this key the parameters of a transformation hold the name of the axis that it adds.
 PARTITION_NAME = "partition_name"
-"""Under this key the parameters of a transformation hold the name of the axis that it adds."""
-
 # Fields of boxes that are called otherwise in the metadata of variables.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes; derive from it for metadata of your own.
 
     A subclass defines the four methods (BOX-21), and is a pytree node with the leaves of its value.
     """
@@ -63,8 +63,6 @@ class AxisMetadata(Generic[A], abc.ABC):
 _is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
 # The outermost boxes and the other leaves of a tree, and its structure around them.
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
-# Gives a new box its fields past the guard, at a third of the cost of the constructor.
-_set_fields: Callable[[Any, dict[str, Any]], None] = vars(AxisMetadata)["__dict__"].__set__
 
 
 def is_axis_metadata(val: Any) -> bool:
@@ -85,9 +83,9 @@ def axis_names(names: Any) -> tuple[Any, ...]:
 
 def _copied(box: A, name: str, value: Any) -> A:
     """A copy with another field, at a third of the cost of the constructor."""
-    copied, fields = object.__new__(type(box)), box.__dict__.copy()
-    fields[name] = value
-    _set_fields(copied, fields)
+    copied = object.__new__(type(box))
+    copied.__dict__.update(box.__dict__)
+    copied.__dict__[name] = value
     return copied
 
 
@@ -112,7 +110,7 @@ class Box(AxisMetadata[A]):
 
         def build(values: Any, children: Any) -> Any:
             box = object.__new__(cls)
-            _set_fields(box, dict(zip(static, values, strict=True), value=children[0]))
+            box.__dict__.update(zip(static, values, strict=True), value=children[0])
             return box
 
         # `jax.tree_util.register_dataclass` would be quicker, but until JAX 0.12 it takes two
@@ -135,19 +133,14 @@ class Partitioned(Box[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
     Args:
-      value: The array, or tree of arrays, tracers or abstract values; or an inner box.
+      value: An array, or any tree of arrays, tracers, abstract values and boxes.
       names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
       mesh: The mesh for `unbox`, where it is not to be the one in context.
 
-    Subclasses are frozen dataclasses and pytree nodes by themselves; their further fields are
-    static. Requirements BOX-1 to BOX-24.
+    Subclasses are frozen dataclasses and pytree nodes by themselves; their fields are static.
 
-    >>> box = Partitioned(1.0, names=("data", None))
-    >>> stacked = box.add_axis(0, {PARTITION_NAME: "layers"})
-    >>> stacked.names
+    >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
-    >>> stacked.remove_axis(0, {PARTITION_NAME: "layers"}) == box
-    True
     """
 
     value: A
@@ -158,14 +151,12 @@ class Partitioned(Box[A]):
         object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
-        """Return the value, on the mesh of the box or in context if there is one (BOX-18).
+        """Return the value; its arrays on the mesh of the box, or in context, if any (BOX-18).
 
-        What the box itself holds is constrained: no inner box, no scalar, no abstract value. Where
-        nothing is, it is the same object (BOX-3). `ValueError`: JAX refuses the sharding.
+        Scalars, abstract values and inner boxes stay, and without a mesh the value itself (BOX-3).
         """
-        if not apply_constraint or (self.mesh is None and context_mesh() is None):
-            return self.value
-        spec = self._mesh_spec()
+        placed = apply_constraint and (self.mesh is not None or context_mesh() is not None)
+        spec = self._mesh_spec() if placed else None
         if spec is None:
             return self.value
         put = functools.partial(constrain, spec=spec, mesh=self.mesh)
@@ -187,31 +178,27 @@ class Partitioned(Box[A]):
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
 
         Args:
-          index: Place of the new axis. Beyond the rank, the gap is unsharded (BOX-7). A negative
-            index counts in the array that has the axis, as for `jnp.stack`: -1 is last (BOX-11).
-          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded. Without
-            one, it is a `PartitioningUnspecifiedError` (BOX-8).
+          index: Place of the new axis, in the array that has it: -1 is last (BOX-11). Beyond the
+            rank, the gap is unsharded (BOX-7).
+          params: Holds the name under `PARTITION_NAME`, `None` for an unsharded axis (BOX-8).
         """
         return self._changed(index, params, adding=True)
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget an axis, as `add_axis` named it; one beyond the names is unsharded (BOX-6).
-
-        An axis of another name is an `AxisNameError` (BOX-9).
-        """
+        """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
         return self._changed(index, params, adding=False)
 
     def _changed(self, index: int, params: Mapping[Any, Any], adding: bool) -> Self:
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
         names, name, axes = self.names, params[PARTITION_NAME], len(self.names) + adding
+        name = tuple(name) if type(name) is list else name
         if index < -axes:
             raise errors.AxisIndexError(self, index, -axes)
-        at, name = index + axes if index < 0 else index, tuple(name) if type(name) is list else name
+        at = index + axes if index < 0 else index
         if adding:
-            return _copied(
-                self, "names", (*names[:at], *[None] * (at - axes + 1), name, *names[at:])
-            )
+            longer = names[:at] + (None,) * (at - len(names)) + (name,) + names[at:]
+            return _copied(self, "names", longer)
         found = names[at] if at < axes else None
         if found != name:
             raise errors.AxisNameError(self, index, found, name)
@@ -235,12 +222,11 @@ class Partitioned(Box[A]):
         keys = {f.name: _NNX_NAMES.get(f.name, f.name) for f in dataclasses.fields(cls)}
         return cls(**{name: metadata[key] for name, key in keys.items() if key in metadata})
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: Any) -> bool:
         """Compare the whole content; traced values are equal to themselves only (BOX-20)."""
         if type(self) is not type(other):
             return NotImplemented
-        box = cast(Self, other)
-        return self._static_of(self) == self._static_of(box) and equal(self.value, box.value)
+        return self._static_of(self) == self._static_of(other) and equal(self.value, other.value)
 
     def __hash__(self) -> int:
         """Hash structure, shapes, dtypes and names, never the numbers (BOX-20)."""
@@ -251,7 +237,7 @@ class Partitioned(Box[A]):
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
+def boxing(fn: Maker[Any], box: Callable[[Any], A]) -> Maker[A]:
     """`fn`, with its name and docstring, and what it returns in a box (BOX-19)."""
 
     @functools.wraps(fn)
@@ -262,14 +248,9 @@ def boxing(fn: Callable[..., Any], box: Callable[[Any], A]) -> Callable[..., A]:
 
 
 def with_partitioning(
-    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None
-) -> Callable[..., Partitioned[Any]]:
-    """Box what an initializer returns, in a `Partitioned` (BOX-19).
-
-    >>> init = with_partitioning(jax.nn.initializers.ones, (None, "model"))
-    >>> init(jax.random.key(0), (2, 2)).names
-    (None, 'model')
-    """
+    fn: Maker[Any], names: Any, mesh: Mesh | None = None
+) -> Maker[Partitioned[Any]]:
+    """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
     return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
 
 
@@ -282,29 +263,16 @@ def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
     return structure.unflatten([fn(x) if _is_box(x) else x for x in nodes])
 
 
-def _renamed(method: str, tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
-    """Call a method on every box; that of `Partitioned`, once for equal names."""
-    call, ours = operator.methodcaller(method, index, params), getattr(Partitioned, method)
-    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-
-    def renamed(box: Any) -> Any:
-        if getattr(type(box), method) is not ours:
-            return call(box)
-        if box.names not in known:
-            known[box.names] = call(box).names
-        return _copied(box, "names", known[box.names])
-
-    return map_axis_meta(renamed, tree)
-
-
 def add_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     """Name a new axis in every box; see `Partitioned.add_axis` (BOX-13)."""
-    return _renamed("add_axis", tree, index, params)
+    nodes, structure = _flatten(tree)
+    return structure.unflatten([x.add_axis(index, params) if _is_box(x) else x for x in nodes])
 
 
 def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
     """Forget an axis in every box; see `Partitioned.remove_axis` (BOX-13)."""
-    return _renamed("remove_axis", tree, index, params)
+    nodes, structure = _flatten(tree)
+    return structure.unflatten([x.remove_axis(index, params) if _is_box(x) else x for x in nodes])
 
 
 def _contents(nodes: list[Any], constrained: bool) -> tuple[list[Any], bool]:
@@ -328,11 +296,7 @@ def _opened(tree: Any, constrained: bool) -> Any:
 
 
 def unbox(tree: Any) -> Any:
-    """Open every box, at any depth, with its constraint (BOX-14).
-
-    >>> unbox({"kernel": Partitioned(Partitioned(1.0, ("data",)), (None,)), "bias": 0.0})
-    {'bias': 0.0, 'kernel': 1.0}
-    """
+    """Open every box, at any depth, with its constraint (BOX-14)."""
     return _opened(tree, constrained=True)
 
 
@@ -351,8 +315,7 @@ def _refilled(tree: Any, updates: Any) -> Any:
 def replace_boxed(tree: Any, updates: Any) -> Any:
     """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
 
-    Leaves that are in no box are replaced as well. A `StructureMismatchError` has the first place
-    where the structure of `updates` is not that of `unbox(tree)`.
+    `updates` has the structure of `unbox(tree)`; leaves that are in no box are replaced as well.
     """
     try:
         return _refilled(tree, updates)

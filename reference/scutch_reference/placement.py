@@ -5,8 +5,6 @@ speaks of Auto axes, `reshard` of Explicit ones, `device_put` moves a value that
 Inside `shard_map` axes are Manual: the value is one device's part, and nothing is left to say.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Collection

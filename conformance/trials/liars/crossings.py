@@ -10,7 +10,7 @@ import jax
 from jax.sharding import PartitionSpec
 from scutch.implementation import NAMES, Implementation, Namespace
 from scutch_reference import bridge, linen, logical, meta, nnx
-from scutch_reference.bridge import registry, variables
+from scutch_reference.bridge import variables
 from scutch_reference.content import equal
 from scutch_reference.errors import CrossingError, RegistryError
 from trials.liars.tale import Liar, breaks
@@ -35,22 +35,15 @@ def of_bridge(lie):
 
 
 def inside(lie):
-    """Tell a lie by changing a copy of the modules: it takes `registry` and `variables`."""
-    copies = [_copy(module, lie.__name__) for module in (registry, variables)]
-    for name in ("variable_type", "variable_type_name"):
-        setattr(copies[1], name, getattr(copies[0], name))
-    lie(*copies)
-    names = {n: getattr(c, n) for c in copies for n in NAMES["bridge"] if hasattr(c, n)}
-    of_bridge(type(lie.__name__, (), {"__doc__": lie.__doc__, **names}))
-    return lie
-
-
-def _copy(module, suffix):
-    name = f"{module.__name__}_{suffix}"
-    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    """Tell a lie by changing a copy of the module of variables, which it takes."""
+    name = f"{variables.__name__}_{lie.__name__}"
+    spec = importlib.util.spec_from_file_location(name, variables.__file__)
     copy = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
-    return copy
+    lie(copy)
+    names = {name: getattr(copy, name) for name in NAMES["bridge"] if hasattr(copy, name)}
+    of_bridge(type(lie.__name__, (), {"__doc__": lie.__doc__, **names}))
+    return lie
 
 
 def _mapped(fn, linen_variables):
@@ -107,9 +100,9 @@ class NeverOverwrites:
 
 
 @inside
-def NoCache(registry, variables):
+def NoCache(variables):
     """Breaks BRG-2: `cache` is no collection that is known from the start."""
-    del registry._pairs[registry._pairs.pop("cache")]
+    del variables._pairs[variables._pairs.pop("cache")]
 
 
 def _depth(typ):
@@ -228,7 +221,7 @@ class Untagged:
 
 
 @inside
-def EqualWithoutMetadata(registry, variables):
+def EqualWithoutMetadata(variables):
     """Breaks BRG-5c: boxes are equal when their types and values are."""
 
     def alike(self, other):
@@ -238,13 +231,13 @@ def EqualWithoutMetadata(registry, variables):
 
 
 @inside
-def AxesToDo(registry, variables):
+def AxesToDo(variables):
     """Breaks BRG-5d: a box of a variable neither gains nor loses an axis."""
     variables.NNXMeta.add_axis = variables.NNXMeta.remove_axis = lambda box, index, params: box
 
 
 @inside
-def AlwaysReplicated(registry, variables):
+def AlwaysReplicated(variables):
     """Breaks BRG-5e: the spec of a box of a variable is that of an unnamed one."""
     variables.NNXMeta.get_partition_spec = lambda box: PartitionSpec()
 

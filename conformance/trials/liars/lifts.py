@@ -1,5 +1,6 @@
 """Lies of Linen's lifted transformations: LIN-2 to LIN-4, and LIN-8 where it is about them."""
 
+import functools
 import importlib.util
 import sys
 
@@ -7,20 +8,21 @@ import jax
 import jax.numpy as jnp
 from scutch_reference import linen, meta
 from scutch_reference.linen import lift
+from scutch_reference.linen.scope import put
 from trials.liars.modules import of_linen, of_modules
 
 NAME = meta.PARTITION_NAME
 
 
 def of_names(lie):
-    """Tell a lie of how the boxes are renamed: `rename(change, group, axis, params)`."""
+    """Tell a lie of how the boxes are renamed: `rename(change, tree, axis, params)`."""
     module = _copy(lie.__name__)
+    honest = module._crossed
 
-    def renamed(change, groups, axes, params):
-        pairs = zip(groups, axes.values(), strict=True)
-        return tuple(lie.rename(change, group, axis, params) for group, axis in pairs)
+    def crossed(change, *others):
+        return honest(functools.partial(lie.rename, change), *others)
 
-    module._renamed = renamed
+    module._crossed = crossed
     for name in ("scan", "vmap", "jit", "remat", "broadcast"):
         setattr(lie, name, getattr(module, name))
     return of_linen(lie)
@@ -35,10 +37,6 @@ def _copy(suffix):
     return module
 
 
-def _honestly(change, group, axis, params):
-    return group if axis is None else change(group, axis, params)
-
-
 def _boxes(group):
     leaves = jax.tree.leaves(group, is_leaf=meta.is_axis_metadata)
     return [leaf for leaf in leaves if meta.is_axis_metadata(leaf)]
@@ -49,8 +47,7 @@ class NamesAnotherAxis:
     """Breaks LIN-2a: the name stands second where it should be first, and else first."""
 
     def rename(change, group, axis, params):
-        other = axis if axis is None or axis < 0 else int(axis == 0)
-        return _honestly(change, group, other, params)
+        return change(group, axis if axis < 0 else int(axis == 0), params)
 
 
 @of_names
@@ -58,7 +55,7 @@ class NamesTheFirstAxis:
     """Breaks LIN-2b: the name of a negative axis stands first."""
 
     def rename(change, group, axis, params):
-        return _honestly(change, group, axis if axis is None else max(axis, 0), params)
+        return change(group, max(axis, 0), params)
 
 
 @of_names
@@ -66,7 +63,7 @@ class KeepsTheNameInside:
     """Breaks LIN-2c: the name is there inside the body."""
 
     def rename(change, group, axis, params):
-        return group if change is meta.remove_axis else _honestly(change, group, axis, params)
+        return group if change is meta.remove_axis else change(group, axis, params)
 
 
 @of_names
@@ -77,15 +74,25 @@ class NamesOnce:
         named = any({"layers", "stage"} & {*box.names} for box in _boxes(group))
         if named and change is meta.add_axis:
             params = {**params, NAME: None}
-        return _honestly(change, group, axis, params)
+        return change(group, axis, params)
 
 
-@of_names
+@of_linen
 class NamesWhatIsShared:
     """Breaks LIN-2e: what lanes share gains a name."""
 
-    def rename(change, group, axis, params):
-        return change(group, axis or 0, params)
+    def vmap(target, variable_axes=(), **options):
+        lifted = linen.vmap(target, variable_axes=variable_axes, **options)
+        shared = [name for name, axis in dict(variable_axes).items() if axis is None]
+
+        def call(self, *args, **kwargs):
+            output = lifted.__call__(self, *args, **kwargs)
+            for name in shared:
+                named = meta.add_axis(self.variables[name], 0, options["metadata_params"])
+                put(self.scope.variables, (name, *self.path), named)
+            return output
+
+        return _calling(lifted, call)
 
 
 @of_names
@@ -94,7 +101,7 @@ class KnowsItsOwnBoxes:
 
     def rename(change, group, axis, params):
         own = all(isinstance(box, linen.Partitioned) for box in _boxes(group))
-        return _honestly(change, group, axis, params) if own else group
+        return change(group, axis, params) if own else group
 
 
 @of_names
@@ -102,7 +109,7 @@ class NeedsNoName:
     """Breaks LIN-3: without a partition name, the axis is unsharded."""
 
     def rename(change, group, axis, params):
-        return _honestly(change, group, axis, {NAME: None, **params})
+        return change(group, axis, {NAME: None, **params})
 
 
 @of_names
@@ -110,9 +117,16 @@ class ForgetsStatistics:
     """Breaks LIN-8f: lifted batch statistics come back as zeros."""
 
     def rename(change, group, axis, params):
-        if change is meta.add_axis and "batch_stats" in group:
-            group = {**group, "batch_stats": jax.tree.map(jnp.zeros_like, group["batch_stats"])}
-        return _honestly(change, group, axis, params)
+        def forgotten(path, value):
+            return jnp.zeros_like(value) if {"mean", "var"} & {*map(_key, path)} else value
+
+        if change is meta.add_axis:
+            group = jax.tree_util.tree_map_with_path(forgotten, group)
+        return change(group, axis, params)
+
+
+def _key(entry):
+    return getattr(entry, "key", None)
 
 
 @of_modules
@@ -137,9 +151,13 @@ class ScansBackwards:
 def _afterwards(lifted, act):
     """A lifted class whose results are changed."""
 
-    def call(self, *args, **kwargs):
-        return act(lambda: lifted.__call__(self, *args, **kwargs))
+    return _calling(
+        lifted, lambda self, *args, **kwargs: act(lambda: lifted.__call__(self, *args, **kwargs))
+    )
 
+
+def _calling(lifted, call):
+    """A lifted class that is called so."""
     call.nowrap = True
     return type(lifted.__name__, (lifted,), {"__call__": call, "__module__": __name__})
 

@@ -1,31 +1,104 @@
 """Variables on both sides of the bridge: collections and boxes in Linen, types and metadata in NNX.
 
-What a Linen *box* holds beside its value is *metadata* of the NNX variable, which remembers the
-class of the box; metadata that no box came with travels in an `NNXMeta`. To cross is no event: no
-hook runs, no value is placed, and no container is shared between the two sides.
+Names of *collections* and variable types are paired one to one, for all threads. What a Linen *box*
+holds beside its value is *metadata* of the NNX variable, which remembers the class of the box;
+metadata that no box came with travels in an `NNXMeta`. To cross is no event: no hook runs, no value
+is placed, and no container is shared between the two sides.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeVar, cast
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
 from jax.sharding import PartitionSpec
 
 from .. import nnx
 from ..content import equal, kind
-from ..errors import CrossingError
+from ..errors import CrossingError, RegistryError
+from ..linen.scope import put
 from ..meta import AxisMetadata
 from ..nnx.spmd import add_axis, remove_axis
 from ..nnx.statics import Static
 from ..nnx.variables import HOOKS
-from .registry import Type, variable_type, variable_type_name
 
 A = TypeVar("A")
+Type: TypeAlias = type[nnx.Variable[Any]]
 _BOX_TYPE = "linen_meta_type"
+_KNOWN: dict[str, Type] = {
+    "params": nnx.Param,
+    "batch_stats": nnx.BatchStat,
+    "cache": nnx.Cache,
+    "intermediates": nnx.Intermediate,
+    "perturbations": nnx.Perturbation,
+}
+_pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
+_lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
+
+
+# Names of collections, and variable types ---------------------------------------------------------
+
+
+def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
+    """Pair a collection and a type, or, without the type, decorate a class so (BRG-1).
+
+    What either was paired with is forgotten with `overwrite`, and a `RegistryError` without.
+    """
+    if typ is None:
+        return lambda cls: register_variable_name(name, cls, overwrite)
+    if not (isinstance(typ, type) and issubclass(typ, nnx.Variable)):
+        raise RegistryError(f"{name!r} cannot name {typ!r}, which is no variable type.")
+    with _lock:
+        for one in filter(_pairs.__contains__, (name, typ)):
+            if not overwrite:
+                raise RegistryError(f"{name!r} cannot name {typ!r}: {one!r} has {_pairs[one]!r}.")
+            del _pairs[_pairs.pop(one)]
+        _pairs[name], _pairs[typ] = typ, name
+    return typ
+
+
+def _partner(one: Any, pair: Callable[[], tuple[str, Type]], allow_register: bool) -> Any:
+    """What a name or a type is paired with; a new one may get the pair that a function makes."""
+    with _lock:
+        if one not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"{one!r} is paired with nothing, neither as name nor as type.")
+            register_variable_name(*pair())
+        return _pairs[one]
+
+
+def variable_type_from_name(
+    name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
+) -> Type:
+    """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
+    made = functools.partial(type, name, (base,), {"__module__": __name__})
+    typ: Type = _partner(name, lambda: (name, made()), allow_register)
+    return typ
+
+
+def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
+    """The collection of a type; a new type is an error, or gets the name of its class."""
+    name: str = _partner(typ, lambda: (typ.__name__, typ), allow_register)
+    return name
+
+
+# The names of the documents; those above are of today. They register what is new.
+variable_type = functools.partial(variable_type_from_name, allow_register=True)
+variable_type_name = functools.partial(variable_name_from_type, allow_register=True)
+register_variable_name_type_pair = register_variable_name
+
+
+def sort_variable_types(types: Iterable[type]) -> list[type]:
+    """The types, each before its bases, and otherwise in the order given (BRG-3)."""
+    return sorted(types, key=lambda t: -sum(issubclass(base, nnx.Variable) for base in t.__mro__))
+
+
+# One variable -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,8 +129,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
-        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
-        return cast(PartitionSpec | None, spec)
+        spec: PartitionSpec | None = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
+        return spec
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """The variable; no hook runs."""
@@ -67,7 +140,6 @@ class NNXMeta(AxisMetadata[A]):
         return type(self) is type(other) and equal(self, other)
 
     def __hash__(self) -> int:
-        """Hash type, metadata and the structure of the value, never the numbers."""
         leaves, structure = jax.tree.flatten(self)
         return hash((structure, *map(kind, leaves)))
 
@@ -140,6 +212,9 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
 
 
+# Trees of variables -------------------------------------------------------------------------------
+
+
 def get_col_name(keypath: Sequence[Any]) -> str:
     """The collection of a key path, which begins with it; else it is a `CrossingError`."""
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
@@ -164,8 +239,8 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
                 owner, taken = owners.setdefault(path[:end], (col, whole))
                 if owner != col and (taken or whole):
                     raise CrossingError(f"{path[:end]} is in both {owner!r} and {col!r}.")
-            attributes[path] = leaf if isinstance(leaf, nnx.GraphDef) else to_nnx_var(col, leaf)
-    return nnx.from_flat_state(attributes).raw_mapping
+            put(attributes, path, leaf if isinstance(leaf, nnx.GraphDef) else to_nnx_var(col, leaf))
+    return attributes
 
 
 def nnx_attrs_to_linen_vars(
@@ -178,9 +253,9 @@ def nnx_attrs_to_linen_vars(
     collections: dict[Any, Any] = {}
     for path, leaf in nnx.to_flat_state(nnx_attrs):
         if isinstance(leaf, nnx.Variable):
-            collections[variable_type_name(type(leaf)), *path] = metadata_fn(leaf)
+            put(collections, (variable_type_name(type(leaf)), *path), metadata_fn(leaf))
         elif isinstance(leaf, nnx.GraphDef):
-            collections["nnx", *path] = leaf
+            put(collections, ("nnx", *path), leaf)
         else:
             raise CrossingError(f"{path} is {leaf!r}, which is neither a variable nor a graph.")
-    return nnx.from_flat_state(collections).raw_mapping
+    return collections

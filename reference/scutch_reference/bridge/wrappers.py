@@ -5,15 +5,13 @@ Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's varia
 runs the module that is wrapped, and takes back what changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -53,11 +51,9 @@ def _keys(rngs: Any) -> Any:
         return rngs
     seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
     keys = {name: stream() for name, stream in seeded}
-    return (
-        {"params": keys.pop("default"), **keys}
-        if {*keys} & {"params", "default"} == {"default"}
-        else keys
-    )
+    if "params" not in keys and "default" in keys:
+        keys["params"] = keys.pop("default")
+    return keys
 
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
@@ -87,7 +83,7 @@ class ToNNX(nnx.Module):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def lazy_init(self, *args: Any, **kwargs: Any) -> ToNNX:
+    def lazy_init(self, *args: Any, **kwargs: Any) -> Self:
         """Make the variables that a call with these arguments needs, and return the module."""
         return lazy_init(self, *args, **kwargs)
 
@@ -182,9 +178,10 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
-        # The rest was made by the first call: what a `ToNNX` keeps.
-        rest = {path: variable for path, variable in held.items() if path not in flat}
-        _fill(made, nnx.from_flat_state(rest).raw_mapping)
+        rest: dict[Any, Any] = {}  # What the first call made, as a `ToNNX` does.
+        for path in held.keys() - flat.keys():
+            put(rest, path, held[path])
+        _fill(made, rest)
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
@@ -196,7 +193,7 @@ class ToLinen(linen.Module):
         made = self._make(keys) if first else self._remade(keys)
         with _running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
-        kept = nnx.state(made, nnx.Not(nnx.RngState)).raw_mapping
+        kept = nnx.state(made, nnx.Not(nnx.RngState))
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
             if self.is_mutable_collection(name):
                 put(scope.variables, (name, *self.path), tree)
@@ -204,10 +201,15 @@ class ToLinen(linen.Module):
 
 
 def to_linen(
-    nnx_class: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
+    nnx_class: Callable[..., Any],
+    *args: Any,
+    metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var,
+    name: str | None = None,
+    skip_rng: bool = False,
+    **kwargs: Any,
 ) -> ToLinen:
     """`ToLinen` with the arguments of the constructor written as in its call (BRG-7)."""
-    return ToLinen(nnx_class, args=args, kwargs=kwargs, name=name)
+    return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 
 
 class Annotated(Partitioned[A]):

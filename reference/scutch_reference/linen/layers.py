@@ -1,9 +1,7 @@
 """The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,28 +9,25 @@ from jax import lax
 from jax.nn import initializers
 
 from ..errors import ModuleError
-from .module import Module, compact
+from .module import Fn, Module, compact
 
-Array = Any
-Initializer = Callable[..., Any]
+Array: TypeAlias = Any
+Axes: TypeAlias = tuple[int, ...]
 
 
-def _promoted(dtype: Any, *arrays: Any) -> list[Any]:
+def _promoted(dtype: Any, *arrays: Array) -> list[Array]:
     """The arrays in one dtype: the given one, or the inexact one that fits them all."""
     if dtype is None:
-        dtype = jnp.result_type(*[jnp.asarray(array) for array in arrays])
+        dtype = jnp.result_type(*arrays)
         if not jnp.issubdtype(dtype, jnp.inexact):
             dtype = jnp.promote_types(jnp.float32, dtype)
     return [jnp.asarray(array, dtype) for array in arrays]
 
 
-def _axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from the first."""
-    return tuple(axis % rank for axis in ([axes] if isinstance(axes, int) else axes))
-
-
-def _others(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    return tuple(axis for axis in range(rank) if axis not in axes)
+def _axes(axes: int | Sequence[int], rank: int) -> tuple[Axes, Axes]:
+    """The axes counted from the first, and all others."""
+    counted = tuple(axis % rank for axis in ([axes] if isinstance(axes, int) else axes))
+    return counted, tuple(axis for axis in range(rank) if axis not in counted)
 
 
 def _either(name: str, *places: bool | None) -> bool:
@@ -51,9 +46,9 @@ class Dense(Module):
     dtype: Any = None
     param_dtype: Any = jnp.float32
     precision: Any = None
-    kernel_init: Initializer = initializers.lecun_normal()
-    bias_init: Initializer = initializers.zeros
-    dot_general: Callable[..., Any] = lax.dot_general
+    kernel_init: Fn = initializers.lecun_normal()
+    bias_init: Fn = initializers.zeros
+    dot_general: Fn = lax.dot_general
 
     @compact
     def __call__(self, inputs: Array) -> Array:
@@ -75,7 +70,7 @@ class Embed(Module):
     features: int
     dtype: Any = None
     param_dtype: Any = jnp.float32
-    embedding_init: Initializer = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
+    embedding_init: Fn = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 
     def setup(self) -> None:
         """Make the vectors."""
@@ -102,23 +97,23 @@ class _Norm(Module):
     param_dtype: Any = jnp.float32
     use_bias: bool = True
     use_scale: bool = True
-    bias_init: Initializer = initializers.zeros
-    scale_init: Initializer = initializers.ones
+    bias_init: Fn = initializers.zeros
+    scale_init: Fn = initializers.ones
 
-    def statistics(self, x: Array, over: tuple[int, ...], mesh_axes: Any = None) -> Array:
-        """Mean and variance over axes, and over mapped axes; in float32 at least."""
+    def statistics(self, x: Array, over: Axes, axis_name: Any = None) -> tuple[Array, Array]:
+        """Mean and variance over axes, and over a mapped axis; in float32 at least."""
         x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
-        moments: Any = jnp.stack([jnp.mean(x, over), jnp.mean(lax.square(x), over)])
-        if mesh_axes is not None:
-            moments = lax.pmean(moments, mesh_axes)  # type: ignore[no-untyped-call]
-        mean, square = moments
-        return mean, jnp.maximum(0.0, square - lax.square(mean))
+        moments: Array = jnp.stack([jnp.mean(x, over), jnp.mean(lax.square(x), over)])
+        if axis_name is not None:
+            moments = lax.pmean(moments, axis_name)  # type: ignore[no-untyped-call]
+        return moments[0], jnp.maximum(0.0, moments[1] - lax.square(moments[0]))
 
-    def normalize(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:
+    def normalize(self, x: Array, statistics: Any, over: Axes, along: int | Axes) -> Array:
         """The inputs with these statistics taken out, scaled and shifted."""
+        axes, others = _axes(along, x.ndim)
         mean, variance = (jnp.expand_dims(each, over) for each in statistics)
-        shape, others = [x.shape[axis] for axis in along], _others(along, x.ndim)
-        factor, outputs, arrays = lax.rsqrt(variance + self.epsilon), x - mean, [x]
+        shape, arrays = [x.shape[axis] for axis in axes], [x]
+        factor, outputs = lax.rsqrt(variance + self.epsilon), x - mean
         if self.use_scale:
             arrays.append(self.param("scale", self.scale_init, shape, self.param_dtype))
             factor *= jnp.expand_dims(arrays[-1], others)
@@ -132,21 +127,21 @@ class _Norm(Module):
 class LayerNorm(_Norm):
     """Normalizes each example over some axes; `scale` and `bias` are along `feature_axes`."""
 
-    reduction_axes: int | tuple[int, ...] = -1
-    feature_axes: int | tuple[int, ...] = -1
+    reduction_axes: int | Axes = -1
+    feature_axes: int | Axes = -1
 
     @compact
     def __call__(self, x: Array) -> Array:
         """Any shape, to the same shape."""
-        over = _axes(self.reduction_axes, x.ndim)
-        return self.normalize(x, self.statistics(x, over), over, _axes(self.feature_axes, x.ndim))
+        over, _ = _axes(self.reduction_axes, x.ndim)
+        return self.normalize(x, self.statistics(x, over), over, self.feature_axes)
 
 
 class _Running(Module):
-    """The fields of `BatchNorm` that come before those it shares, which is their order in Flax."""
+    """The fields of `BatchNorm` that come before those it shares, in the order of Flax."""
 
     use_running_average: bool | None = None
-    axis: int | tuple[int, ...] = -1
+    axis: int | Axes = -1
     momentum: float = 0.99
 
 
@@ -164,18 +159,15 @@ class BatchNorm(_Norm, _Running):
     def __call__(self, x: Array, use_running_average: bool | None = None) -> Array:
         """Any shape, to the same shape; in training the statistics are the batch's own."""
         running = _either("use_running_average", self.use_running_average, use_running_average)
-        along, starting = _axes(self.axis, x.ndim), self.is_initializing()
-        over = _others(along, x.ndim)
-        shape = tuple(x.shape[axis] for axis in along)
-        kept = [
-            self.variable("batch_stats", name, start, shape, jnp.float32)
-            for name, start in (("mean", jnp.zeros), ("var", jnp.ones))
-        ]
+        along, over = _axes(self.axis, x.ndim)
+        shape, first = [x.shape[axis] for axis in along], self.is_initializing()
+        mean = self.variable("batch_stats", "mean", jnp.zeros, shape, jnp.float32)
+        variance = self.variable("batch_stats", "var", jnp.ones, shape, jnp.float32)
         if running:
-            return self.normalize(x, [each.value for each in kept], over, along)
-        own = self.statistics(x, over, None if starting else self.axis_name)
-        for each, new in zip(kept, own if not starting else (), strict=False):
-            each.value = self.momentum * each.value + (1 - self.momentum) * new
+            return self.normalize(x, (mean.value, variance.value), over, along)
+        own = self.statistics(x, over, None if first else self.axis_name)
+        for kept, new in () if first else zip((mean, variance), own, strict=True):
+            kept.value = self.momentum * kept.value + (1 - self.momentum) * new
         return self.normalize(x, own, over, along)
 
 
@@ -197,8 +189,8 @@ class Dropout(Module):
             return inputs
         if self.rate == 1.0:
             return jnp.zeros_like(inputs)
-        shared = _axes(tuple(self.broadcast_dims), inputs.ndim)
-        shape = [1 if axis in shared else size for axis, size in enumerate(inputs.shape)]
+        _, drawn = _axes(self.broadcast_dims, inputs.ndim)
+        shape = [size if axis in drawn else 1 for axis, size in enumerate(inputs.shape)]
         key = self.make_rng(self.rng_collection) if rng is None else rng
         kept = jnp.broadcast_to(jax.random.bernoulli(key, 1 - self.rate, shape), inputs.shape)
         return jnp.where(kept, inputs / (1 - self.rate), jnp.zeros_like(inputs))

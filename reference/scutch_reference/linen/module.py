@@ -20,11 +20,13 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
-from .scope import CollectionFilter, DenyList, Scope, copied, matches, put
+from .scope import DenyList, Filter, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
+Method: TypeAlias = Fn | str | None
 Path: TypeAlias = tuple[str, ...]
+_NEW = DenyList("intermediates")  # what `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of new modules."""
@@ -97,9 +99,8 @@ class Variable:
 class Module:
     """The base of Linen modules. A subclass is a dataclass, by its annotations.
 
-    Args:
-      parent: A bound module, or `None` for a module on its own. Left out: the module that makes it.
-      name: Its name in its parent. Left out: the class and a number (LIN-1).
+    The `parent` is the module that makes this one, or `None` for a module on its own. Without a
+    `name`, a module has that of its class and a number (LIN-1).
     """
 
     parent: Any = dataclasses.field(
@@ -107,7 +108,7 @@ class Module:
     )
     name: str | None = dataclasses.field(default=None, kw_only=True)
 
-    scope: ClassVar[Any] = None
+    scope: ClassVar[Scope | None] = None
     path: ClassVar[Path] = ()
     _stage: ClassVar[str] = "unbound"
 
@@ -125,7 +126,6 @@ class Module:
         """Make parameters and sub-modules as attributes, instead of in a compact method."""
 
     def __post_init__(self) -> None:
-        """Join the module that makes this one."""
         if isinstance(self.parent, Module):
             self.parent._admit(self)
 
@@ -163,8 +163,7 @@ class Module:
             raise errors.ModuleError(
                 f"{type(self).__qualname__} is not bound, so it has no variables; {_BEFORE_BINDING}"
             )
-        scope: Scope = self.scope
-        return scope
+        return self.scope
 
     def _reserve(self, name: str, collection: str | None = None) -> None:
         """Take a name, for a variable of a collection or for a sub-module."""
@@ -191,7 +190,7 @@ class Module:
         if name is not None:  # Else it gets that of the attribute.
             self._reserve(name)
             child._set(name=name)
-            child._bind(self.scope, (*self.path, name))
+            child._bind(self._scope, (*self.path, name))
 
     def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
         """Take a place in a scope. Unbound modules among the fields get places below.
@@ -246,19 +245,15 @@ class Module:
     def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
         """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened.
 
-        Raises:
-          ScopeParamNotFoundError: It is not there, and `params` is not mutable.
-          ScopeParamShapeError: The initializer gives another shape.
+        It is an error where it can be neither, or has another shape than the initializer gives.
         """
         self._reserve(name, "params")
         present = self.variables.get("params", {})
         if name in present:
-            expected = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            trees = (expected, present[name])
-            shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in trees]
+            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
+            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
             if shapes[0] != shapes[1]:
-                single = [s[0] if len(s) == 1 else s for s in shapes]
-                raise errors.ScopeParamShapeError(name, self.path, *single)
+                raise errors.ScopeParamShapeError(name, self.path, *shapes)
         elif self.is_mutable_collection("params"):
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
@@ -290,11 +285,7 @@ class Module:
         return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
-        """Write a variable as it shall lie in its collection.
-
-        Raises:
-          ModifyScopeVariableError: The collection is not mutable (LIN-8).
-        """
+        """Write a variable as it shall lie in its collection, which must be mutable (LIN-8)."""
         if not self.is_mutable_collection(col):
             raise errors.ModifyScopeVariableError(col, name, self.path)
         if not self.has_variable(col, name):
@@ -314,11 +305,9 @@ class Module:
         init_fn: Fn = tuple,
     ) -> bool:
         """Append a value to a variable where its collection is mutable; returns whether it is."""
-        mutable = self.is_mutable_collection(col)
-        if mutable and not self.has_variable(col, name):
-            self._reserve(name, col)
-            self.put_variable(col, name, init_fn())
-        if mutable:
+        if mutable := self.is_mutable_collection(col):
+            if not self.has_variable(col, name):
+                self.variable(col, name, init_fn)
             self.put_variable(col, name, reduce_fn(self.get_variable(col, name), value))
         return mutable
 
@@ -358,7 +347,7 @@ class Module:
     copy = clone
 
     def bind(
-        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: CollectionFilter = False
+        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
     ) -> Self:
         """A copy that has these variables, for interactive use; see `apply`."""
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
@@ -375,8 +364,8 @@ class Module:
         variables: Mapping[str, Any],
         *args: Any,
         rngs: Any = None,
-        method: Fn | str | None = None,
-        mutable: CollectionFilter = False,
+        method: Method = None,
+        mutable: Filter = False,
         capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> Any:
@@ -384,46 +373,36 @@ class Module:
 
         Args:
           variables: By collection, trees of arrays and boxes; what `init` returned.
-          *args, **kwargs: For the call.
           rngs: A key for each stream, or one key for all of them.
           method: Its name, or a function whose first argument is the module. Left out: `__call__`.
-          mutable: The collections that may change: a name, names, a boolean or a `DenyList`.
+          mutable: The collections that may change: a name, names, a boolean or a `DenyList`. If
+            given, the pair of the output and those collections is returned (LIN-8).
           capture_intermediates: Sow the output of each `__call__`, or of each method that this
             predicate of module and name takes, in 'intermediates', which then is mutable.
-
-        Returns:
-          The output; with `mutable` the pair of it and those collections (LIN-8).
         """
         if capture_intermediates:
             mutable = ("intermediates", mutable)
         module = self.bind(variables, rngs=rngs, mutable=mutable)
-        module.scope.capture = capture_intermediates
+        module._scope.capture = capture_intermediates
         output, changed = module._call(method, args, kwargs)
         return output if mutable is False else (output, changed)
 
     def init_with_output(
-        self,
-        rngs: Any,
-        *args: Any,
-        method: Fn | str | None = None,
-        mutable: CollectionFilter = DenyList("intermediates"),  # noqa: B008 - it is frozen
-        **kwargs: Any,
+        self, rngs: Any, *args: Any, method: Method = None, mutable: Filter = _NEW, **kwargs: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Like `init`, with the output of the call before the variables."""
         module = self.bind({}, rngs=rngs, mutable=mutable)
-        module.scope.initializing = True
+        module._scope.initializing = True
         return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs, boxes and all (LIN-1).
 
-        Args:
-          rngs: A key, for every stream, or a key for each stream.
-          *args, **kwargs: For the call; `method` and `mutable` as for `apply`.
+        `rngs` is a key for each stream, or one for all of them; options are those of `apply`.
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
-    def _call(self, method: Any, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
         if method is None or isinstance(method, str):
             output = getattr(self, method or "__call__")(*args, **kwargs)

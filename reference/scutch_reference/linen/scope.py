@@ -1,7 +1,5 @@
 """Where modules find their variables and keys: the scope of one run, and filters of names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,10 +13,10 @@ class DenyList:
     deny: Any
 
 
-CollectionFilter = bool | str | Collection[Any] | DenyList
+Filter = bool | str | Collection[Any] | DenyList
 
 
-def matches(choice: CollectionFilter, name: str) -> bool:
+def matches(choice: Filter, name: str) -> bool:
     """Whether a filter takes a name: the same name, a boolean, a `DenyList`, or any of several."""
     if isinstance(choice, DenyList):
         return not matches(choice.deny, name)
@@ -27,12 +25,12 @@ def matches(choice: CollectionFilter, name: str) -> bool:
     return any(matches(each, name) for each in choice)
 
 
-def both(one: CollectionFilter, other: CollectionFilter) -> DenyList:
+def both(one: Filter, other: Filter) -> DenyList:
     """The filter that takes what both take."""
     return DenyList((DenyList(one), DenyList(other)))
 
 
-def hashable(choice: CollectionFilter) -> Any:
+def hashable(choice: Filter) -> Any:
     """The same filter, as part of a compilation key."""
     if isinstance(choice, DenyList):
         return DenyList(hashable(choice.deny))
@@ -55,31 +53,21 @@ def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
 
 @dataclass(eq=False)
 class Scope:
-    """One run of `init`, of `apply`, or of the body of a lifted transformation.
+    """One run of `init`, of `apply`, or of the body of a lifted transformation."""
 
-    Args:
-      variables: By collection, trees of dictionaries with the paths of modules. Changed in place.
-      mutable: Which collections may change.
-      rngs: A key for each stream.
-      initializing: Whether this is `init`.
-      capture: Whether outputs are sown: of each `__call__`, or of what a predicate takes.
-      counts: How many keys were drawn, by path and stream.
-      created: The variables that this run created, with their first values.
-    """
-
-    variables: dict[str, Any]
-    mutable: CollectionFilter = False
+    variables: dict[str, Any]  # by collection, nested by the paths of modules; changed in place
+    mutable: Filter = False
     rngs: Mapping[str, Any] = field(default_factory=dict)
     initializing: bool = False
-    capture: Any = False
-    counts: Counter[Any] = field(default_factory=Counter)
-    created: dict[str, Any] = field(default_factory=dict)
+    capture: Any = False  # whether outputs are sown: of `__call__`, or of what a predicate takes
+    counts: Counter[Any] = field(default_factory=Counter)  # of keys, by path and stream
+    created: dict[str, Any] = field(default_factory=dict)  # new variables, with their first values
 
     def mutated(self) -> dict[str, Any]:
         """The collections that may have changed."""
         return {name: v for name, v in self.variables.items() if matches(self.mutable, name)}
 
-    def at(self, path: tuple[str, ...], choice: CollectionFilter = True) -> dict[str, Any]:
+    def at(self, path: tuple[str, ...], choice: Filter = True) -> dict[str, Any]:
         """What the collections that a filter takes hold at a path, where they hold something."""
         found = {name: tree for name, tree in self.variables.items() if matches(choice, name)}
         for key in path:

@@ -1,7 +1,5 @@
 """What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Self, dataclass_transform
@@ -21,8 +19,8 @@ class _Node:
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         fields = dataclasses.fields(dataclasses.dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[arg-type]
-        data = [each.name for each in fields if each.metadata.get("pytree_node", True)]
-        static = [each.name for each in fields if each.name not in data]
+        static = [each.name for each in fields if not each.metadata.get("pytree_node", True)]
+        data = [each.name for each in fields if each.name not in static]
 
         def flatten(node: Any) -> Any:
             children = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in data]
@@ -39,12 +37,8 @@ class _Node:
 class TrainState(_Node):
     """Parameters, and the state of an optimizer for them. Subclasses add fields of their own.
 
-    Args:
-      step: How many updates were applied.
-      apply_fn: What computes the outputs: `model.apply`. Static.
-      params: A tree of arrays and boxes.
-      tx: A gradient transformation, as optax has them: `init` and `update`. Static.
-      opt_state: Its state; boxed where the parameters are.
+    The optimizer `tx` is a gradient transformation, as optax has them: `init` and `update`; its
+    state is boxed where the parameters are. `tx` is static, and so is `apply_fn`: `model.apply`.
     """
 
     step: Any

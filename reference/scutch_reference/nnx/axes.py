@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ..errors import LiftingError
 from .lifting import Frame, Lifted, lift
-from .prefixes import RETURNED, is_branch
+from .prefixes import RETURNED, for_jax, is_branch
 from .spmd import PARTITION_NAME, add_axis, remove_axis
 from .walking import walked
 
@@ -24,26 +24,25 @@ class Mapped(Lifted):
         super().__init__(*args, **options)
         self._metadata = metadata or {}
 
-    def enter(self, frame: Frame, nodes: list[Any]) -> None:
-        """Take the name of the axis away."""
-        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
-            self._rename(remove_axis, owner, axis, nodes)
+    def _rename(self, change: Any, nodes: list[Any], owners: Sequence[Any], axes: Any) -> None:
+        if PARTITION_NAME in self._metadata:
+            for owner, axis in zip(owners, axes, strict=True):
+                if owner is not None and isinstance(axis, int):
+                    change(nodes[owner], axis, self._metadata)
 
-    def leave(self, frame: Frame, nodes: list[Any], roots: list[Any], out: Any) -> None:
-        """Put the name of the axis back in place, and give it to new variables."""
-        for (_, _, owner), axis in zip(frame.definition.leaves, frame.asked, strict=True):
-            self._rename(add_axis, owner, axis, nodes)
+    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+        """Call the function on copies that do not name the axis; new ones get its name, too."""
+        self._rename(remove_axis, nodes, frame.owners, frame.asked)
+        out = function()
+        self._rename(add_axis, nodes, frame.owners, frame.asked)
         if PARTITION_NAME in self._metadata:
             definition, found, _, _ = walked([*roots, out])
-            old = set(map(id, nodes))
-            for root, path, owner in definition.leaves:
-                if owner is not None and id(found[owner]) not in old:
-                    axis = frame.at((root, *path), found[owner])
-                    self._rename(add_axis, owner, axis, found)
-
-    def _rename(self, change: Any, owner: int | None, axis: Any, nodes: list[Any]) -> None:
-        if PARTITION_NAME in self._metadata and owner is not None and isinstance(axis, int):
-            change(nodes[owner], axis, self._metadata)
+            leaves, old = definition.leaves, set(map(id, nodes))
+            new = [(owner, (root, *path)) for root, path, owner in leaves if owner is not None]
+            new = [(owner, path) for owner, path in new if id(found[owner]) not in old]
+            axes = [frame.at(path, found[owner]) for owner, path in new]
+            self._rename(add_axis, found, [owner for owner, _ in new], axes)
+        return out
 
 
 class Vmapped(Mapped):
@@ -103,11 +102,28 @@ class Scanned(Mapped):
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.lax.scan`: leaves and arguments are sliced, carried or shared, by their axes."""
-        axes = frame.arguments(frame.asked, frame.plain)
+        axes, is_whole = frame.arguments(frame.asked, frame.plain), self.out_prefix is Carry
+        out_axes = (Carry,) if is_whole else self.out_prefix
+        carries = is_branch(out_axes) and Carry in out_axes
+        place = out_axes.index(Carry) if carries else -1
         frame.always = [axis is Carry for axis in frame.asked]
-        has_plain = Carry in frame.plain
         if frame.plain.count(Carry) > 1:
             raise LiftingError(f"scan can carry one argument, got {frame.plain!r}.")
+        has_plain = Carry in frame.plain
+        if has_plain and not carries:
+            raise LiftingError(f"scan carries an argument, but out_axes is {out_axes!r}.")
+
+        def parted(out: Any) -> tuple[Any, Any]:
+            """The carried part of an output, and the rest."""
+            if carries and (not isinstance(out, tuple) or len(out) != len(out_axes)):
+                raise LiftingError(
+                    f"out_axes={out_axes!r} of scan needs such a tuple, got {out!r}."
+                )
+            if has_plain:
+                return out[place], (*out[:place], None, *out[place + 1 :])
+            if carries and out[place] is not RETURNED:
+                raise LiftingError("scan carries an object: the function must return that object.")
+            return None, out
 
         def now(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
             return carry if axis is Carry else piece if isinstance(axis, int) else whole
@@ -119,20 +135,11 @@ class Scanned(Mapped):
 
         def transformed(*everything: Any) -> Any:
             def step(carry: Any, slices: Any) -> Any:
-                arguments = _mapped(now, axes, carry, slices, everything)
-                outcome, groups, out = frame.run(*arguments)
-                leaves = self._carried(frame, outcome, groups)
-                last, out = self._parted(out, has_plain)
-                rest = [
-                    [array for n, array in zip(numbers, arrays, strict=True) if n not in leaves]
-                    for numbers, arrays in zip(outcome.changed, groups, strict=True)
-                ]
+                outcome, groups, out = frame.run(*_mapped(now, axes, carry, slices, everything))
+                leaves = self._carried(frame, outcome.changed, groups)
+                last, out = parted((out,) if is_whole else out)
                 plain = [last if axis is Carry else None for axis in frame.plain]
-                return ([leaves.get(i) for i in range(len(frame.asked))], *plain), (
-                    outcome,
-                    rest,
-                    out,
-                )
+                return (leaves, *plain), (outcome, groups, out)
 
             start = _mapped(lambda axis, x: x if axis is Carry else None, axes, everything)
             slices = _mapped(
@@ -140,65 +147,37 @@ class Scanned(Mapped):
                 axes,
                 everything,
             )
-            (leaves, *plain), (outcome, rest, out) = jax.lax.scan(
-                step, start, slices, **self.options
+            carry, (outcome, rest, out) = jax.lax.scan(step, start, slices, **self.options)
+            groups = tuple(
+                [outside(axis, array) for array in arrays]
+                for axis, arrays in zip(frame.groups, rest, strict=True)
             )
-            groups = []
-            for axis, numbers, arrays in zip(frame.groups, outcome.changed, rest, strict=True):
-                others = iter(arrays)
-                groups.append(
-                    [
-                        leaves[n] if axis is Carry and n >= 0 else outside(axis, next(others))
-                        for n in numbers
-                    ]
-                )
-            axes_out, place = self._out_axes(frame.out)
-            out = _mapped(outside, axes_out, out)
+            for number, (group, i) in outcome.changed.items():
+                if frame.asked[number] is Carry:
+                    groups[group][i] = carry[0][number]
+            out = _mapped(outside, for_jax(tuple(out_axes) if carries else out_axes, None), out)
             if has_plain:
-                out = (*out[:place], plain[frame.plain.index(Carry)], *out[place + 1 :])
-            return outcome, tuple(groups), out[0] if self.out_prefix is Carry else out
+                out = (*out[:place], carry[1 + frame.plain.index(Carry)], *out[place + 1 :])
+            return outcome, groups, out[0] if is_whole else out
 
         return transformed
 
-    def _carried(self, frame: Frame, outcome: Any, groups: Any) -> dict[int, Any]:
-        """The carried leaves after a step, by number."""
-        found: dict[int, Any] = {}
-        for axis, numbers, arrays in zip(frame.groups, outcome.changed, groups, strict=True):
-            old = {n: array for n, array in zip(numbers, arrays, strict=True) if n >= 0}
-            if axis is Carry:
-                found = old
-            elif axis is None and old:
+    def _carried(self, frame: Frame, changed: dict[int, Any], groups: Any) -> list[Any]:
+        """The carried leaves after a step, taken from its groups, in their places."""
+        found: list[Any] = [None] * len(frame.asked)
+        for number, axis in enumerate(frame.asked):
+            if axis is None and number in changed:
                 raise LiftingError(
-                    f"{frame.label(min(old))}: the variable is shared by all steps of scan "
+                    f"{frame.label(number)}: the variable is shared by all steps of scan "
                     "(its axis is None), and one of them changed it. Carry it, or scan over it."
                 )
-        lost = [i for i, axis in enumerate(frame.asked) if axis is Carry and i not in found]
-        if lost:
-            places = ", ".join(map(frame.label, lost))
-            raise LiftingError(f"scan carries arrays that a step removed: {places}.")
+            if axis is Carry:
+                if number not in changed:
+                    where = frame.label(number)
+                    raise LiftingError(f"scan carries arrays that a step removed: {where}.")
+                group, place = changed[number]
+                found[number], groups[group][place] = groups[group][place], None
         return found
-
-    def _out_axes(self, axes: Any) -> tuple[Any, int]:
-        """The axes of the output, or of the tuple around it, and the place of the carry or -1."""
-        axes = (Carry,) if axes is Carry else axes
-        has_carry = is_branch(axes) and Carry in axes
-        return (tuple(axes), axes.index(Carry)) if has_carry else (axes, -1)
-
-    def _parted(self, out: Any, has_plain: bool) -> tuple[Any, Any]:
-        """The plain carry in the output of a step, and the rest of it."""
-        axes, place = self._out_axes(self.out_prefix)
-        out = (out,) if self.out_prefix is Carry else out
-        if place < 0:
-            if has_plain:
-                raise LiftingError(f"scan carries an argument, but out_axes is {axes!r}.")
-            return None, out
-        if not isinstance(out, tuple) or len(out) != len(axes):
-            raise LiftingError(f"scan with out_axes={axes!r} needs a tuple like it, got {out!r}.")
-        if has_plain:
-            return out[place], (*out[:place], None, *out[place + 1 :])
-        if out[place] is not RETURNED:
-            raise LiftingError("scan carries an object: the function must return that object.")
-        return None, out
 
 
 def scan(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -49,21 +49,18 @@ class Node(NamedTuple):
     """
 
     type: type[Any]
-    static: Hashable
+    static: Any
     items: tuple[tuple[Any, Any], ...]
 
 
 class Definition:
-    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3).
-
-    Those that `interned` returns are equal exactly when they are one object.
-    """
+    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3)."""
 
     def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
         self.nodes, self.roots = nodes, roots
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.nodes, self.roots)
+        return interned, (self.nodes, self.roots)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[:4])
@@ -115,13 +112,9 @@ class Definition:
 _known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
 
 
-def interned(definition: Definition) -> Definition:
-    """The one definition that stands for all of its content, as long as somebody uses it."""
-    return _known.setdefault((definition.nodes, definition.roots), definition)
-
-
-def _restored(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
-    return interned(Definition(nodes, roots))
+def interned(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
+    """The one definition of this content, as long as somebody uses it."""
+    return _known.setdefault((nodes, roots), Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:
@@ -152,8 +145,7 @@ def blank(node: Node, value: Any = None) -> Any:
 
     A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
     """
-    key: Any = node.static
-    static = key and key.value
+    static = node.static and node.static.value
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
             value, static = value.get_raw_value(), value._metadata
@@ -162,7 +154,7 @@ def blank(node: Node, value: Any = None) -> Any:
         made = Pytree.__new__(node.type)
         set_tags(made, static)
         return made
-    return node.type() if key is None else node.type(static)
+    return node.type() if node.static is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:

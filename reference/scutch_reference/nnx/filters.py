@@ -96,12 +96,8 @@ class Not(Any):
         return not super().__call__(path, value)
 
 
-class Everything(All):
-    """Takes every leaf."""
-
-
-class Nothing(Any):
-    """Takes no leaf."""
+# All of no filters take everything, and any of them nothing.
+Everything, Nothing = All, Any
 
 
 def to_predicate(filter: Filter) -> Predicate:

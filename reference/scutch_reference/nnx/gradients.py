@@ -65,37 +65,33 @@ class Differentiated(Lifted):
         layout, arguments = frame.layout, self._arguments(frame.layout)
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            asked = frame.asks(values)
-            # For each gradient, the numbers of its leaves among all leaves and plain arguments.
+            everything, count, asked = [*values, *plain], len(values), frame.asks(values)
+            # For each gradient, the numbers of its leaves among everything.
             chosen = [
-                [len(values) + layout.plain.index(i)]
+                [count + layout.plain.index(i)]
                 if i in layout.plain
                 else [n for n, each in enumerate(asked) if each == number]
                 for number, i in enumerate(arguments)
             ]
-            everything = [*values, *plain]
 
-            def loss(parts: list[list[Any]]) -> Any:
-                now = list(everything)
-                for numbers, leaves in zip(chosen, parts, strict=True):
-                    for n, leaf in zip(numbers, leaves, strict=True):
-                        now[n] = leaf
-                outcome, groups, out = frame.run(now[: len(values)], *now[len(values) :])
+            def loss(parts: dict[int, Any]) -> Any:
+                now = [parts.get(n, each) for n, each in enumerate(everything)]
+                outcome, groups, out = frame.run(now[:count], *now[count:])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
-            (_, (outcome, groups, out)), parts = jax.value_and_grad(
-                loss, has_aux=True, **self.options
-            )([[everything[n] for n in numbers] for numbers in chosen])
+            differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)
+            parts = {n: everything[n] for numbers in chosen for n in numbers}
+            (_, (outcome, groups, out)), parts = differentiated(parts)
             roots, nodes = built(frame.definition, values)
             found: list[Any] = []
-            for i, numbers, leaves in zip(arguments, chosen, parts, strict=True):
+            for i, numbers in zip(arguments, chosen, strict=True):
                 flat = {}
-                for n, leaf in zip(numbers, leaves, strict=True):
-                    if n < len(values):
-                        _, path, owner = frame.definition.leaves[n]
-                        flat[path] = leaf if owner is None else nodes[owner].replace(leaf)
+                for n in numbers:
+                    owner = frame.owners[n] if n < count else None
+                    leaf = parts[n] if owner is None else nodes[owner].replace(parts[n])
+                    flat[frame.paths[n][1:] if n < count else ()] = leaf
                 is_plain = i in layout.plain
-                found.append(leaves[0] if is_plain else _like(roots[layout.roots.index(i)], flat))
+                found.append(flat[()] if is_plain else _like(roots[layout.roots.index(i)], flat))
             gradients = found[0] if self._is_single else tuple(found)
             if self._with_value:
                 return outcome, groups, (out, gradients)
@@ -107,7 +103,7 @@ class Differentiated(Lifted):
 def _like(root: Any, flat: dict[Any, Any]) -> Any:
     """States in place of the objects in an argument."""
     if is_object(root):
-        return flat[()] if () in flat else from_flat_state(flat)
+        return from_flat_state(flat)
 
     def part(keys: Any, value: Any) -> Any:
         path = entries(keys)

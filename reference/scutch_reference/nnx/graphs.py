@@ -14,10 +14,10 @@ import jax
 from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
 from .filters import Path, to_predicate
-from .objects import Pytree, sorted_attributes
-from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state
+from .objects import Pytree
+from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
 from .variables import Variable
-from .walking import is_node, read, walked
+from .walking import entries, is_node, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition
@@ -40,18 +40,11 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     )
 
 
-def _together(*states: Any) -> FlatState[Any]:
-    return FlatState.merge(*map(to_flat_state, states))
-
-
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     """The structure of an object, and its leaves in one state for each filter (OBJ-1).
 
-    Args:
-      node: An object, or a tree of objects.
-      *filters: Each leaf goes to the first that takes it; it is a `NoFilterMatchError` if none
-        does. Without filters there is one state.
-      graph: Accepted and not needed, here and below: sharing is always kept.
+    A leaf goes to the first filter that takes it, else it is a `NoFilterMatchError`; without
+    filters there is one state. `graph`, here and below, is not needed: sharing is always kept.
     """
     definition, flat = _flat(node)
     return (definition, *map(from_flat_state, partition(flat, filters or (...,))))
@@ -63,7 +56,7 @@ def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) 
     Raises:
       UnknownPathError: A leaf is missing, or one has no place.
     """
-    flat = dict(_together(state, *states))
+    flat = dict(together(state, *states))
     owners = {path: owner for _, path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
@@ -107,7 +100,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     for _, path, item, _ in definition.visits:  # A variable has each path that leads to it.
         if is_variable(definition.nodes[item.number]):
             numbers[path] = definition.starts[item.number]
-    flat = _together(state, *states)
+    flat = together(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()
@@ -144,18 +137,12 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
     """Path entries and values directly inside a value; a variable has none."""
     if isinstance(value, Variable):
         return []
-    if isinstance(value, Pytree):
-        return [(key, each) for key, _, each in sorted_attributes(value)]
     if is_node(value):
         inside = contents(value)
-        return list(enumerate(inside) if isinstance(inside, list) else inside.items())
+        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
+        return [(key, inside[key]) for key in (sorted(keys) if isinstance(value, Pytree) else keys)]
     pairs, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    names = ("idx", "key", "name")
-    return [
-        (next(getattr(path[0], n) for n in names if hasattr(path[0], n)), child)
-        for path, child in pairs
-        if path
-    ]
+    return [(entries(path)[0], child) for path, child in pairs if path]
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:

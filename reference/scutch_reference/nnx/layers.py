@@ -1,7 +1,5 @@
 """The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, field
 from typing import Any
@@ -17,6 +15,7 @@ from .rngs import Rngs, RngStream
 from .variables import BatchStat, Param
 
 Array = Any
+Flag = bool | None
 Initializer = Callable[..., Any]
 Metadata = Mapping[str, Any] | None
 
@@ -42,10 +41,10 @@ def _value(variable: Any) -> Any:
 
 
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    return tuple(axis % ndim for axis in (axes if isinstance(axes, tuple | list) else (axes,)))
+    return tuple(axis % ndim for axis in ([axes] if isinstance(axes, int) else axes))
 
 
-def _first(name: str, *values: bool | None) -> bool:
+def _first(name: str, *values: Flag) -> bool:
     for value in values:
         if value is not None:
             return value
@@ -54,13 +53,7 @@ def _first(name: str, *values: bool | None) -> bool:
 
 @dataclass(kw_only=True)
 class Linear(Module):
-    """A linear map of the last axis, from size `in_features` to `out_features`.
-
-    Args:
-      kernel_init, bias_init: Initializers; `with_partitioning` gives the parameters names.
-      kernel_metadata, bias_metadata: Metadata of the parameters.
-      rngs: Seeds; the stream is `params`.
-    """
+    """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
@@ -187,13 +180,10 @@ class _Normalization(Module):
 class BatchNorm(_Normalization):
     """Normalize over all axes but `axis`, and keep running statistics.
 
-    Args:
-      num_features: Size of the axis that is kept.
-      use_running_average: Whether to use the running statistics, and leave them alone.
-      axis_name, axis_index_groups: Devices to average the statistics over.
+    `axis_name` and `axis_index_groups` are mapped axes to average the statistics over.
     """
 
-    use_running_average: bool | None = False
+    use_running_average: Flag = False
     axis: int = -1
     momentum: float = 0.99
     epsilon: float = 1e-5
@@ -203,14 +193,12 @@ class BatchNorm(_Normalization):
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
-    def __call__(
-        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
-    ) -> Array:
+    def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         running = _first("use_running_average", use_running_average, self.use_running_average)
         along = _axes(self.axis, x.ndim)
         over = tuple(axis for axis in range(x.ndim) if axis not in along)
-        arrays = x, self.mean.get_value(), self.var.get_value()
+        arrays = x, _value(self.mean), _value(self.var)
         x, mean, var = self.promote_dtype(arrays, dtype=self.dtype)
         if not running:
             mean, var = self._moments(x, over, mask)
@@ -239,13 +227,12 @@ class LayerNorm(_Normalization):
 class Dropout(Module):
     """Set a share of values, `rate`, to zero at random, and scale up the others.
 
-    Along `broadcast_dims` all values share one fate. The layer forks the stream `rng_collection` of
-    `rngs`, which may be passed to the call instead.
+    Along `broadcast_dims` all values share one fate. The layer forks the stream of its seeds.
     """
 
     rate: float = field(kw_only=False)
     broadcast_dims: Sequence[int] = ()
-    deterministic: bool | None = False
+    deterministic: Flag = False
     rng_collection: str = "dropout"
     rngs: Any = None
 
@@ -254,9 +241,7 @@ class Dropout(Module):
         stream = self.rngs[self.rng_collection] if isinstance(self.rngs, Rngs) else self.rngs
         self.rngs = data(None) if stream is None else stream.fork()
 
-    def __call__(
-        self, inputs: Array, *, deterministic: bool | None = None, rngs: Any = None
-    ) -> Array:
+    def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
         """Drop; `deterministic` and `rngs` here win over those of the layer."""
         quiet = _first("deterministic", deterministic, self.deterministic)
         if self.rate == 0.0 or quiet:

@@ -1,8 +1,7 @@
 """Lifting: the one core under every transformation of functions of objects.
 
 A transformation of JAX works on arrays. To lift it, objects are taken apart into a flat list of
-their leaves before, put together inside, compared with what they were, and changed outside
-afterwards:
+their leaves before, put together inside, compared with what they were, and changed afterwards:
 
     outside              plan: structure + values                      commit: change the objects
                               |                                             ^
@@ -19,9 +18,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import getitem, not_
-from typing import Any, ClassVar, TypeAlias
-
-import jax
+from typing import Any, TypeAlias
 
 from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
@@ -30,7 +27,7 @@ from .filters import Path
 from .layouts import Choice, Layout, choice, layout_of, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import FilterPrefix, at, for_jax, is_branch, is_end
+from .prefixes import at, for_jax, is_branch, values_in
 from .statics import Static
 from .walking import EMPTY, Plan, planned
 
@@ -47,11 +44,9 @@ class Frame:
     """
 
     mesh: Any = None
-    # Which leaves are donated, and which ones go out though they are as before.
     donated: Sequence[bool] = ()
-    always: Sequence[bool]
     # Shardings that leaves are to have before the call, and those that were seen to be right.
-    placements: Sequence[Any] | None = None
+    placements: Sequence[Any] = ()
     settled: Sequence[Any] | None = None
 
     def __init__(
@@ -66,11 +61,10 @@ class Frame:
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
         self.owners = [owner for _, _, owner in definition.leaves]
-        ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
-        given = [v for e in ends for v in (e.values_ if isinstance(e, FilterPrefix) else (e,))]
-        self.groups = list(dict.fromkeys([lifted.default, *(v for v in given if v is not None)]))
+        given = [v for v in values_in(self.prefixes) if v is not None]
+        self.groups = list(dict.fromkeys([lifted.default, *given]))
         self.asked = self.asks(values)
-        self.always = [False] * len(values)
+        self.always = [False] * len(values)  # Leaves that go out though they are as before.
         self.transformed = lifted.transform(self)
 
     def where(self, path: Path) -> str:
@@ -90,13 +84,12 @@ class Frame:
         """What is asked of each leaf, for the filters with these values."""
         nodes = built(self.definition, values)[1]
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
-        visits, described = self.definition.visits, self.definition.nodes
-        again = [((r, *p), item) for r, p, item, first in visits if not first]
-        asked = list(map(self.at, self.paths, leaves))
-        return self.agreed(asked, nodes, ways(described, again)) if self.lifted.what else asked
+        again = [((r, *p), item) for r, p, item, first in self.definition.visits if not first]
+        others = ways(self.definition.nodes, again if self.lifted.what else ())
+        return self.agreed(list(map(self.at, self.paths, leaves)), nodes, others)
 
     def agreed(
-        self, asked: Sequence[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
+        self, asked: list[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
     ) -> list[Any]:
         """What is asked of each leaf, if nodes are reached in other ways, too.
 
@@ -125,10 +118,8 @@ class Frame:
     def run(self, leaves: Sequence[Any], *plain: Any) -> Any:
         """The function on leaves, which is what the transformation of JAX gets to see."""
         roots, nodes = built(self.definition, leaves)
-        self.lifted.enter(self, nodes)
         args, kwargs = self.layout.assembled(*roots, *plain, *self.statics)
-        out = self.lifted.function(*args, **kwargs)
-        self.lifted.leave(self, nodes, roots, out)
+        out = self.lifted.inside(self, roots, nodes, lambda: self.lifted.function(*args, **kwargs))
         return report(self, nodes, leaves, out)
 
 
@@ -144,11 +135,11 @@ class Lifted:
       **options: For the transformation of JAX, where they are not None.
     """
 
-    what: ClassVar[str] = ""  # Prefixes in messages; without a name, aliases need not agree.
-    default: ClassVar[Any] = None  # What leaves are given where a prefix says None,
-    free: ClassVar[Any] = ...  # and what leaves the choice to another place, as the output.
-    for_keywords: ClassVar[Any] = None
-    sends_committed: ClassVar[bool] = False
+    what = ""  # Prefixes in messages; without a name, aliases need not agree.
+    default: Any = None  # What leaves are given where a prefix says None,
+    free: Any = ...  # and what leaves the choice to another place, as the output.
+    for_keywords: Any = None
+    sends_committed = False
 
     def __init__(
         self,
@@ -163,7 +154,6 @@ class Lifted:
     ):
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
-        self._has_bound = bool(self._bound or self._bound_names)
         self._parameters = parameter_names(self.function)
         self._static = self._choice(static_argnums, static_argnames)
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
@@ -179,11 +169,9 @@ class Lifted:
         """The transformation of JAX, applied to `frame.run`."""
         raise NotImplementedError
 
-    def enter(self, frame: Frame, nodes: list[Any]) -> None:
-        """What is to be done to the copies before the function."""
-
-    def leave(self, frame: Frame, nodes: list[Any], roots: list[Any], out: Any) -> None:
-        """What is to be done to the copies, and to new objects, after the function."""
+    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+        """Call the function on the copies."""
+        return function()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -212,7 +200,7 @@ class Lifted:
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Everything that a call needs: looked up if it is known, made if it is not."""
-        if self._has_bound:
+        if self._bound or self._bound_names:
             args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
         if kwargs:
@@ -221,9 +209,9 @@ class Lifted:
         types = tuple(map(type, args))
         layout = self._layouts.get((types, names))
         if layout is None:
-            layout = layout_of(types, names, self._static, self._parameters)
             if len(self._layouts) > _CACHE_LIMIT:
                 self._layouts.clear()
+            layout = layout_of(types, names, self._static, self._parameters)
             self._layouts[types, names] = layout
         if layout.containers:
             layout = layout.settled(args)
@@ -257,7 +245,7 @@ class Lifted:
         frame, plan, roots, values, plain = call
         moved: Sequence[int] = ()
         try:
-            if frame.placements is not None:
+            if frame.placements:
                 values, moved = place(frame, plan, values)
             arguments = frame.arguments(values, plain)
             outcome, groups, out = (function or frame.transformed)(*arguments)

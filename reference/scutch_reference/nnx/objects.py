@@ -13,6 +13,7 @@ import reprlib
 import typing
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import jax
@@ -154,7 +155,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         set_tags(self, state[1])
 
     def _flatten(self) -> tuple[list[tuple[Any, Any]], Any]:
-        found = {key: value for key, _, value in sorted_attributes(self)}
+        found = dict(sorted(attributes_of(self).items(), key=itemgetter(0)))
         data = {k: v for k, v in found.items() if self._tags.get(k) or has_data(v)}
         entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
         where = f"of {type(self).__name__}"
@@ -184,20 +185,9 @@ class Object(Pytree, pytree=False):
         super().__init_subclass__(pytree=pytree, **kwargs)
 
 
-def sorted_attributes(node: Pytree) -> list[tuple[Any, Any, Any]]:
-    """Path entry, key and value of each attribute, sorted by path entry."""
-    attributes = attributes_of(node)
-    return [(key, key, attributes[key]) for key in sorted(attributes)]
-
-
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:
     """Mark the attributes of a node; those that its class marks stay marked."""
     _put(node, "_tags", {**node._class_tags, **tags})
-
-
-def is_tagged_data(node: Pytree, name: Any) -> bool:
-    """Whether an attribute was marked as data."""
-    return node._tags.get(name, False)
 
 
 def _check_mark(node: Pytree, key: Any, value: Any, is_data: bool) -> None:

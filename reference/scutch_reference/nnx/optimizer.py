@@ -50,24 +50,16 @@ class Optimizer(Pytree):
         self.opt_state = data(jax.tree.map(_kept, start, is_leaf=_is_variable))
 
     def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
-        """Change model and state by gradients, as `grad` returns them; return the updates.
-
-        The transformation gets what else is passed.
-        """
+        """Change model and state by gradients, as `grad` returns them; return the updates."""
         parameters = pure(state(model, self.wrt))
         gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
         changed = jax.tree.map(
-            lambda p, u: None if p is None else jnp.asarray(p + u).astype(jnp.asarray(p).dtype),
-            parameters,
-            updates,
-            is_leaf=lambda x: x is None,
+            lambda p, u: jnp.asarray(p + u, jnp.result_type(p)), parameters, updates
         )
         update(model, changed)
-        variables = jax.tree.leaves(self.opt_state, is_leaf=_is_variable)
-        for variable, value in zip(variables, jax.tree.leaves(new), strict=True):
-            variable.set_value(value)
+        jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=_is_variable)
         self.step.set_value(self.step.get_value() + 1)
         return updates
 

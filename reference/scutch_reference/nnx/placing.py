@@ -28,12 +28,7 @@ _sharding_of = attrgetter("_sharding")
 
 
 def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) -> None:
-    """Refuse a spec that a mesh, or an array of this shape, cannot have (SHM-4).
-
-    Raises:
-      MeshAxisError: The mesh has no such axis.
-      IndivisibleSizeError: The array cannot be cut like that.
-    """
+    """Refuse a spec that a mesh, or an array of this shape, cannot have (SHM-4)."""
     for axis, entry in enumerate(spec):
         parts = 1
         for name in entry if isinstance(entry, tuple) else (entry,):
@@ -55,22 +50,20 @@ def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Seque
         seen = None
     if plan.level != current_level():
         return values, ()
-    placed, moved = list(values), []
-    for number, sharding in enumerate(frame.placements or ()):
-        if isinstance(sharding, Sharding):
-            leaves, treedef = jax.tree.flatten(values[number])
-            sent = [_sent(frame, leaf, sharding, number) for leaf in leaves]
-            if not all(map(is_, sent, leaves)):
-                placed[number] = jax.tree.unflatten(treedef, sent)
-                moved.append(number)
+    placed = [
+        jax.tree.map(lambda x, i=i: _sent(frame, x, i), value) for i, value in enumerate(values)
+    ]
+    pairs = enumerate(zip(map(jax.tree.leaves, placed), map(jax.tree.leaves, values), strict=True))
+    moved = [i for i, (new, old) in pairs if not all(map(is_, new, old))]
     if not moved:
         frame.settled = seen
     return placed, moved
 
 
-def _sent(frame: Frame, leaf: Any, sharding: Sharding, number: int) -> Any:
-    """A leaf on the devices of a sharding; one that the user put elsewhere is for JAX to judge."""
-    if isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
+def _sent(frame: Frame, leaf: Any, number: int) -> Any:
+    """A leaf where it is asked to be; one that the user put elsewhere is for JAX to judge."""
+    sharding = frame.placements[number]
+    if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
     if isinstance(sharding, NamedSharding):
         check_spec(frame.label(number), np.shape(leaf), sharding.spec, sharding.mesh)
@@ -92,13 +85,12 @@ def explain(frame: Frame, values: Sequence[Any], plain: Sequence[Any], error: Ex
                 if isinstance(leaf, Tracer):
                     raise LeakedTracerError(frame.labels[path[0]], path[1:], leaf) from error
     if isinstance(error, ValueError):
-        labels = frame.layout.plain_of(frame.layout.labels)
-        inside = zip(map(frame.label, range(len(values))), frame.asked, values, strict=True)
-        for label, prefix, value in (*zip(labels, frame.plain, plain, strict=True), *inside):
-            for where, asked, leaf in spread(prefix, value, label):
-                spec, mesh = asked, frame.mesh
-                if isinstance(asked, NamedSharding):
-                    spec, mesh = asked.spec, asked.mesh
+        labels = [*frame.layout.plain_of(frame.layout.labels), *map(frame.where, frame.paths)]
+        asked, given = [*frame.plain, *frame.asked], [*plain, *values]
+        for label, prefix, value in zip(labels, asked, given, strict=True):
+            for where, spec, leaf in spread(prefix, value, label):
+                mesh = getattr(spec, "mesh", frame.mesh)
+                spec = getattr(spec, "spec", spec)
                 if isinstance(spec, PartitionSpec) and mesh is not None:
                     try:
                         check_spec(where, np.shape(leaf), spec, mesh)

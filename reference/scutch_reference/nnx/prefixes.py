@@ -8,6 +8,7 @@ variable: a `StateSharding` or `StateAxes` gives one for each filter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -15,13 +16,13 @@ import jax
 from jax.sharding import PartitionSpec, Sharding
 
 from ..errors import LiftingError, NoFilterMatchError
-from . import filters as filterlib
-from .filters import Path
+from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
 from .statics import frozen
 from .variables import Variable
 
 
+@dataclass(init=False)
 class FilterPrefix:
     """A value for each filter; the first filter that takes a variable gives its value (JIT-6).
 
@@ -30,19 +31,19 @@ class FilterPrefix:
         for exactly their paths.
     """
 
-    __slots__ = ("_predicates", "filters", "values_")
+    filters: tuple[Any, ...]
+    values_: tuple[Any, ...]
 
     def __init__(self, values: State[Any, Any] | Mapping[Any, Any] | Iterable[tuple[Any, Any]], /):
         if isinstance(values, State):
-            paths: dict[Any, list[Any]] = {}
+            paths: dict[Any, list[Path]] = {}
             for path, leaf in to_flat_state(values):
                 value = leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
                 paths.setdefault(value, []).append(path)
-            values = [(filterlib.PathIn(*each), value) for value, each in paths.items()]
+            values = [(PathIn(*each), value) for value, each in paths.items()]
         pairs = list(values.items() if isinstance(values, Mapping) else values)
-        self.filters = tuple(each for each, _ in pairs)
-        self.values_ = tuple(value for _, value in pairs)
-        self._predicates = filterlib.to_predicates(self.filters)
+        self.filters, self.values_ = (tuple(pair[i] for pair in pairs) for i in (0, 1))
+        self._predicates = to_predicates(self.filters)
 
     def map_prefix(self, path: Path, variable: Any, where: str = "") -> Any:
         """The value for a variable; `NoFilterMatchError` says `where` it is, if there is none."""
@@ -51,28 +52,20 @@ class FilterPrefix:
                 return value
         raise NoFilterMatchError(where or f"path {path!r}", variable, self.filters)
 
-    def __eq__(self, other: object) -> bool:
-        mine = (self.filters, self.values_)
-        return type(self) is type(other) and mine == (other.filters, other.values_)
-
     def __hash__(self) -> int:
         return hash((tuple(map(frozen, self.filters)), self.values_))
-
-    def __repr__(self) -> str:
-        pairs = ", ".join(f"{f!r}: {v!r}" for f, v in zip(self.filters, self.values_, strict=True))
-        return f"{type(self).__name__}({{{pairs}}})"
 
 
 class StateSharding(FilterPrefix):
     """A sharding, or a partition spec, for each filter (JIT-6)."""
 
-    shardings = property(attrgetter("values_"), doc="The values, in the order of the filters.")
+    shardings = property(attrgetter("values_"))
 
 
 class StateAxes(FilterPrefix, Mapping[Any, Any]):
     """An axis, `None` or `Carry` for each filter."""
 
-    axes = property(attrgetter("values_"), doc="The values, in the order of the filters.")
+    axes = property(attrgetter("values_"))
 
     def __getitem__(self, key: Any) -> Any:
         return dict(zip(self.filters, self.values_, strict=True))[key]
@@ -89,9 +82,14 @@ def is_branch(prefix: Any) -> bool:
     return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
-def is_end(prefix: Any) -> bool:
-    """Whether a prefix says something, though it may look like a tree to JAX."""
+def _is_end(prefix: Any) -> bool:
     return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
+
+
+def values_in(prefix: Any) -> Iterator[Any]:
+    """All values that a prefix has for anything."""
+    for end in jax.tree.leaves(prefix, is_leaf=_is_end):
+        yield from end.values_ if isinstance(end, FilterPrefix) else (end,)
 
 
 def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
@@ -101,15 +99,12 @@ def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
       LiftingError: The prefix has another structure.
       NoFilterMatchError: No filter takes the leaf.
     """
-    below, rest = prefix, path
-    while is_branch(below):
+    while is_branch(prefix):
         try:
-            below, rest = below[rest[0]], rest[1:]
+            prefix, path = prefix[path[0]], path[1:]
         except (LookupError, TypeError) as error:
-            raise LiftingError(
-                f"{where}: nothing in {below!r} is for the path {rest!r}."
-            ) from error
-    return below.map_prefix(rest, leaf, where) if isinstance(below, FilterPrefix) else below
+            raise LiftingError(f"{where}: {prefix!r} has nothing for the path {path!r}.") from error
+    return prefix.map_prefix(path, leaf, where) if isinstance(prefix, FilterPrefix) else prefix
 
 
 class _Returned:
@@ -126,14 +121,11 @@ def for_jax(prefix: Any, default: Any) -> Any:
     def end(value: Any) -> Any:
         return RETURNED if isinstance(value, FilterPrefix) else default if value is None else value
 
-    return jax.tree.map(end, prefix, is_leaf=is_end)
+    return jax.tree.map(end, prefix, is_leaf=_is_end)
 
 
 def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
-    """Place, value and leaf for each leaf of a tree; nothing if the prefix does not fit.
-
-    JAX says what does not fit better than we could.
-    """
+    """Place, value and leaf for each leaf of a tree; nothing where JAX will say what is wrong."""
     found: list[tuple[str, Any, Any]] = []
 
     def end(path: Any, value: Any, part: Any) -> None:
@@ -142,7 +134,7 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
             found.append((f"{label}, path {key}" if key else label, value, leaf))
 
     try:
-        jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=is_end)
+        jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=_is_end)
     except (ValueError, TypeError):
         return []
     return found

@@ -4,8 +4,6 @@ A stream is a key and a count. Each draw folds the count into the key and moves 
 same seed and the same draws give the same keys, and one stream does not disturb another.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from typing import Any, Self
@@ -20,6 +18,7 @@ from .graphs import clone, iter_graph
 from .objects import Pytree, attributes_of
 from .variables import Variable
 
+Flag = bool | None
 Shape = int | tuple[int, ...]
 _UNSET: Any = object()
 _FUNCTIONS = (
@@ -206,7 +205,7 @@ class SplitBackups(tuple[tuple[Any, ...], ...]):
         restore_rngs(self)
 
 
-def _renewal(node: Any, how: Any, graph_updates: bool | None, squeeze: bool = False) -> Any:
+def _renewal(node: Any, how: Any, graph_updates: Flag, squeeze: bool = False) -> Any:
     """Give new keys to the streams of a node, or of the arguments that a function will get."""
     copies, rule = graph_updates is False, _rules(how)
 
@@ -240,8 +239,8 @@ def split_rngs(
     splits: Shape,
     only: Any = ...,
     squeeze: bool = False,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
+    graph: Flag = None,
+    graph_updates: Flag = None,
 ) -> Any:
     """Give each stream that `only` takes `splits` keys at once.
 
@@ -252,12 +251,7 @@ def split_rngs(
 
 
 def fork_rngs(
-    node: Any = _UNSET,
-    /,
-    *,
-    split: Any = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
+    node: Any = _UNSET, /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
 ) -> Any:
     """Give each stream a new key, that is independent of its old one; see `split_rngs`."""
     return _renewal(node, split, graph_updates)
@@ -272,7 +266,7 @@ def restore_rngs(backups: Iterable[tuple[Any, ...]], /) -> None:
 
 
 def reseed(
-    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
+    node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
     """Start the streams of these names anew, wherever they are in an object.
 
@@ -281,16 +275,15 @@ def reseed(
     """
     rngs = Rngs(**stream_keys)
     for path, stream in iter_graph(node):
-        if not isinstance(stream, RngStream) or stream.tag not in stream_keys:
-            continue
-        key, shape = rngs[stream.tag](), stream.key.shape
-        if callable(policy):
-            key = policy(path, key, shape)
-        elif shape and policy == "match_shape":
-            key = random.split(key, shape)
-        elif shape or policy not in ("scalars_only", "match_shape"):
-            raise StreamError(
-                f"Cannot reseed the stream at path {path!r} with keys of shape {shape} under the "
-                f"policy {policy!r}; use 'match_shape', or a function of (path, key, shape)."
-            )
-        stream._restart(key)
+        if isinstance(stream, RngStream) and stream.tag in stream_keys:
+            key, shape = rngs[stream.tag](), stream.key.shape
+            if callable(policy):
+                key = policy(path, key, shape)
+            elif shape and policy == "match_shape":
+                key = random.split(key, shape)
+            elif shape or policy not in ("scalars_only", "match_shape"):
+                raise StreamError(
+                    f"The policy {policy!r} has no keys of shape {shape} for the stream at path "
+                    f"{path!r}; use 'match_shape', or a function of (path, key, shape)."
+                )
+            stream._restart(key)

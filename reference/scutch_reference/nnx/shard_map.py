@@ -50,12 +50,9 @@ class ShardMapped(Lifted):
         def run(*args: Any) -> Any:
             outcome, groups, out = found = frame.run(*args)
             if self._check:
-                for spec, numbers, arrays in zip(
-                    frame.groups, outcome.changed, groups, strict=True
-                ):
-                    for number, array in zip(numbers, arrays, strict=True):
-                        if number >= 0:
-                            _check_replication(frame.label(number), array, spec)
+                for number, (group, place) in outcome.changed.items():
+                    value, spec = groups[group][place], frame.groups[group]
+                    _check_replication(frame.label(number), value, spec)
                 for where, spec, leaf in spread(frame.out, out, "output"):
                     _check_replication(where, leaf, spec)
             return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -38,27 +39,18 @@ def get_partition_spec(tree: Any) -> Any:
 
 def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
     """The sharding of each variable on a mesh, in its place."""
-    return jax.tree.map(
-        lambda spec: NamedSharding(mesh, spec),
-        get_partition_spec(tree),
-        is_leaf=lambda x: isinstance(x, PartitionSpec),
-    )
+    on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
+    return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-def _rename(change: str, variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Do to the names of a variable what a box does to its own, and run the hooks."""
+def _change(how: str, variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
     names = variable.get_metadata("out_sharding", None)
     if names and not isinstance(names, NamedSharding):
-        box = getattr(Partitioned(None, tuple(names)), change)(index, params)
+        box = getattr(Partitioned(None, tuple(names)), how)(index, params)
         variable.set_metadata(out_sharding=box.names)
-    getattr(variable, change)(index, params.get(PARTITION_NAME))
+    getattr(variable, how)(index, params.get(PARTITION_NAME))
 
 
-def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Name a new axis of a variable, in place, as `Partitioned.add_axis` does (BOX-5, BOX-8)."""
-    _rename("add_axis", variable, index, params)
-
-
-def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Forget an axis of a variable, in place, as `Partitioned.remove_axis` does (BOX-6, BOX-9)."""
-    _rename("remove_axis", variable, index, params)
+# A variable in place of a box: its names change as those of `Partitioned` do, and its hooks run.
+add_axis = functools.partial(_change, "add_axis")
+remove_axis = functools.partial(_change, "remove_axis")

@@ -6,6 +6,8 @@ mappings. A pure dictionary is a state whose variables are replaced by their val
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self, TypeVar
 
@@ -39,11 +41,6 @@ class FlatState(tuple[tuple[Path, V], ...]):
     paths = property(lambda self: tuple(path for path, _ in self))
     leaves = property(lambda self: [leaf for _, leaf in self])
 
-    @staticmethod
-    def merge(*flats: Pairs[Any]) -> FlatState[Any]:
-        """All pairs, where later ones win."""
-        return FlatState({tuple(path): leaf for flat in flats for path, leaf in flat}.items())
-
 
 jax.tree_util.register_pytree_node(
     FlatState,
@@ -65,7 +62,12 @@ def to_flat_state(state: Any) -> FlatState[Any]:
     return FlatState(_walk(state, ()), sort=False)
 
 
-def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
+def together(*states: Any) -> FlatState[Any]:
+    """The leaves of all of these states, where later ones win."""
+    return FlatState({path: leaf for each in states for path, leaf in to_flat_state(each)}.items())
+
+
+def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> State[Any, Any]:
     """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
 
     A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
@@ -73,7 +75,7 @@ def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> Any:
     """
     leaves = dict(flat)
     if leaves.keys() == {()}:
-        return leaves[()]
+        return leaves[()]  # type: ignore[no-any-return]
     state: State[Any, Any] = (cls or State)()
     for path, leaf in leaves.items():
         inner = state
@@ -122,12 +124,12 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> Any:
+def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> State[Any, Any]:
     """All leaves of all states, where later ones win (OBJ-4)."""
-    return from_flat_state(FlatState.merge(*map(to_flat_state, (state, *states))), cls=cls)
+    return from_flat_state(together(state, *states), cls=cls)
 
 
-def map_state(function: Callable[[Path, Any], Any], state: Nested) -> Any:
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
     """`function(path, leaf)` in place of each leaf."""
     return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
@@ -160,18 +162,13 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
-
-    def fill(part: Any, values: Nested, path: Path) -> None:
-        for key, value in values.items():
-            found = key if key in part else _as_int(key)
-            if found not in part:
-                raise UnknownPathError("The state has no leaf for the path", [(*path, key)])
-            if isinstance(part[found], Mapping):
-                fill(part[found], value, (*path, found))
-            else:
-                part[found] = replace(part[found], value)
-
-    fill(state, pure_dict, ())
+    flat = dict(to_flat_state(state))
+    for path, value in to_flat_state(pure_dict):
+        found = path if path in flat else tuple(map(_as_int, path))
+        if found not in flat:
+            raise UnknownPathError("The state has no leaf for the path", [path])
+        part = functools.reduce(operator.getitem, found[:-1], state)
+        part[found[-1]] = replace(flat[found], value)
 
 
 class State(dict[K, V]):
@@ -214,26 +211,30 @@ class State(dict[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({super().__repr__()})"
 
-    def __sub__(self, other: Nested) -> Self:
+    def __sub__(self, other: Nested) -> State[Any, Any]:
         paths = set(to_flat_state(other).paths)
         return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
 
     # The methods of the documents; today's functions have the same names with `_state`.
-    __or__ = merge_state
+    __or__ = __ior__ = merge_state  # type: ignore[assignment]
     merge = staticmethod(merge_state)
     split, filter = split_state, filter_state
     flat_state, to_pure_dict = to_flat_state, to_pure_dict
     replace_by_pure_dict = replace_by_pure_dict
-    raw_mapping = property(lambda self: self)
+
+    @property
+    def raw_mapping(self) -> dict[K, Any]:
+        """The content in plain dictionaries."""
+        return _mapped(self)  # type: ignore[no-any-return]
 
     def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
         """See `map_state`."""
-        return map_state(function, self)  # type: ignore[no-any-return]
+        return map_state(function, self)
 
     @classmethod
-    def from_flat_path(cls, flat: Pairs[Any], /) -> Self:
+    def from_flat_path(cls, flat: Pairs[Any], /) -> State[Any, Any]:
         """See `from_flat_state`."""
-        return from_flat_state(flat, cls=cls)  # type: ignore[no-any-return]
+        return from_flat_state(flat, cls=cls)
 
 
 jax.tree_util.register_pytree_with_keys(State, State._flatten, State._unflatten)

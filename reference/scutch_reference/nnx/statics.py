@@ -18,6 +18,8 @@ import numpy as np
 from ..errors import UnhashableStaticError
 from .tracing import Tracer
 
+_EXACT = frozenset({str, bytes, bool, int, type(None)})
+
 
 def frozen(value: Any, where: str = "a static value") -> Hashable:
     """A hashable key that is equal for equal static data, and for nothing else (JIT-3).
@@ -26,7 +28,7 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
       UnhashableStaticError: `value`, which is at `where`, is not hashable, nor a known container.
     """
     kind = type(value)
-    if kind in (str, bytes, bool, int, type(None)):
+    if kind in _EXACT:
         return (kind, value)
     if kind in (float, complex):
         return (kind, repr(value))

@@ -21,6 +21,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..errors import MetadataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
+from ..meta import boxing
 from ..placement import constrain, partition_spec
 from .epochs import note_change
 from .statics import Static, copied
@@ -37,10 +38,7 @@ _ARRAYS = (jax.Array, np.ndarray)
 
 
 class Tracked:
-    """A base for what lifted functions are given: it has a cell (see `epochs`) and a level.
-
-    Subclasses are nodes of JAX's trees, unless they say `pytree=False`.
-    """
+    """What has a cell (see `epochs`) and a level; a tree of JAX, unless it says `pytree=False`."""
 
     __slots__ = ("__weakref__", "_cell", "_level", "_plans")
     _cell: list[Any]
@@ -79,8 +77,9 @@ class VariableMetadata(Generic[A], abc.ABC):
 def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
     tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in {"sharding", "sharding_names"} & tidy.keys():
-        tidy["out_sharding"] = tidy.pop(old)
+    for old in ("sharding", "sharding_names"):
+        if old in tidy:
+            tidy["out_sharding"] = tidy.pop(old)
     return tidy
 
 
@@ -90,13 +89,13 @@ def _copied_tree(value: Any) -> Any:
 
 
 class Variable(Tracked, Generic[A]):
-    """One value with a type and metadata (OBJ-5); in expressions it stands for the value.
+    """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
     Args:
       value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Kept with the value; `out_sharding` (of old: `sharding`, `sharding_names`) names
-        the mesh axes. With a mesh, in `mesh` or in context, the value is sharded accordingly. The
-        `HOOKS` may be functions or tuples of functions.
+      **metadata: Among it the `HOOKS`, functions or tuples of functions; and `out_sharding` (of
+        old: `sharding`, `sharding_names`), names of axes, by which the value is sharded if there
+        is a mesh, in `mesh` or in context.
     """
 
     __slots__ = ("_metadata",)
@@ -153,18 +152,14 @@ class Variable(Tracked, Generic[A]):
         return self._hooked("on_get_value", value if whole else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
-        """Store a value, or the part of it at `index`, after the hooks of setting.
-
-        Raises:
-          TraceLevelError: The variable was made at another trace level.
-        """
+        """Store a value, or the part of it at `index`, after the hooks of setting."""
         self._check("change the value of")
         value = self._hooked("on_set_value", _copied_tree(value_of(value)))
         old = self._cell[0]
         if index is not _UNSET and not (index is ... and _interchangeable(value, old)):
             if isinstance(old, jax.Array):
                 value = old.at[index].set(value)
-            elif index is not ... or isinstance(old, np.ndarray):
+            else:
                 part, value = value, old.copy()
                 value[index] = part
         self._cell[0] = value
@@ -182,11 +177,9 @@ class Variable(Tracked, Generic[A]):
     raw_value = property(get_raw_value, set_raw_value)
 
     def __getitem__(self, index: Any) -> Any:
-        """`variable[...]` is the value, other indices are parts of it."""
         return self.get_value(index=index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """`variable[...] = x` sets the value, broadcast to its shape."""
         self.set_value(value, index=index)
 
     def __delitem__(self, index: Any) -> None:
@@ -334,10 +327,7 @@ _BINARY += " xor ^ or |"
 
 
 def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
-    def answer(*operands: Any, **named: Any) -> Any:
-        return function(*[value_of(each) for each in operands][::order], **named)
-
-    return answer
+    return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
 def _refusal(symbol: str) -> Callable[..., Any]:
@@ -384,9 +374,5 @@ class Perturbation(Intermediate[A]):
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
     metadata = {k: v for k, v in metadata.items() if k not in HOOKS or v}
-
-    @functools.wraps(initializer)
-    def boxed(*args: Any, **kwargs: Any) -> VariableMetadata[Any]:
-        return VariableMetadata(initializer(*args, **kwargs), metadata)
-
-    return boxed  # type: ignore[return-value]
+    boxed: Any = boxing(initializer, functools.partial(VariableMetadata, metadata=metadata))
+    return boxed  # type: ignore[no-any-return]

@@ -180,7 +180,7 @@ def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any,
     walk, own = Walk(), list[Any]()
     items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
     slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
-    return interned(Definition(tuple(walk.described), items)), walk.nodes, slots, walk
+    return interned(tuple(walk.described), items), walk.nodes, slots, walk
 
 
 def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:

@@ -94,3 +94,19 @@ def test_what_cannot_cross_is_refused():
         bridge.nnx_attrs_to_linen_vars({"a": {"b": 1.0}})
     with pytest.raises(CrossingError, match=r"\('a',\) is in both 'params' and 'cache'"):
         bridge.linen_vars_to_nnx_attrs({"params": {"a": 1.0}, "cache": {"a": {"b": 2.0}}})
+
+
+def test_a_wrapper_says_what_lies_in_its_collections():
+    """By default the boxes of variables; or what its function makes of them."""
+
+    class Scale(nnx.Module):
+        def __init__(self):
+            self.factor = nnx.Param(jnp.ones(2), note="some")
+
+        def __call__(self, x):
+            return self.factor * x
+
+    boxed = bridge.to_linen(Scale).init({}, 1.0)["params"]["factor"]
+    assert boxed.metadata["note"] == "some"
+    bare = bridge.to_linen(Scale, metadata_fn=lambda variable: variable.get_raw_value())
+    assert isinstance(bare.init({}, 1.0)["params"]["factor"], jax.Array)

@@ -97,6 +97,66 @@ def test_a_method_is_lifted_where_it_is_written():
     np.testing.assert_allclose(output, X @ params["kernel"] + params["bias"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("lift", [nn.jit, nn.remat])
+def test_a_function_is_lifted_over_a_module_with_setup(lift):
+    """What setup makes is there inside, once; as a decorator of a method too."""
+
+    class Model(nn.Module):
+        def setup(self):
+            self.dense = nn.Dense(3)
+
+        def __call__(self, x):
+            return self.encoded(x) + lift(lambda module, x: module.dense(x))(self, x)
+
+        @lift
+        def encoded(self, x):
+            return self.dense(x)
+
+    output, variables = Model().init_with_output(KEY, X)
+    params = variables["params"]["dense"]
+    np.testing.assert_allclose(output, 2 * (X @ params["kernel"] + params["bias"]), rtol=1e-5)
+
+
+def test_an_argument_is_donated_to_a_compiled_module():
+    """Its buffer is given away; positions count the module."""
+
+    class Shift(nn.Module):
+        def __call__(self, x, y):
+            return x + y
+
+    x, y = jnp.ones(3), jnp.ones(3)
+    np.testing.assert_array_equal(nn.jit(Shift, donate_argnums=2)().apply({}, x, y), 2 * x)
+    assert (x.is_deleted(), y.is_deleted()) == (False, True)
+
+
+def test_a_method_may_be_called_run():
+    """No name is taken that the field does not take."""
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return self.run(x)
+
+        def run(self, x):
+            return nn.Dense(3)(x)
+
+    assert Model().init_with_output(KEY, X)[0].shape == (2, 3)
+
+
+def test_setup_is_told_what_is_missing():
+    """An attribute that is not there, and not yet there, is an error in setup too."""
+
+    class Model(nn.Module):
+        def setup(self):
+            self.twice = 2 * self.once
+
+        def __call__(self, x):
+            return self.twice * x
+
+    with pytest.raises(AttributeError, match="has no attribute 'once'"):
+        Model().init(KEY, X)
+
+
 def test_remat_shows_the_collections_and_streams_that_are_asked_for():
     """What is not asked for is not there inside."""
 

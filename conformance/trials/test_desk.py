@@ -1,0 +1,42 @@
+"""The benchmarks for the desk are saved and compared by pytest-benchmark's own options."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest(*arguments):
+    """What a run of pytest prints, and its exit code."""
+    roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": roots, "COLUMNS": "120"}, check=False, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.stdout, done.returncode
+
+
+def test_a_run_is_saved_and_the_next_compared_with_it(tmp_path):
+    """Implementations stand side by side, or in a group each."""
+    common = ("benchmarks/desk", "-k", "Trees and unbox", "--benchmark-max-time=0.05")
+    saved = ("--benchmark-autosave", f"--benchmark-storage={tmp_path}")
+    first, code = pytest(*common, *saved)
+    assert code == 0, first
+    assert "benchmark 'Trees unbox, 100': 3 tests" in first
+    assert len(list(tmp_path.rglob("0001_*.json"))) == 1
+    second, code = pytest(
+        *common, f"--benchmark-storage={tmp_path}", "--benchmark-compare",
+        "--benchmark-group-by=param:implementation",
+    )  # fmt: skip
+    assert code == 0, second
+    assert "benchmark 'implementation=reference'" in second
+    assert "[Trees unbox, 100-reference] (NOW)" in second
+    assert "[Trees unbox, 100-reference] (0001_" in second
+
+
+def test_other_runs_do_not_collect_them():
+    shown, code = pytest("--collect-only", "-q", "benchmarks")
+    assert (code, "no tests collected" in shown) == (5, True)
