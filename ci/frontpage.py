@@ -10,7 +10,6 @@ from urllib.parse import quote
 import jinja2
 import judgment
 import measurements
-import pictures
 import regressions
 from environments import Environment
 from markupsafe import Markup
@@ -21,6 +20,8 @@ from scutch.report import site
 from scutch.report.document import load
 from scutch.report.matrix import Column, matrix
 from scutch.report.text import publish
+
+import pictures
 
 TEMPLATES = judgment.ROOT / "ci" / "templates"
 IMPLEMENTATIONS = ("flax", "jax", "reference")

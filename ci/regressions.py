@@ -22,9 +22,10 @@ import judgment
 import measurements
 from measurements import Figure
 from nights import History, Night
-from pictures import pretty
 from scutch.report import comparison
 from scutch.report.document import load
+
+from pictures import pretty
 
 THRESHOLD = 1.2
 OURS = "'reference"
