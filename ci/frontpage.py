@@ -22,8 +22,6 @@ from scutch.report.document import load
 from scutch.report.matrix import Column, matrix
 from scutch.report.text import publish
 
-import pictures
-
 TEMPLATES = judgment.ROOT / "ci" / "templates"
 IMPLEMENTATIONS = ("flax", "jax", "reference")
 STEP = {"program": "train", "layout": "unrolled", "mesh": "2x4"}

@@ -26,8 +26,6 @@ from nights import History, Night
 from scutch.report import comparison
 from scutch.report.document import load
 
-from pictures import pretty
-
 THRESHOLD = 1.2
 OURS = "'reference"
 JITTERING = {"time": ("time",), "memory": ("peakmem", "mem")}
