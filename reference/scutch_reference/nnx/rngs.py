@@ -126,8 +126,8 @@ class Rngs(_Random, Pytree):
     """Named streams (OBJ-6); `default` is for names that are not there, or has names and seeds."""
 
     def __init__(self, default: Any = None, **rngs: Any):
-        given = default if isinstance(default, Mapping) else {"default": default}
-        for name, seed in {**given, **rngs}.items():
+        whole = isinstance(default, Mapping)
+        for name, seed in ({**default, **rngs} if whole else {**rngs, "default": default}).items():
             if name != "default" or seed is not None:
                 setattr(self, name, RngStream(seed, tag=name))
 
