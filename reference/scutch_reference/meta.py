@@ -139,7 +139,7 @@ class Partitioned(Box[A]):
       names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
       mesh: The mesh for `unbox`, where it is not to be the one in context.
 
-    Subclasses are frozen dataclasses and pytree nodes by themselves; their fields are static.
+    Subclasses are frozen dataclasses and pytree nodes by themselves; all but `value` is static.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
