@@ -5,8 +5,6 @@ axis to every array, as `scan` over layers does, tells the boxes with `add_axis`
 the inverse. `unbox` opens a box, `replace_boxed` fills it again.
 """
 
-from __future__ import annotations
-
 import abc
 import copy
 import dataclasses
@@ -47,7 +45,7 @@ class AxisMetadata(Generic[A], abc.ABC):
         """Return the wrapped value, one layer only (BOX-3)."""
 
     @abc.abstractmethod
-    def replace_boxed(self, val: Any) -> AxisMetadata[Any]:
+    def replace_boxed(self, val: Any) -> "AxisMetadata[Any]":
         """Return a box with the same metadata around `val` (BOX-4)."""
 
     @abc.abstractmethod
@@ -95,7 +93,7 @@ def _copied(box: A, name: str, value: Any) -> A:
 class Box(AxisMetadata[A]):
     """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
 
-    _static_of: ClassVar[operator.attrgetter[tuple[Any, ...]]]
+    _static_of: ClassVar["operator.attrgetter[tuple[Any, ...]]"]
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
