@@ -20,12 +20,11 @@ from typing import Any
 import gatekeeper
 import judgment
 import measurements
+from drawing import pretty
 from measurements import Figure
 from nights import History, Night
 from scutch.report import comparison
 from scutch.report.document import load
-
-from pictures import pretty
 
 THRESHOLD = 1.2
 OURS = "'reference"
