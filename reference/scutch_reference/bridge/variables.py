@@ -41,9 +41,6 @@ _pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()
 _lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
 
-# Names of collections, and variable types ---------------------------------------------------------
-
-
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
     """Pair a collection and a type, or, without the type, decorate a class so (BRG-1).
 
@@ -96,9 +93,6 @@ register_variable_name_type_pair = register_variable_name
 def sort_variable_types(types: Iterable[type]) -> list[type]:
     """The types, each before its bases, and otherwise in the order given (BRG-3)."""
     return sorted(types, key=lambda t: -sum(issubclass(base, nnx.Variable) for base in t.__mro__))
-
-
-# One variable -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -210,9 +204,6 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     if "value" not in attributes:
         raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")
     return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
-
-
-# Trees of variables -------------------------------------------------------------------------------
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -24,24 +24,24 @@ class Mapped(Lifted):
         super().__init__(*args, **options)
         self._metadata = metadata or {}
 
-    def _rename(self, change: Any, nodes: list[Any], owners: Sequence[Any], axes: Any) -> None:
-        if PARTITION_NAME in self._metadata:
-            for owner, axis in zip(owners, axes, strict=True):
-                if owner is not None and isinstance(axis, int):
-                    change(nodes[owner], axis, self._metadata)
-
     def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
         """Call the function on copies that do not name the axis; new ones get its name, too."""
-        self._rename(remove_axis, nodes, frame.owners, frame.asked)
+        if PARTITION_NAME not in self._metadata:
+            return function()
+        pairs = zip(frame.owners, frame.asked, strict=True)
+        named = [(nodes[owner], axis) for owner, axis in pairs if owner is not None]
+        for variable, axis in named:
+            if isinstance(axis, int):
+                remove_axis(variable, axis, self._metadata)
         out = function()
-        self._rename(add_axis, nodes, frame.owners, frame.asked)
-        if PARTITION_NAME in self._metadata:
-            definition, found, _, _ = walked([*roots, out])
-            leaves, old = definition.leaves, set(map(id, nodes))
-            new = [(owner, (root, *path)) for root, path, owner in leaves if owner is not None]
-            new = [(owner, path) for owner, path in new if id(found[owner]) not in old]
-            axes = [frame.at(path, found[owner]) for owner, path in new]
-            self._rename(add_axis, found, [owner for owner, _ in new], axes)
+        definition, found, _, _ = walked([*roots, out])
+        old = set(map(id, nodes))
+        for root, path, owner in definition.leaves:
+            if owner is not None and id(found[owner]) not in old:
+                named.append((found[owner], frame.at((root, *path), found[owner])))
+        for variable, axis in named:
+            if isinstance(axis, int):
+                add_axis(variable, axis, self._metadata)
         return out
 
 
@@ -53,8 +53,7 @@ class Vmapped(Mapped):
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.vmap`."""
         inside = frame.arguments(frame.asked, frame.plain)
-        outside = (None, tuple(frame.groups), frame.out)
-        return jax.vmap(frame.run, inside, outside, **self.options)
+        return jax.vmap(frame.run, inside, frame.outside, **self.options)
 
 
 def vmap(
@@ -69,14 +68,10 @@ def vmap(
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
-    """Vectorize a function of objects.
+    """Vectorize a function of objects; see `jax.vmap`, and `jit` for what is the same there.
 
     Args:
-      f: The function. Without it, a decorator.
-      in_axes: A prefix of the positional arguments: an axis, None for what all share, or
-        `StateAxes` for objects.
-      out_axes: A prefix of the output.
-      axis_name, axis_size, spmd_axis_name: See `jax.vmap`.
+      in_axes: A prefix of the arguments: an axis, None for what all share, or `StateAxes`.
       transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
     """
     options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
@@ -101,32 +96,24 @@ class Scanned(Mapped):
     """A loop over a function of objects; see `scan`."""
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.lax.scan`: leaves and arguments are sliced, carried or shared, by their axes."""
-        axes, is_whole = frame.arguments(frame.asked, frame.plain), self.out_prefix is Carry
+        """`jax.lax.scan`, where leaves and arguments are sliced, carried or shared."""
+        frame.always = [axis is Carry for axis in frame.asked]
+        axes, plain = frame.arguments(frame.asked, frame.plain), frame.plain
+        is_whole, has_plain = self.out_prefix is Carry, Carry in plain
         out_axes = (Carry,) if is_whole else self.out_prefix
         carries = is_branch(out_axes) and Carry in out_axes
         place = out_axes.index(Carry) if carries else -1
-        frame.always = [axis is Carry for axis in frame.asked]
-        if frame.plain.count(Carry) > 1:
-            raise LiftingError(f"scan can carry one argument, got {frame.plain!r}.")
-        has_plain = Carry in frame.plain
-        if has_plain and not carries:
-            raise LiftingError(f"scan carries an argument, but out_axes is {out_axes!r}.")
-
-        def parted(out: Any) -> tuple[Any, Any]:
-            """The carried part of an output, and the rest."""
-            if carries and (not isinstance(out, tuple) or len(out) != len(out_axes)):
-                raise LiftingError(
-                    f"out_axes={out_axes!r} of scan needs such a tuple, got {out!r}."
-                )
-            if has_plain:
-                return out[place], (*out[:place], None, *out[place + 1 :])
-            if carries and out[place] is not RETURNED:
-                raise LiftingError("scan carries an object: the function must return that object.")
-            return None, out
+        if plain.count(Carry) > carries:
+            raise LiftingError(
+                "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
+                f"got {plain!r} and {out_axes!r}."
+            )
 
         def now(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
             return carry if axis is Carry else piece if isinstance(axis, int) else whole
+
+        def sliced(axis: Any, part: Any) -> Any:
+            return _moved(part, axis, 0) if isinstance(axis, int) else None
 
         def outside(axis: Any, part: Any) -> Any:
             if axis is Carry:  # It was made by the last step.
@@ -136,28 +123,28 @@ class Scanned(Mapped):
         def transformed(*everything: Any) -> Any:
             def step(carry: Any, slices: Any) -> Any:
                 outcome, groups, out = frame.run(*_mapped(now, axes, carry, slices, everything))
-                leaves = self._carried(frame, outcome.changed, groups)
-                last, out = parted((out,) if is_whole else out)
-                plain = [last if axis is Carry else None for axis in frame.plain]
-                return (leaves, *plain), (outcome, groups, out)
+                leaves, last = self._carried(frame, outcome.changed, groups), None
+                out = (out,) if is_whole else out
+                if carries:
+                    if not isinstance(out, tuple) or len(out) != len(out_axes):
+                        raise LiftingError(f"scan needs a tuple like {out_axes!r}, got {out!r}.")
+                    if has_plain:
+                        last, out = out[place], (*out[:place], None, *out[place + 1 :])
+                    elif out[place] is not RETURNED:
+                        raise LiftingError("scan carries an object: the function must return it.")
+                after = (leaves, *(last if axis is Carry else None for axis in plain))
+                return after, (outcome, groups, out)
 
             start = _mapped(lambda axis, x: x if axis is Carry else None, axes, everything)
-            slices = _mapped(
-                lambda axis, x: _moved(x, axis, 0) if isinstance(axis, int) else None,
-                axes,
-                everything,
-            )
+            slices = _mapped(sliced, axes, everything)
             carry, (outcome, rest, out) = jax.lax.scan(step, start, slices, **self.options)
-            groups = tuple(
-                [outside(axis, array) for array in arrays]
-                for axis, arrays in zip(frame.groups, rest, strict=True)
-            )
+            groups = [[outside(axis, x) for x in rest[i]] for i, axis in enumerate(frame.groups)]
             for number, (group, i) in outcome.changed.items():
                 if frame.asked[number] is Carry:
                     groups[group][i] = carry[0][number]
             out = _mapped(outside, for_jax(tuple(out_axes) if carries else out_axes, None), out)
             if has_plain:
-                out = (*out[:place], carry[1 + frame.plain.index(Carry)], *out[place + 1 :])
+                out = (*out[:place], carry[1 + plain.index(Carry)], *out[place + 1 :])
             return outcome, groups, out[0] if is_whole else out
 
         return transformed
@@ -193,15 +180,12 @@ def scan(
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
-    """Loop over a function of objects (LIN-4 is its Linen form).
+    """Loop over a function of objects; see `jax.lax.scan`, and `vmap` for what is the same there.
 
     Args:
-      f: The function of one step. Without it, a decorator.
-      length, reverse, unroll: See `jax.lax.scan`.
       in_axes: For each positional argument `Carry`, an axis to scan over, or None for what all
         steps share; `StateAxes` says it by filter.
       out_axes: The same for the output; it has a `Carry` where `in_axes` has one.
-      transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
 
     Raises:
       LiftingError: A step changes a variable that all steps share.

@@ -10,11 +10,10 @@ import jax
 
 from ..errors import LiftingError
 from .definitions import built
-from .layouts import Layout
+from .filters import to_predicate
 from .lifting import Frame, Lifted, lift
-from .prefixes import FilterPrefix
 from .states import from_flat_state
-from .variables import Param
+from .variables import Param, Variable
 from .walking import entries, is_object
 
 
@@ -27,10 +26,7 @@ class DiffState:
 
 
 class Differentiated(Lifted):
-    """A function of objects that returns gradients; see `grad`.
-
-    What is asked of a leaf is the number of the gradient that it has a part in.
-    """
+    """A function of objects that returns gradients; see `grad`."""
 
     def __init__(self, *args: Any, argnums: Any, has_aux: bool, with_value: bool, **options: Any):
         super().__init__(*args, **options)
@@ -41,57 +37,50 @@ class Differentiated(Lifted):
         ]
         self._has_aux, self._with_value = has_aux, with_value
 
-    def _arguments(self, layout: Layout) -> list[int]:
-        """The number of the argument that each gradient is for."""
-        count, bound, found = layout.positional, len(self._bound), []
+    def _numbers(self, frame: Frame, roots: list[Any], leaves: list[Any]) -> list[Any]:
+        """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
+        layout, bound, taken, found = frame.layout, len(self._bound), set[int](), list[Any]()
         for wanted in self._wanted:
-            found.append(wanted.argnum + (bound if wanted.argnum >= 0 else count))
-            if not bound <= found[-1] < count:
+            i = wanted.argnum + (bound if wanted.argnum >= 0 else layout.positional)
+            if not bound <= i < layout.positional:
                 raise LiftingError(
                     f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
-                    f"got {count - bound} positional arguments."
+                    f"got {layout.positional - bound} positional arguments."
                 )
+            if i in layout.plain:
+                found.append(len(leaves) + layout.plain.index(i))
+                continue
+            flat, takes = {}, to_predicate(wanted.filter)
+            for n, (root, path, _) in enumerate(frame.definition.leaves):
+                if layout.roots[root] == i and n not in taken and takes(path, leaves[n]):
+                    flat[path] = n
+            taken.update(flat.values())
+            found.append(_like(roots[layout.roots.index(i)], flat))
         return found
-
-    def prefixes(self, layout: Layout) -> tuple[Any, ...]:
-        """For each argument, the filters of its gradients."""
-        filters: list[list[Any]] = [[] for _ in layout.roles]
-        for number, i in enumerate(self._arguments(layout)):
-            filters[i].append((self._wanted[number].filter, number))
-        return tuple(FilterPrefix([*each, (..., None)]) if each else None for each in filters)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
-        layout, arguments = frame.layout, self._arguments(frame.layout)
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            everything, count, asked = [*values, *plain], len(values), frame.asks(values)
-            # For each gradient, the numbers of its leaves among everything.
-            chosen = [
-                [count + layout.plain.index(i)]
-                if i in layout.plain
-                else [n for n, each in enumerate(asked) if each == number]
-                for number, i in enumerate(arguments)
-            ]
+            everything, count = [*values, *plain], len(values)
+            roots, nodes = built(frame.definition, values)
+            pairs = zip(frame.owners, values, strict=True)
+            leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
+            numbers = self._numbers(frame, roots, leaves)
 
-            def loss(parts: dict[int, Any]) -> Any:
-                now = [parts.get(n, each) for n, each in enumerate(everything)]
+            def loss(parts: list[Any]) -> Any:
+                now = list(everything)
+
+                def put(n: int, part: Any) -> None:
+                    now[n] = part.get_raw_value() if isinstance(part, Variable) else part
+
+                jax.tree.map(put, numbers, parts)
                 outcome, groups, out = frame.run(now[:count], *now[count:])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
             differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)
-            parts = {n: everything[n] for numbers in chosen for n in numbers}
-            (_, (outcome, groups, out)), parts = differentiated(parts)
-            roots, nodes = built(frame.definition, values)
-            found: list[Any] = []
-            for i, numbers in zip(arguments, chosen, strict=True):
-                flat = {}
-                for n in numbers:
-                    owner = frame.owners[n] if n < count else None
-                    leaf = parts[n] if owner is None else nodes[owner].replace(parts[n])
-                    flat[frame.paths[n][1:] if n < count else ()] = leaf
-                is_plain = i in layout.plain
-                found.append(flat[()] if is_plain else _like(roots[layout.roots.index(i)], flat))
+            start = jax.tree.map([*leaves, *plain].__getitem__, numbers)
+            (_, (outcome, groups, out)), found = differentiated(start)
             gradients = found[0] if self._is_single else tuple(found)
             if self._with_value:
                 return outcome, groups, (out, gradients)
@@ -127,11 +116,8 @@ def grad(
     """The gradient of a function of objects, as states of their parameters.
 
     Args:
-      f: Returns a scalar; it may change its objects. Without it, a decorator.
       argnums: Arguments to differentiate by: numbers (for objects, their `Param`s), or
-        `DiffState`s with other filters.
-      has_aux: Whether `f` returns a pair, of which the second is passed on.
-      holomorphic, allow_int: See `jax.grad`.
+        `DiffState`s with other filters; the others are those of `jax.grad` and `jit`.
 
     Returns:
       A `State` of variables that hold gradients for an object, arrays for other arguments; a tuple
@@ -176,12 +162,6 @@ def remat(
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
-    """Compute a function of objects again for its gradient, instead of keeping its intermediates.
-
-    Args:
-      f: The function. Without it, a decorator.
-      prevent_cse, policy: See `jax.checkpoint`.
-      static_argnums: Arguments that are static.
-    """
+    """Compute a function of objects again for its gradient; see `jax.checkpoint`, and `jit`."""
     options = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums}
     return lift(Checkpointed, f, graph_updates=graph_updates, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import jax
@@ -22,36 +21,25 @@ class JitWrapped(Lifted):
     what = "shardings"
     free = None  # An object that is returned has the shardings of the output, too (JIT-5).
 
-    def __init__(
-        self,
-        *args: Any,
-        donate_argnums: Any = None,
-        donate_argnames: Any = None,
-        **options: Any,
-    ):
-        super().__init__(*args, **options)
-        self._donated = self._choice(donate_argnums, donate_argnames)
-
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.jit`."""
         layout, definition, options = frame.layout, frame.definition, dict(self.options)
-        gone = self._donated(layout.positional, layout.names)
+        gone = self.donated(layout.positional, layout.names)
         roots = [root for root, i in enumerate(layout.roots) if gone[i]]
-        items = [((), definition.roots[root]) for root in roots]
         # Also the nodes that are reached through another argument first.
-        nodes = {number for _, number in ways(definition.nodes, items)}
+        starts = [((), definition.roots[root]) for root in roots]
+        nodes = {number for _, number in ways(definition.nodes, starts)}
         donated = [root in roots or owner in nodes for root, _, owner in definition.leaves]
         numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
         if any(donated):
             frame.donated = frame.always = donated
             numbers.append(0)
-        if numbers:
-            options["donate_argnums"] = numbers
+        options["donate_argnums"] = numbers
         if self.in_prefix is not None:
             frame.placements = frame.asked
             options["in_shardings"] = frame.arguments(frame.asked, frame.plain)
         if self.in_prefix is not None or self.out_prefix is not None:
-            options["out_shardings"] = (None, tuple(frame.groups), frame.out)
+            options["out_shardings"] = frame.outside
 
         def run(leaves: Any, *others: Any) -> Any:
             if frame.donated:
@@ -64,14 +52,12 @@ class JitWrapped(Lifted):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
         call = frame, *_, values, plain = self.prepared(*clone((args, kwargs)))
-        transformed: Any = frame.transformed
-        return commit(call, *transformed.eval_shape(*frame.arguments(values, plain)))
+        return commit(call, *frame.transformed.eval_shape(*frame.arguments(values, plain)))
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The traced form for these arguments (JIT-9)."""
         frame, *_, values, plain = self.prepared(args, kwargs)
-        transformed: Any = frame.transformed
-        return Traced(transformed.trace(*frame.arguments(values, plain)), self, frame)
+        return Traced(frame.transformed.trace(*frame.arguments(values, plain)), self, frame)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered form for these arguments (JIT-9)."""
@@ -88,8 +74,8 @@ def named(run: Callable[..., Any], function: Any) -> Callable[..., Any]:
 class Stage:
     """A stage of JAX, with the objects around it (JIT-9).
 
-    What is not said here is what the stage of JAX says: `in_tree`, `in_avals` and `args_info` speak
-    of what JAX sees: the donated leaves of objects, their other leaves, then the plain arguments.
+    What is not said here, the stage of JAX says of what it sees: the donated leaves of objects, if
+    there are any, the others, then the plain arguments.
     """
 
     stage: Any
@@ -99,20 +85,15 @@ class Stage:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
             raise AttributeError(name)
-        return getattr(self.stage, name)
+        is_own = name == type(self).__name__.lower()  # `traced`, `lowered`, `compiled`.
+        return self.stage if is_own else getattr(self.stage, name)
 
 
 class Compiled(Stage):
     """A compiled function, for arguments of one structure and shape."""
 
-    compiled = property(attrgetter("stage"))
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what a call of the function does, updates included.
-
-        Raises:
-          LiftingError: The arguments have another structure than those it was compiled for.
-        """
+        """Do what a call of the function does; arguments of another structure are refused."""
         call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
         if frame is not self.frame:
             raise LiftingError(
@@ -131,9 +112,7 @@ class Compiled(Stage):
 
 
 class Lowered(Stage):
-    """A function lowered to the input of the compiler."""
-
-    lowered = property(attrgetter("stage"))
+    """A function as the compiler gets it."""
 
     def compile(self, *args: Any, **options: Any) -> Compiled:
         """Compile it; see `jax.stages.Lowered.compile`."""
@@ -142,8 +121,6 @@ class Lowered(Stage):
 
 class Traced(Stage):
     """A function traced to a program of JAX."""
-
-    traced = property(attrgetter("stage"))
 
     def lower(self, **options: Any) -> Lowered:
         """Lower it; see `jax.stages.Traced.lower`."""
@@ -169,15 +146,13 @@ def jit(
 ) -> Any:
     """Compile a function of objects; they change as if it were not compiled (JIT-1).
 
+    What is not said here is as in `jax.jit`.
+
     Args:
       fun: The function; a method, a partial or a callable object too. Without it, a decorator.
       in_shardings: A prefix of the positional arguments: shardings, or `StateSharding` for
         objects. Variables have these shardings afterwards.
-      out_shardings: A prefix of the output.
-      static_argnums, static_argnames: Arguments that are compiled in; they must be hashable.
-      donate_argnums, donate_argnames: Arguments whose buffers may be used for results. Variables
-        of donated objects get new buffers.
-      keep_unused: See `jax.jit`, like `device`, `backend`, `inline` and `abstracted_axes`.
+      donate_argnums, donate_argnames: Variables of donated objects get new buffers.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: If False, values of variables come out, but no change of structure.
 

@@ -1,7 +1,7 @@
 """Layouts: which arguments of a call are objects, which are plain, which are static.
 
-That depends on the types of the arguments and the names of the keywords only (and, for containers,
-on whether there are objects inside), so it is found once and looked up afterwards.
+That depends on the types of the arguments and the names of the keywords only, and, for containers,
+on whether there are objects inside. So it is found once and looked up afterwards.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ Choice = Callable[[int, Sequence[str]], list[bool]]
 def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
     """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4).
 
-    Args:
-      numbers, names: One, several, or None; if one of both is None, the parameters tell it.
-      parameters: The names of all parameters of the function.
-      bound: How many of them the user does not count, because they have their arguments.
+    If one of both is None, the other and the names of the parameters tell it. Of the parameters,
+    so many are bound: the user does not count them.
     """
     chosen, named = (
         (given,) if isinstance(given, int | str) else tuple(given or ())
@@ -57,11 +55,8 @@ def _picker(numbers: tuple[int, ...]) -> Callable[[Any], Any]:
 class Layout:
     """The roles of the arguments: positional ones first, then keywords, sorted by name.
 
-    Args:
-      roles: "object", "plain", "static", "container" where one has to look inside for objects, and
-        "full" for a container that has some.
-      names: Of the keywords.
-      labels: What the arguments are called in messages.
+    A role is "object", "plain", "static", "container" where one has to look inside for objects, or
+    "full" for a container that has some. The labels are for messages.
     """
 
     def __init__(self, roles: Sequence[str], names: tuple[str, ...], labels: Sequence[str]):
@@ -77,7 +72,8 @@ class Layout:
 
     def settled(self, args: tuple[Any, ...]) -> Layout:
         """The layout in which each container has objects or is plain."""
-        full = tuple([has_objects(args[i]) for i in self.containers])
+        trees = [jax.tree.leaves(args[i], is_leaf=is_object) for i in self.containers]
+        full = tuple([any(map(is_object, leaves)) for leaves in trees])
         if full not in self._settled:
             roles = list(self.roles)
             for i, is_full in zip(self.containers, full, strict=True):
@@ -90,11 +86,6 @@ class Layout:
         found = dict(zip((*self.roots, *self.plain, *self.statics), values, strict=True))
         args = [found[i] for i in range(len(self.roles))]
         return args[: self.positional], dict(zip(self.names, args[self.positional :], strict=True))
-
-
-def has_objects(value: Any) -> bool:
-    """Whether there is an object in a tree."""
-    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
 
 
 def layout_of(

@@ -20,14 +20,16 @@ from itertools import compress
 from operator import getitem, not_
 from typing import Any, TypeAlias
 
+import jax
+
 from ..errors import AliasingError, LiftingError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
 from .filters import Path
-from .layouts import Choice, Layout, choice, layout_of, parameter_names, unbound
+from .layouts import Layout, choice, layout_of, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import at, for_jax, is_branch, values_in
+from .prefixes import at, for_jax, is_branch, is_end
 from .statics import Static
 from .walking import EMPTY, Plan, planned
 
@@ -39,8 +41,8 @@ _CACHE_LIMIT = 1024
 class Frame:
     """The inside of a lifted call, for arguments of one structure.
 
-    Paths begin with the number of a root; the number after the last one is that of the output.
-    Leaves go out in `groups` of those that are asked for the same thing.
+    Paths begin with the number of a root, or the next number for the output. Leaves go out in
+    `groups` of those that are asked for the same thing.
     """
 
     mesh: Any = None
@@ -57,15 +59,21 @@ class Frame:
         prefixes = lifted.prefixes(layout)
         self.prefixes = (*layout.roots_of(prefixes), lifted.out_prefix)
         self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
-        self.out = for_jax(lifted.out_prefix, lifted.default)
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
         self.owners = [owner for _, _, owner in definition.leaves]
-        given = [v for v in values_in(self.prefixes) if v is not None]
-        self.groups = list(dict.fromkeys([lifted.default, *given]))
-        self.asked = self.asks(values)
+        ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
+        given = [v for end in ends for v in getattr(end, "values_", (end,)) if v is not None]
+        self.groups = tuple(dict.fromkeys([lifted.default, *given]))
+        # For what comes out of `run`: an outcome without leaves, the groups, and the output.
+        self.outside = (lifted.default, self.groups, for_jax(lifted.out_prefix, lifted.default))
+        nodes = built(definition, values)[1]
+        leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
+        again = [((r, *p), item) for r, p, item, first in definition.visits if not first]
+        asked = list(map(self.at, self.paths, leaves))
+        self.asked = self.agreed(asked, nodes, ways(definition.nodes, again))
         self.always = [False] * len(values)  # Leaves that go out though they are as before.
-        self.transformed = lifted.transform(self)
+        self.transformed: Any = lifted.transform(self)
 
     def where(self, path: Path) -> str:
         """What a place is called in messages."""
@@ -79,14 +87,6 @@ class Frame:
         """What is asked of a leaf, or of a variable, at a path."""
         found = at(self.prefixes, path, leaf, self.where(path))
         return self.lifted.default if found is None else found
-
-    def asks(self, values: Sequence[Any]) -> list[Any]:
-        """What is asked of each leaf, for the filters with these values."""
-        nodes = built(self.definition, values)[1]
-        leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
-        again = [((r, *p), item) for r, p, item, first in self.definition.visits if not first]
-        others = ways(self.definition.nodes, again if self.lifted.what else ())
-        return self.agreed(list(map(self.at, self.paths, leaves)), nodes, others)
 
     def agreed(
         self, asked: list[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
@@ -124,18 +124,12 @@ class Frame:
 
 
 class Lifted:
-    """A function of objects, transformed.
+    """A function of objects, transformed; `jit` says what its arguments mean.
 
-    Args:
-      function: Called with copies of its arguments, inside the transformation.
-      in_prefix: A value for all arguments, or a sequence of them, or None.
-      out_prefix: A prefix of the output, or None.
-      graph_updates: Unless False, changes of structure come out, and not only those of values.
-      static_argnums, static_argnames: Arguments that are part of the structure.
-      **options: For the transformation of JAX, where they are not None.
+    The options are for the transformation of JAX, where they are not None.
     """
 
-    what = ""  # Prefixes in messages; without a name, aliases need not agree.
+    what = ""  # Prefixes, in messages.
     default: Any = None  # What leaves are given where a prefix says None,
     free: Any = ...  # and what leaves the choice to another place, as the output.
     for_keywords: Any = None
@@ -150,20 +144,21 @@ class Lifted:
         *,
         static_argnums: Any = None,
         static_argnames: Any = None,
+        donate_argnums: Any = None,
+        donate_argnames: Any = None,
         **options: Any,
     ):
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
         self._parameters = parameter_names(self.function)
-        self._static = self._choice(static_argnums, static_argnames)
+        count = len(self._bound)
+        self._static = choice(static_argnums, static_argnames, self._parameters, count)
+        self.donated = choice(donate_argnums, donate_argnames, self._parameters, count)
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
         self._layouts: dict[Any, Layout] = {}
         self._frames: dict[Any, Frame] = {}
-
-    def _choice(self, numbers: Any, names: Any) -> Choice:
-        return choice(numbers, names, self._parameters, len(self._bound))
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """The transformation of JAX, applied to `frame.run`."""
@@ -261,6 +256,8 @@ class Lifted:
 
 def lift(cls: type[Lifted], function: Any, *prefixes: Any, **options: Any) -> Any:
     """The transformed function, or a decorator if there is no function yet."""
-    if function is None:
-        return lambda function: cls(function, *prefixes, **options)
-    return cls(function, *prefixes, **options)
+
+    def wrap(function: Callable[..., Any]) -> Lifted:
+        return cls(function, *prefixes, **options)
+
+    return wrap if function is None else wrap(function)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -52,10 +50,9 @@ class Rewrite(NamedTuple):
 
     number: int
     node: Node
-    sources: tuple[int | Source, ...]
+    sources: list[int | Source]
 
 
-@dataclass(frozen=True, eq=False)
 class Outcome:
     """What happened, without the arrays. It travels through JAX as a node without leaves.
 
@@ -65,19 +62,10 @@ class Outcome:
       returned: The numbers of the objects in the output, in order.
     """
 
-    changed: dict[int, Source]
-    rewrites: tuple[Rewrite, ...]
-    returned: tuple[int, ...]
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether nothing happened but to values."""
-        return not self.rewrites and not self.returned
-
-    @cached_property
-    def is_nothing(self) -> bool:
-        """Whether nothing happened at all."""
-        return self.is_plain and not self.changed
+    def __init__(self, changed: dict[int, Source], rewrites: list[Rewrite], returned: list[int]):
+        self.changed, self.rewrites, self.returned = changed, rewrites, returned
+        self.is_plain = not rewrites and not returned
+        self.is_nothing = self.is_plain and not changed
 
 
 jax.tree_util.register_pytree_node(Outcome, lambda x: ((), x), lambda x, _: x)
@@ -150,9 +138,9 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])
-        rewrites.append(Rewrite(index, node, tuple(found)))
-    numbers = tuple(ref.number for _, ref in returned)
-    return Outcome(changed, tuple(rewrites), numbers), tuple(arrays), out
+        rewrites.append(Rewrite(index, node, found))
+    outcome = Outcome(changed, rewrites, [ref.number for _, ref in returned])
+    return outcome, tuple(arrays), out
 
 
 def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:

@@ -82,14 +82,9 @@ def is_branch(prefix: Any) -> bool:
     return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
-def _is_end(prefix: Any) -> bool:
+def is_end(prefix: Any) -> bool:
+    """Whether a prefix says something, though it may look like a tree to JAX."""
     return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
-
-
-def values_in(prefix: Any) -> Iterator[Any]:
-    """All values that a prefix has for anything."""
-    for end in jax.tree.leaves(prefix, is_leaf=_is_end):
-        yield from end.values_ if isinstance(end, FilterPrefix) else (end,)
 
 
 def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
@@ -121,7 +116,7 @@ def for_jax(prefix: Any, default: Any) -> Any:
     def end(value: Any) -> Any:
         return RETURNED if isinstance(value, FilterPrefix) else default if value is None else value
 
-    return jax.tree.map(end, prefix, is_leaf=_is_end)
+    return jax.tree.map(end, prefix, is_leaf=is_end)
 
 
 def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
@@ -134,7 +129,7 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
             found.append((f"{label}, path {key}" if key else label, value, leaf))
 
     try:
-        jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=_is_end)
+        jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=is_end)
     except (ValueError, TypeError):
         return []
     return found

@@ -53,15 +53,12 @@ class ShardMapped(Lifted):
                 for number, (group, place) in outcome.changed.items():
                     value, spec = groups[group][place], frame.groups[group]
                     _check_replication(frame.label(number), value, spec)
-                for where, spec, leaf in spread(frame.out, out, "output"):
+                for where, spec, leaf in spread(frame.outside[2], out, "output"):
                     _check_replication(where, leaf, spec)
             return found
 
-        specs = (UNSHARDED, tuple(frame.groups), frame.out)
-        inside = frame.arguments(frame.asked, frame.plain)
-        return jax.jit(
-            shard_map(named(run, self), mesh=mesh, in_specs=inside, out_specs=specs, **options)
-        )
+        options |= {"mesh": mesh, "in_specs": frame.arguments(frame.asked, frame.plain)}
+        return jax.jit(shard_map(named(run, self), out_specs=frame.outside, **options))
 
 
 def _check_replication(where: str, value: Any, spec: Any) -> None:
@@ -70,9 +67,7 @@ def _check_replication(where: str, value: Any, spec: Any) -> None:
     for leaf in jax.tree.leaves(value):
         # The axes of the mesh along which the leaf may differ, if this JAX says so.
         kind: Any = jax.typeof(leaf) if hasattr(jax, "typeof") else None
-        varies: Any = getattr(kind, "vma", None)
-        if varies is None:
-            varies = getattr(getattr(kind, "mat", None), "varying", ())
+        varies: Any = getattr(kind, "vma", ()) or getattr(getattr(kind, "mat", None), "varying", ())
         if differing := set(varies) - names:
             raise ReplicationError(where, spec, sorted(map(str, differing)))
 
@@ -110,26 +105,18 @@ def shard_map(
     True
 
     Args:
-      f: The function; a method, a partial or a callable object too. Without it, a decorator.
       mesh: The devices; without it, the mesh in context.
       in_specs: A prefix of the positional arguments: partition specs, or `StateSharding` for
         objects. Keyword arguments are not sharded, nor are those with None.
-      out_specs: A prefix of the output.
-      check_rep: Whether to check that values agree between devices where specs say so.
-      check_vma: The same, under its newer name.
-      auto: Axes of the mesh that the function does not see, and the compiler shards over.
-      axis_names: The other axes, under their newer name.
-      graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, values of variables come out, but no change of structure.
+      check_rep, check_vma: Whether to check that values agree between devices where specs say so.
+      auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
 
     Raises:
       MeshAxisError: A spec names an axis that the mesh does not have (SHM-4).
       IndivisibleSizeError: A spec cuts an axis that cannot be cut so.
       ReplicationError: A value differs between devices, and its spec says that it does not.
-      NoFilterMatchError: No filter takes a variable.
     """
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)
-
     options = {"mesh": mesh, "check": check_rep and check_vma, "auto": auto}
     return lift(ShardMapped, f, in_specs, out_specs, graph_updates, **options)

@@ -122,7 +122,7 @@ class Variable(Tracked, Generic[A]):
         """A variable with exactly this raw value and metadata; no hook runs."""
         variable = object.__new__(cls)
         variable._begin(value)
-        variable._replace_metadata(attributes)
+        object.__setattr__(variable, "_metadata", _tidied(attributes))
         return variable
 
     def _flatten(self) -> tuple[Any, Static]:

@@ -84,12 +84,11 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
 
 
 class Walk:
-    """One walk over a graph, depth first.
+    """One walk over a graph, depth first, with paths that begin with the number of a root.
 
-    After it, `nodes` are the objects in order, `described` is their structure, `leaves` say where
-    their leaves are (a container and a key, to read and to write, and the path), and `checks` are
-    the mutable parts that nobody reports about. Nodes that are `known` have the first numbers, and
-    are described only when asked for. Paths begin with the number of a root.
+    It finds nodes (the `known` ones have the first numbers, and are described only when asked for),
+    for each its leaves (container and key, to read and to write, and path), and `checks` for the
+    mutable parts that report no changes.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
@@ -161,7 +160,7 @@ class Walk:
             if not _is_fixed(type(value)):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
-                return Tree(treedef, keys, items)
+                return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
         hashed: Any = type(value).__hash__
         if kind == OTHER and not (
