@@ -9,11 +9,13 @@ the request. asv's page and asv's scripts stay as they are.
 import html
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import judgment
 import measurements
@@ -21,7 +23,6 @@ from asv.commands.publish import Publish
 from asv.config import Config
 from asv.console import log
 from asv.plugins.git import Git
-from environments import last_line
 from nights import History
 
 OFFLINE = judgment.ROOT / "ci" / "offline.js"
@@ -122,23 +123,29 @@ def _fetched(package: str, member: str, cache: Path) -> bytes:
     """A file of an npm package."""
     packed = cache / f"{package.replace('@', '-')}.tgz"
     if not packed.exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            raise Incomplete("npm is not installed")
         cache.mkdir(parents=True, exist_ok=True)
-        command = [npm, "pack", "--silent", "--pack-destination", str(cache), package]
-        try:
-            done = subprocess.run(
-                command, cwd=cache, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                timeout=NPM_TIMEOUT, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise Incomplete(f"npm pack {package} took longer than {NPM_TIMEOUT} s") from error
-        if done.returncode or not packed.exists():
-            said = last_line(done.stderr)
-            raise Incomplete(f"npm pack {package} failed: {said}")
+        with TemporaryDirectory(dir=cache) as folder:
+            _pack(package, Path(folder))
+            os.replace(Path(folder, packed.name), packed)
     with tarfile.open(fileobj=io.BytesIO(packed.read_bytes())) as archive:
         found = archive.extractfile(f"package/{member}")
         if found is None:
             raise Incomplete(f"{package} has no file {member}")
         return found.read()
+
+
+def _pack(package: str, folder: Path) -> None:
+    """Have npm put a package in a folder, as one file."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Incomplete("npm is not installed")
+    try:
+        done = subprocess.run(
+            [npm, "pack", "--loglevel=error", package], cwd=folder, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=NPM_TIMEOUT, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Incomplete(f"npm pack {package} took longer than {NPM_TIMEOUT} s") from error
+    if done.returncode:
+        said = done.stderr.strip().partition("\n")[0]
+        raise Incomplete(f"npm pack {package} failed: {said}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import drawing
 import jinja2
 import judgment
 import measurements
-import pictures
 import regressions
 from environments import Environment
 from markupsafe import Markup
@@ -95,7 +95,7 @@ def write(
     """
     style = (TEMPLATES / "frontpage.css").read_text("utf-8")
     environment = site.templates(jinja2.FileSystemLoader(TEMPLATES), style=style)
-    environment.filters["pretty"] = pictures.pretty
+    environment.filters["pretty"] = drawing.pretty
     environment.globals |= {"commits": regressions.commits}
     measured = list(everything(night))
     page = environment.get_template("frontpage.html.jinja").render(
@@ -174,10 +174,10 @@ def dispatches(measured: Measured) -> Markup | None:
 
 
 def _drawn(
-    series: Mapping[str, pictures.Points], unit: str, across: str, *, growing: bool = False
+    series: Mapping[str, drawing.Points], unit: str, across: str, *, growing: bool = False
 ) -> Markup | None:
     there = {name: points for name, points in series.items() if len(points) > 1}
-    return pictures.lines(there, unit, across, growing=growing) if there else None
+    return drawing.lines(there, unit, across, growing=growing) if there else None
 
 
 def growth(measured: Measured) -> Iterator[Grown]:
@@ -199,7 +199,7 @@ def growth(measured: Measured) -> Iterator[Grown]:
                 continue
             alike: dict[tuple[str, ...], list[str]] = {}
             for each, values in reversed(found.items()):
-                row = [pictures.pretty(values[c], unit) if c in values else "" for c in meshes]
+                row = [drawing.pretty(values[c], unit) if c in values else "" for c in meshes]
                 alike.setdefault(tuple(row), []).append(LABELS.get(each, each))
             texts = {", ".join(names): row for row, names in alike.items() if any(row)}
             rows.append((title, graph(name, "mesh", program="train", layout=layout), texts))

@@ -20,9 +20,9 @@ from typing import Any
 import gatekeeper
 import judgment
 import measurements
+from drawing import pretty
 from measurements import Figure
 from nights import History, Night
-from pictures import pretty
 from scutch.report import comparison
 from scutch.report.document import load
 

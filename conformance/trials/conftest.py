@@ -27,6 +27,12 @@ def browser():
         launched.close()
 
 
+@pytest.fixture(scope="session")
+def without():
+    """Skips a trial of a page for a reason, which CI does not take."""
+    return _without
+
+
 def _without(reason):
     if os.environ.get("CI"):
         pytest.fail(f"CI must try the site in a browser: {reason}")

@@ -59,11 +59,15 @@ def test_an_extra_trace_is_caught_by_name(gatekeeper, planted):
 
 
 def test_an_extra_all_gather_in_the_guide_is_caught_by_name(gatekeeper, planted):
-    line = "    return operator.add(parameter, update).astype(parameter.dtype)"
+    line = "class TrainState("
     # XLA gathers whole rows for a Fourier transform.
-    transformed = "jax.numpy.fft.fft(parameter).real"
-    gathered = line.replace("(parameter, update)", f"({transformed}, update)")
-    head = planted("linen/train_state.py", line, gathered)
+    gathering = """
+_apply = TrainState.apply_gradients
+TrainState.apply_gradients = lambda self, **given: _apply(
+    self.replace(params=jax.tree.map(lambda p: jax.numpy.fft.fft(p).real, self.params)), **given
+)
+"""
+    head = planted("linen/train_state.py", line, line, end=gathering)
     found = worse(gatekeeper, head, ALL_GATHERS)
     name = "compilation.Compilation.track_all_gathers(reference, train, unrolled, 2x4)"
     assert name in found

@@ -157,7 +157,9 @@ def test_what_regressed_is_named_with_the_commits_and_fails(regressed):
     assert not any("(jax" in word for line in lines if line[:1] == ["count"] for word in line)
 
 
-def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser):
+def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser, without):
+    if shutil.which("npm") is None:
+        without("npm is not installed")
     _, _, first, second = regressed
     context = browser.new_context(offline=True)
     page = context.new_page()

@@ -13,7 +13,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import jax
 from jax.sharding import PartitionSpec
@@ -41,9 +41,6 @@ _pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()
 _lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
 
-# Names of collections, and variable types ---------------------------------------------------------
-
-
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
     """Pair a collection and a type, or, without the type, decorate a class so (BRG-1).
 
@@ -62,29 +59,26 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
     return typ
 
 
-def _partner(one: Any, pair: Callable[[], tuple[str, Type]], allow_register: bool) -> Any:
-    """What a name or a type is paired with; a new one may get the pair that a function makes."""
-    with _lock:
-        if one not in _pairs:
-            if not allow_register:
-                raise RegistryError(f"{one!r} is paired with nothing, neither as name nor as type.")
-            register_variable_name(*pair())
-        return _pairs[one]
-
-
 def variable_type_from_name(
     name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
 ) -> Type:
     """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
-    made = functools.partial(type, name, (base,), {"__module__": __name__})
-    typ: Type = _partner(name, lambda: (name, made()), allow_register)
-    return typ
+    with _lock:
+        if name not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"No variable type has the name {name!r}.")
+            register_variable_name(name, type(name, (base,), {"__module__": __name__}))
+        return cast(Type, _pairs[name])
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
     """The collection of a type; a new type is an error, or gets the name of its class."""
-    name: str = _partner(typ, lambda: (typ.__name__, typ), allow_register)
-    return name
+    with _lock:
+        if typ not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"The variable type {typ!r} has no name.")
+            register_variable_name(typ.__name__, typ)
+        return cast(str, _pairs[typ])
 
 
 # The names of the documents; those above are of today. They register what is new.
@@ -96,9 +90,6 @@ register_variable_name_type_pair = register_variable_name
 def sort_variable_types(types: Iterable[type]) -> list[type]:
     """The types, each before its bases, and otherwise in the order given (BRG-3)."""
     return sorted(types, key=lambda t: -sum(issubclass(base, nnx.Variable) for base in t.__mro__))
-
-
-# One variable -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -129,8 +120,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
-        spec: PartitionSpec | None = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
-        return spec
+        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
+        return cast(PartitionSpec | None, spec)
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """The variable; no hook runs."""
@@ -210,9 +201,6 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     if "value" not in attributes:
         raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")
     return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
-
-
-# Trees of variables -------------------------------------------------------------------------------
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:

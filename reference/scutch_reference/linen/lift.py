@@ -294,16 +294,9 @@ checkpoint = remat
 
 def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
     """What is compiled once for equal modules: `key` has all that is static about the call."""
-    module, cls, function, path, mutable, initializing, capture = key
+    module, function, path, mutable, initializing, capture = key
     scope = Scope(copied(variables), mutable, keys, initializing, capture)
-    return module._bound(scope, path, None, cls)._run(function, args, kwargs), scope.mutated()
-
-
-@functools.cache
-def _compiled(static: Any, names: Any, donated: Any) -> Any:
-    return jax.jit(
-        _program, static_argnums=(0, *static), static_argnames=names, donate_argnums=donated
-    )
+    return module._bound(scope, path)._run(function, args, kwargs), scope.mutated()
 
 
 def jit(
@@ -321,7 +314,12 @@ def jit(
     compiled on each call: that is for calls that are compiled as a part of something else. For
     what is visible inside, and for positions, see `remat`.
     """
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    program = jax.jit(
+        _program,
+        static_argnums=(0, *_after(3, static_argnums)),
+        static_argnames=static_argnames,
+        donate_argnums=_after(3, donate_argnums),
+    )
 
     def transform(call: _Call) -> Any:
         module, scope = call.module, call.scope
@@ -331,14 +329,11 @@ def jit(
             return call.whole(once, variables, rngs)
         mutable = hashable(both(scope.mutable, variables))
         settings = module.path, mutable, scope.initializing, scope.capture
-        program = _compiled(_after(3, static_argnums), names, _after(3, donate_argnums))
-        output, changed = program(
-            (module.clone(), call.cls, call.function, *settings),
-            call.collections(variables),
-            {name: module.make_rng(name) for name in scope.rngs if matches(rngs, name)},
-            *call.args,
-            **call.kwargs,
-        )
+        described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
+        key = described, call.function, *settings
+        keys = {name: module.make_rng(name) for name in scope.rngs if matches(rngs, name)}
+        held = call.collections(variables)
+        output, changed = program(key, held, keys, *call.args, **call.kwargs)
         call.write(changed)
         return output
 

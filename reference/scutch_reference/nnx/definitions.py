@@ -28,6 +28,7 @@ class Ref(NamedTuple):
 
 class _Leaf(enum.Enum):
     LEAF = "LEAF"
+    __hash__ = object.__hash__  # Without a Python call.
 
 
 # An item that is the next leaf value. A `Static` is an item that is this very value.
@@ -38,8 +39,7 @@ class Tree(NamedTuple):
     """An item that is a container without an identity: a tuple, a tree of JAX."""
 
     treedef: Any
-    keys: tuple[Any, ...]
-    items: tuple[Any, ...]
+    items: tuple[tuple[Any, Any], ...]
 
 
 class Node(NamedTuple):
@@ -72,15 +72,14 @@ class Definition:
         seen: set[int] = set()
 
         def visit(root: int, path: Path, item: Any) -> Iterator[Any]:
-            if isinstance(item, Tree):
-                for key, each in zip(item.keys, item.items, strict=True):
-                    yield from visit(root, (*path, key), each)
-            elif isinstance(item, Ref):
+            inside = item.items if isinstance(item, Tree) else ()
+            if isinstance(item, Ref):
                 first = item.number not in seen
                 seen.add(item.number)
                 yield root, path, item, first
-                for key, each in self.nodes[item.number].items if first else ():
-                    yield from visit(root, (*path, key), each)
+                inside = self.nodes[item.number].items if first else ()
+            for key, each in inside:
+                yield from visit(root, (*path, key), each)
 
         return tuple(stop for i, item in enumerate(self.roots) for stop in visit(i, (), item))
 
@@ -95,18 +94,16 @@ class Definition:
         found: list[tuple[int, Path, int | None]]
         found = [(i, path, None) for i, item in enumerate(self.roots) for path in leaf_paths(item)]
         for i, (node, (root, path)) in enumerate(zip(self.nodes, self.places, strict=True)):
-            if is_variable(node):
-                found.append((root, path, i))
-            else:
-                below = ((key, *end) for key, item in node.items for end in leaf_paths(item))
-                found += [(root, path + end, None) for end in below]
+            alone = is_variable(node)
+            ends = [()] if alone else leaf_paths(node)
+            found += [(root, path + end, i if alone else None) for end in ends]
         return tuple(found)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """The number of the first leaf of each node; leaves of the roots come first."""
-        counts = (sum(leaf_count(item) for _, item in node.items) for node in self.nodes)
-        return tuple(accumulate(counts, initial=sum(map(leaf_count, self.roots))))
+        first = sum(map(leaf_count, self.roots))
+        return tuple(accumulate(map(leaf_count, self.nodes), initial=first))
 
 
 _known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
@@ -123,15 +120,14 @@ def is_variable(node: Node) -> bool:
 
 
 def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
-    """The paths of the leaves in an item, without those of other nodes."""
-    if isinstance(item, Tree):
-        pairs = zip(item.keys, item.items, strict=True)
-        return [end for key, each in pairs for end in leaf_paths(each, (*path, key))]
+    """The paths of the leaves in an item or a node, without those of other nodes."""
+    if isinstance(item, Tree | Node):
+        return [end for key, each in item.items for end in leaf_paths(each, (*path, key))]
     return [path] if item is LEAF else []
 
 
 def leaf_count(item: Any) -> int:
-    """The number of leaves in an item, without those of other nodes."""
+    """The number of leaves in an item or a node, without those of other nodes."""
     return len(leaf_paths(item))
 
 
@@ -164,7 +160,7 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     if isinstance(item, Ref):
         return nodes[item.number]
     if isinstance(item, Tree):
-        return item.treedef.unflatten([filled(each, nodes, leaves) for each in item.items])
+        return item.treedef.unflatten([filled(each, nodes, leaves) for _, each in item.items])
     return item.value
 
 

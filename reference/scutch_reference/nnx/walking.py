@@ -161,7 +161,7 @@ class Walk:
             if not _is_fixed(type(value)):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
-                return Tree(treedef, keys, items)
+                return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
         cls: Any = type(value)
         by_identity = cls.__hash__ is object.__hash__ or callable(value)

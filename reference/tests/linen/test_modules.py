@@ -117,6 +117,30 @@ def test_a_function_is_lifted_over_a_module_with_setup(lift):
     np.testing.assert_allclose(output, 2 * (X @ params["kernel"] + params["bias"]), rtol=1e-5)
 
 
+def test_equal_modules_share_a_program():
+    """Also where the class is lifted in each call, as compact methods do."""
+    traced = []
+
+    class Inner(nn.Module):
+        factor: int
+
+        def __call__(self, x):
+            traced.append(self.factor)
+            return self.factor * x
+
+    class Model(nn.Module):
+        factor: int = 2
+
+        @nn.compact
+        def __call__(self, x):
+            return nn.jit(Inner)(self.factor, name="inner")(x)
+
+    for _ in range(3):
+        np.testing.assert_array_equal(Model().apply({}, X), 2 * X)
+    np.testing.assert_array_equal(Model(3).apply({}, X), 3 * X)
+    assert traced == [2, 3]
+
+
 def test_an_argument_is_donated_to_a_compiled_module():
     """Its buffer is given away; positions count the module."""
 
