@@ -253,8 +253,6 @@ class Lifted:
 
 def lift(cls: type[Lifted], function: Any, *prefixes: Any, **options: Any) -> Any:
     """The transformed function, or a decorator if there is no function yet."""
-
-    def wrap(function: Callable[..., Any]) -> Lifted:
-        return cls(function, *prefixes, **options)
-
-    return wrap if function is None else wrap(function)
+    if function is None:
+        return lambda function: cls(function, *prefixes, **options)
+    return cls(function, *prefixes, **options)
