@@ -184,7 +184,7 @@ def main(arguments):
     """Measure and write; returns an exit code."""
     parser = argparse.ArgumentParser("python -m benchmarks.table", description=__doc__)
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
-    parser.add_argument("--picture", type=Path, default=ROOT / "pictures" / "dispatch.svg")
+    parser.add_argument("--picture", type=Path, default=ROOT / "benchmarks" / "dispatch.svg")
     given = parser.parse_args(arguments)
     ask_for_devices(8)
     figures = {}

@@ -35,9 +35,8 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
     definition, nodes, slots, _ = walked([node])
     leaves = zip(definition.leaves, read(slots), strict=True)
-    return definition, FlatState(
-        (p, v if i is None else nodes[i].copy()) for (_, p, i), v in leaves
-    )
+    copies = ((p, v if i is None else nodes[i].copy()) for (_, p, i), v in leaves)
+    return definition, FlatState(copies)
 
 
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:

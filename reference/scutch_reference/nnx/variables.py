@@ -106,8 +106,7 @@ class Variable(Tracked, Generic[A]):
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
-        kind = type(self)
-        methods = {name: getattr(kind, name) for name in HOOKS if hasattr(kind, name)}
+        methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
         self._begin(value)
         self._replace_metadata(methods | metadata)
         made: Any = self.create_value(self._hooked("on_create_value", value))
@@ -156,7 +155,9 @@ class Variable(Tracked, Generic[A]):
         self._check("change the value of")
         value = self._hooked("on_set_value", _copied_tree(value_of(value)))
         old = self._cell[0]
-        if index is not _UNSET and not (index is ... and _interchangeable(value, old)):
+        # What fits takes the place of the whole, with nothing to broadcast or convert.
+        fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
+        if index is not _UNSET and not fits:
             if isinstance(old, jax.Array):
                 value = old.at[index].set(value)
             else:
@@ -248,9 +249,7 @@ class Variable(Tracked, Generic[A]):
         """Take over raw value and metadata of a variable of the same type."""
         if self.type is not other.type:
             mine, theirs = self.type.__name__, other.type.__name__
-            raise MetadataError(
-                f"A {mine} cannot copy from a {theirs}; the types must be the same."
-            )
+            raise MetadataError(f"A {mine} cannot copy from a {theirs}: the types differ.")
         self.update_from_state(other)
 
     def update_from_state(self, state: Variable[A]) -> None:
@@ -297,12 +296,8 @@ def value_of(value: Any) -> Any:
     return value.get_value() if isinstance(value, Variable) else value
 
 
-def _interchangeable(new: Any, old: Any) -> bool:
-    """Whether `new` can take the place of all of `old`, with nothing to broadcast or convert."""
-    if not isinstance(old, _ARRAYS):
-        return True
-    alike = (getattr(new, n, None) == getattr(old, n, None) for n in ("shape", "dtype", "sharding"))
-    return isinstance(new, _ARRAYS) and all(alike)
+def _kind(value: Any) -> list[Any]:
+    return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
