@@ -15,6 +15,7 @@ prove that it holds, call the compiled function on the list of values, and store
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import getitem, not_
@@ -52,8 +53,9 @@ class Frame:
     settled: Sequence[Any] = ()
 
     def __init__(self, lifted: Lifted, layout: Layout, plan: Plan, args: Any, values: list[Any]):
-        self.lifted, self.layout = lifted, layout
-        self.definition = definition = plan.definition
+        # No cycle: objects that are bound to a function die with it.
+        self.lifted: Any = weakref.proxy(lifted)
+        self.layout, self.definition, definition = layout, plan.definition, plan.definition
         self.statics = [args[i] for i in layout.statics]
         prefixes: Any = lifted.prefixes(layout)
         self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)

@@ -161,14 +161,15 @@ def test_lifted_functions_keep_nothing_alive():
 
 
 def test_an_object_dies_without_the_garbage_collector():
-    """A call leaves no cycle behind."""
+    """A call leaves no cycle behind, nor does a function that the object is bound to."""
     gc.disable()
     try:
-        box = Box()
+        box, bound = Box(), Box()
         nnx.jit(lambda m: m.w[...] * 2)(box)
-        reference = weakref.ref(box)
-        del box
-        assert reference() is None
+        nnx.jit(functools.partial(lambda m, x: m.w[...] * x, bound))(2.0)
+        references = weakref.ref(box), weakref.ref(bound)
+        del box, bound
+        assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()
 
