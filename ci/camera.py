@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checks import BROWSERS
 
-WIDTH = 1100
+SIZE = {"width": 1280, "height": 1725}
 
 
 class NoCamera(Exception):
@@ -14,7 +14,7 @@ class NoCamera(Exception):
 
 
 def take(page: Path, picture: Path) -> None:
-    """A picture of a whole page, as it opens from disk without a network.
+    """A picture of the upper part of a page, as it opens from disk without a network.
 
     Raises:
       NoCamera: playwright or a browser is missing.
@@ -28,8 +28,8 @@ def take(page: Path, picture: Path) -> None:
         raise NoCamera('no playwright: pip install "scutch[dev]"') from error
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        context = browser.new_context(offline=True, viewport={"width": WIDTH, "height": 800})
+        context = browser.new_context(offline=True, viewport=SIZE)
         opened = context.new_page()
         opened.goto(page.as_uri())
-        opened.screenshot(path=picture, full_page=True)
+        opened.screenshot(path=picture)
         browser.close()

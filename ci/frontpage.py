@@ -37,8 +37,8 @@ HEADLINES = (
 )
 GROWTH = {
     "All-reduces in one step": ("track_all_reduces", "collectives"),
-    "Other collectives in one step": ("track_other_collectives", "collectives"),
     "All-gathers in one step": ("track_all_gathers", "collectives"),
+    "Other collectives in one step": ("track_other_collectives", "collectives"),
     "Bytes that collectives leave on each chip": ("track_bytes_moved", "bytes"),
     "Peak memory of each chip": ("track_peak_bytes", "bytes"),
     "Arguments on each chip": ("track_argument_bytes", "bytes"),

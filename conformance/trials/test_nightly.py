@@ -24,6 +24,9 @@ Partitioned.remove_axis = lambda self, index, params: self
 POINTS = """$('#main-graph').data('plot').getData().map(
     series => series.data.map(point => point[1])
 ).filter(values => values[0] !== null)"""
+BARS = """$('#main-graph').data('plot').getData().every(
+    series => series.datapoints.points.filter(Number.isFinite).length >= 3
+)"""
 WORSE_COUNT = """
 _kind = type(jit(lambda x: x))
 _call = _kind.__call__
@@ -181,6 +184,9 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     page.wait_for_selector("#main-graph canvas")
     page.wait_for_function("$('#main-graph').data('plot').getData().length > 0")
     drawn = page.evaluate(POINTS)
+    page.locator("a", has_text="kind").first.click()  # the x axis, which then has names
+    page.wait_for_function("$('#main-graph').data('plot').getXAxes()[0].options.mode")
+    assert page.evaluate(BARS)
     context.close()
     assert complaints == []
     assert {urlsplit(address).scheme for address in requests} == {"file"}

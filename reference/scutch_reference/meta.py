@@ -5,8 +5,6 @@ axis to every array, as `scan` over layers does, tells the boxes with `add_axis`
 the inverse. `unbox` opens a box, `replace_boxed` fills it again.
 """
 
-from __future__ import annotations
-
 import abc
 import copy
 import dataclasses
@@ -47,7 +45,7 @@ class AxisMetadata(Generic[A], abc.ABC):
         """Return the wrapped value, one layer only (BOX-3)."""
 
     @abc.abstractmethod
-    def replace_boxed(self, val: Any) -> AxisMetadata[Any]:
+    def replace_boxed(self, val: Any) -> "AxisMetadata[Any]":
         """Return a box with the same metadata around `val` (BOX-4)."""
 
     @abc.abstractmethod
@@ -63,6 +61,8 @@ class AxisMetadata(Generic[A], abc.ABC):
 _is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
 # The outermost boxes and the other leaves of a tree, and its structure around them.
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
+# Past the guard, as `box.__dict__ = fields` would not be.
+_set_dict: Callable[[Any, dict[str, Any]], None] = vars(AxisMetadata)["__dict__"].__set__
 
 
 def is_axis_metadata(val: Any) -> bool:
@@ -83,9 +83,9 @@ def axis_names(names: Any) -> tuple[Any, ...]:
 
 def _copied(box: A, name: str, value: Any) -> A:
     """A copy with another field, at a third of the cost of the constructor."""
-    copied = object.__new__(type(box))
-    copied.__dict__.update(box.__dict__)
-    copied.__dict__[name] = value
+    copied, fields = object.__new__(type(box)), box.__dict__.copy()
+    fields[name] = value
+    _set_dict(copied, fields)
     return copied
 
 
@@ -93,7 +93,7 @@ def _copied(box: A, name: str, value: Any) -> A:
 class Box(AxisMetadata[A]):
     """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
 
-    _static_of: ClassVar[operator.attrgetter[tuple[Any, ...]]]
+    _static_of: ClassVar["operator.attrgetter[tuple[Any, ...]]"]
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -137,7 +137,7 @@ class Partitioned(Box[A]):
       names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
       mesh: The mesh for `unbox`, where it is not to be the one in context.
 
-    Subclasses are frozen dataclasses and pytree nodes by themselves; their fields are static.
+    Subclasses are frozen dataclasses and pytree nodes by themselves; all but `value` is static.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)

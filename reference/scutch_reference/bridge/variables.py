@@ -13,7 +13,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import jax
 from jax.sharding import PartitionSpec
@@ -59,29 +59,26 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
     return typ
 
 
-def _partner(one: Any, pair: Callable[[], tuple[str, Type]], allow_register: bool) -> Any:
-    """What a name or a type is paired with; a new one may get the pair that a function makes."""
-    with _lock:
-        if one not in _pairs:
-            if not allow_register:
-                raise RegistryError(f"{one!r} is paired with nothing, neither as name nor as type.")
-            register_variable_name(*pair())
-        return _pairs[one]
-
-
 def variable_type_from_name(
     name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
 ) -> Type:
     """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
-    made = functools.partial(type, name, (base,), {"__module__": __name__})
-    typ: Type = _partner(name, lambda: (name, made()), allow_register)
-    return typ
+    with _lock:
+        if name not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"No variable type has the name {name!r}.")
+            register_variable_name(name, type(name, (base,), {"__module__": __name__}))
+        return cast(Type, _pairs[name])
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
     """The collection of a type; a new type is an error, or gets the name of its class."""
-    name: str = _partner(typ, lambda: (typ.__name__, typ), allow_register)
-    return name
+    with _lock:
+        if typ not in _pairs:
+            if not allow_register:
+                raise RegistryError(f"The variable type {typ!r} has no name.")
+            register_variable_name(typ.__name__, typ)
+        return cast(str, _pairs[typ])
 
 
 # The names of the documents; those above are of today. They register what is new.
@@ -123,8 +120,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
-        spec: PartitionSpec | None = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
-        return spec
+        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
+        return cast(PartitionSpec | None, spec)
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """The variable; no hook runs."""

@@ -155,12 +155,12 @@ class Scanned(Mapped):
         for number, axis in enumerate(frame.asked):
             if axis is None and number in changed:
                 raise LiftingError(
-                    f"{frame.label(number)}: the variable is shared by all steps of scan "
+                    f"{frame.where(number)}: the variable is shared by all steps of scan "
                     "(its axis is None), and one of them changed it. Carry it, or scan over it."
                 )
             if axis is Carry:
                 if number not in changed:
-                    where = frame.label(number)
+                    where = frame.where(number)
                     raise LiftingError(f"scan carries arrays that a step removed: {where}.")
                 group, place = changed[number]
                 found[number], groups[group][place] = groups[group][place], None

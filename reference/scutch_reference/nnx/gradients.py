@@ -31,10 +31,8 @@ class Differentiated(Lifted):
     def __init__(self, *args: Any, argnums: Any, has_aux: bool, with_value: bool, **options: Any):
         super().__init__(*args, **options)
         self._is_single = isinstance(argnums, int | DiffState)
-        self._wanted = [
-            each if isinstance(each, DiffState) else DiffState(each, Param)
-            for each in ([argnums] if self._is_single else argnums)
-        ]
+        given = [argnums] if self._is_single else argnums
+        self._wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
         self._has_aux, self._with_value = has_aux, with_value
 
     def _numbers(self, frame: Frame, roots: list[Any], leaves: list[Any]) -> list[Any]:
@@ -62,20 +60,16 @@ class Differentiated(Lifted):
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            everything, count = [*values, *plain], len(values)
             roots, nodes = built(frame.definition, values)
             pairs = zip(frame.owners, values, strict=True)
             leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
             numbers = self._numbers(frame, roots, leaves)
 
             def loss(parts: list[Any]) -> Any:
-                now = list(everything)
-
-                def put(n: int, part: Any) -> None:
-                    now[n] = part.get_raw_value() if isinstance(part, Variable) else part
-
-                jax.tree.map(put, numbers, parts)
-                outcome, groups, out = frame.run(now[:count], *now[count:])
+                now = [*leaves, *plain]
+                jax.tree.map(now.__setitem__, numbers, parts)
+                raw = [x.get_raw_value() if isinstance(x, Variable) else x for x in now]
+                outcome, groups, out = frame.run(raw[: len(leaves)], *raw[len(leaves) :])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
             differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)

@@ -29,13 +29,6 @@ def promote_dtype(values: Sequence[Any], *, dtype: Any = None, inexact: bool = T
     return [None if value is None else jnp.asarray(value, dtype) for value in values]
 
 
-def _parameter(
-    rngs: Rngs, init: Initializer, shape: Any, dtype: Any, metadata: Metadata, used: bool = True
-) -> Any:
-    """A parameter; where it is not used, `None` in a place for data."""
-    return Param(init(rngs.params(), shape, dtype), **(metadata or {})) if used else data(None)
-
-
 def _value(variable: Any) -> Any:
     return None if variable is None else variable.get_value()
 
@@ -52,28 +45,40 @@ def _first(name: str, *values: Flag) -> bool:
 
 
 @dataclass(kw_only=True)
-class Linear(Module):
+class _Layer(Module):
+    """What layers with parameters share: the dtypes, and the seeds, which are of `params`."""
+
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    promote_dtype: Callable[..., Any] = promote_dtype
+    rngs: InitVar[Rngs]
+
+    def _parameter(self, rngs: Rngs, init: Any, shape: Any, given: Any, used: bool = True) -> Any:
+        """A parameter; where it is not used, `None` in a place for data."""
+        if not used:
+            return data(None)
+        return Param(init(rngs.params(), shape, self.param_dtype), **(given or {}))
+
+
+@dataclass(kw_only=True)
+class Linear(_Layer):
     """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
     use_bias: bool = True
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
     precision: Any = None
     kernel_init: InitVar[Initializer] = initializers.lecun_normal()
     bias_init: InitVar[Initializer] = initializers.zeros
     dot_general: Callable[..., Any] = lax.dot_general
-    promote_dtype: Callable[..., Any] = promote_dtype
     preferred_element_type: Any = None
-    rngs: InitVar[Rngs]
     kernel_metadata: InitVar[Metadata] = None
     bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, kernel_init: Any, bias_init: Any, rngs: Rngs, *metadata: Any) -> None:
-        shape, dtype = (self.in_features, self.out_features), self.param_dtype
-        self.kernel = _parameter(rngs, kernel_init, shape, dtype, metadata[0])
-        self.bias = _parameter(rngs, bias_init, shape[1:], dtype, metadata[1], self.use_bias)
+    def __post_init__(self, rngs: Rngs, kernel_init: Any, bias_init: Any, *metadata: Any) -> None:
+        shape = self.in_features, self.out_features
+        self.kernel = self._parameter(rngs, kernel_init, shape, metadata[0])
+        self.bias = self._parameter(rngs, bias_init, shape[1:], metadata[1], self.use_bias)
 
     def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
@@ -89,23 +94,19 @@ class Linear(Module):
 
 
 @dataclass(kw_only=True)
-class Embed(Module):
+class Embed(_Layer):
     """A vector of size `features` for each of `num_embeddings` integers; see `Linear`."""
 
     num_embeddings: int = field(kw_only=False)
     features: int = field(kw_only=False)
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
     embedding_init: InitVar[Initializer] = initializers.variance_scaling(
         1.0, "fan_in", "normal", out_axis=0
     )
-    promote_dtype: Callable[..., Any] = promote_dtype
-    rngs: InitVar[Rngs]
     embedding_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, embedding_init: Initializer, rngs: Rngs, metadata: Metadata) -> None:
+    def __post_init__(self, rngs: Rngs, embedding_init: Initializer, metadata: Metadata) -> None:
         shape = self.num_embeddings, self.features
-        self.embedding = _parameter(rngs, embedding_init, shape, self.param_dtype, metadata)
+        self.embedding = self._parameter(rngs, embedding_init, shape, metadata)
         self.dtype = self.dtype or self.embedding.dtype
 
     def __call__(self, inputs: Array) -> Array:
@@ -124,13 +125,11 @@ class Embed(Module):
 
 
 @dataclass(kw_only=True)
-class _Normalization(Module):
+class _Normalization(_Layer):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
     num_features: int = field(kw_only=False)
     epsilon: float = 1e-6
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
     use_bias: bool = True
     use_scale: bool = True
     bias_init: InitVar[Initializer] = initializers.zeros
@@ -138,15 +137,13 @@ class _Normalization(Module):
     axis_name: str | None = None
     axis_index_groups: Any = None
     use_fast_variance: bool = True
-    promote_dtype: Callable[..., Any] = promote_dtype
-    rngs: InitVar[Rngs]
     bias_metadata: InitVar[Metadata] = None
     scale_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, bias_init: Any, scale_init: Any, rngs: Rngs, *metadata: Any) -> None:
-        shape, dtype = (self.num_features,), self.param_dtype
-        self.scale = _parameter(rngs, scale_init, shape, dtype, metadata[1], self.use_scale)
-        self.bias = _parameter(rngs, bias_init, shape, dtype, metadata[0], self.use_bias)
+    def __post_init__(self, rngs: Rngs, bias_init: Any, scale_init: Any, *metadata: Any) -> None:
+        shape = (self.num_features,)
+        self.scale = self._parameter(rngs, scale_init, shape, metadata[1], self.use_scale)
+        self.bias = self._parameter(rngs, bias_init, shape, metadata[0], self.use_bias)
 
     def _moments(self, x: Array, axes: tuple[int, ...], mask: Any) -> tuple[Array, Array]:
         """Mean and variance over `axes`, in float32 at least, and over the devices of an axis."""

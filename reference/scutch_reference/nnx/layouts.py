@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-import jax
-
 from .objects import Pytree
 from .variables import Tracked
-from .walking import NODE, OTHER, is_object, kind_of
+from .walking import NODE, OTHER, kind_of
 
 # Which of so many positional arguments, and of those with these names, are chosen.
 Choice = Callable[[int, Sequence[str]], list[bool]]
@@ -55,54 +53,37 @@ def _picker(numbers: tuple[int, ...]) -> Callable[[Any], Any]:
 class Layout:
     """The roles of the arguments: positional ones first, then keywords, sorted by name.
 
-    A role is "object", "plain", "static", "container" where one has to look inside for objects, or
-    "full" for a container that has some. The labels are for messages.
+    Containers are where one has to look for objects; with `full`, those that have some are known.
     """
 
-    def __init__(self, roles: Sequence[str], names: tuple[str, ...], labels: Sequence[str]):
-        self.roles, self.names, self.labels = roles, names, labels
-        self.positional = len(roles) - len(names)
-        self.roots, self.plain, self.statics, self.containers = (
-            tuple(i for i, role in enumerate(roles) if role in wanted)
-            for wanted in (("object", "full"), ("plain",), ("static",), ("container",))
-        )
+    def __init__(
+        self,
+        parameters: tuple[str, ...],
+        static: Choice,
+        types: tuple[Any, ...],
+        names: tuple[str, ...],
+        full: tuple[int, ...] | None = None,
+    ):
+        self.names, self.count, self.positional = names, len(types), len(types) - len(names)
+        known = [f" ({name!r})" for name in parameters] + [""] * self.positional
+        labels = [f"argument {i}{known[i]}" for i in range(self.positional)]
+        self.labels = (*labels, *(f"argument {name!r}" for name in names))
+        chosen = static(self.positional, names)
+        self.statics = tuple(i for i, is_static in enumerate(chosen) if is_static)
+        numbers = [i for i, is_static in enumerate(chosen) if not is_static]
+        objects = {i for i in numbers if issubclass(types[i], Tracked)} | set(full or ())
+        self.roots = tuple(i for i in numbers if i in objects)
+        self.plain = tuple(i for i in numbers if i not in objects)
+        unknown = self.plain if full is None else ()
+        self.containers = [i for i in unknown if kind_of(types[i]) in (NODE, OTHER)]
+        self.only_objects = bool(objects) and not full
         self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
-        self.only_objects = "object" in roles and "full" not in roles
-        self._settled: dict[tuple[bool, ...], Layout] = {}
-
-    def settled(self, args: tuple[Any, ...]) -> Layout:
-        """The layout in which each container has objects or is plain."""
-        trees = [jax.tree.leaves(args[i], is_leaf=is_object) for i in self.containers]
-        full = tuple([any(map(is_object, leaves)) for leaves in trees])
-        if full not in self._settled:
-            roles = list(self.roles)
-            for i, is_full in zip(self.containers, full, strict=True):
-                roles[i] = "full" if is_full else "plain"
-            self._settled[full] = Layout(roles, self.names, self.labels)
-        return self._settled[full]
 
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
         """Arguments and keywords with the values of the roots, then of plain and static ones."""
         found = dict(zip((*self.roots, *self.plain, *self.statics), values, strict=True))
-        args = [found[i] for i in range(len(self.roles))]
+        args = [found[i] for i in range(self.count)]
         return args[: self.positional], dict(zip(self.names, args[self.positional :], strict=True))
-
-
-def layout_of(
-    types: Sequence[Any], names: tuple[str, ...], static: Choice, parameters: tuple[str, ...]
-) -> Layout:
-    """The layout of calls with arguments of these types."""
-    count, roles = len(types) - len(names), []
-    for each, is_static in zip(types, static(count, names), strict=True):
-        if is_static:
-            roles.append("static")
-        elif issubclass(each, Tracked):
-            roles.append("object")
-        else:
-            roles.append("container" if kind_of(each) in (NODE, OTHER) else "plain")
-    known = [f" ({name!r})" for name in parameters] + [""] * count
-    labels = [f"argument {i}{known[i]}" for i in range(count)]
-    return Layout(roles, names, [*labels, *(f"argument {name!r}" for name in names)])
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -22,16 +22,16 @@ from typing import Any, TypeAlias
 
 import jax
 
-from ..errors import AliasingError, LiftingError, UnhashableStaticError
+from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
 from .definitions import Definition, built
 from .epochs import EPOCH
 from .filters import Path
-from .layouts import Layout, choice, layout_of, parameter_names, unbound
+from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
-from .prefixes import at, for_jax, is_branch, is_end
+from .prefixes import FilterPrefix, for_jax, is_branch, is_end
 from .statics import Static
-from .walking import EMPTY, Plan, planned
+from .walking import EMPTY, Plan, has_objects, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
@@ -49,15 +49,15 @@ class Frame:
     donated: Sequence[bool] = ()
     # Shardings that leaves are to have before the call, and those that were seen to be right.
     placements: Sequence[Any] = ()
-    settled: Sequence[Any] | None = None
+    settled: Sequence[Any] = ()
 
     def __init__(
         self, lifted: Lifted, layout: Layout, definition: Definition, args: Any, values: list[Any]
     ):
         self.lifted, self.layout, self.definition = lifted, layout, definition
         self.statics = [args[i] for i in layout.statics]
-        prefixes = lifted.prefixes(layout)
-        self.prefixes = (*layout.roots_of(prefixes), lifted.out_prefix)
+        prefixes: Any = lifted.prefixes(layout)
+        self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)
         self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
         self.labels = (*layout.roots_of(layout.labels), "output")
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
@@ -75,27 +75,31 @@ class Frame:
         self.always = [False] * len(values)  # Leaves that go out though they are as before.
         self.transformed: Any = lifted.transform(self)
 
-    def where(self, path: Path) -> str:
-        """What a place is called in messages."""
-        return f"{self.labels[path[0]]}, path {path[1:]!r}"
+    def where(self, place: Path | int) -> str:
+        """What a path, or the leaf of this number, is called in messages."""
+        root, *path = self.paths[place] if isinstance(place, int) else place
+        return f"{self.labels[root]}, path {tuple(path)!r}"
 
-    def label(self, number: int) -> str:
-        """What a leaf is called in messages."""
-        return self.where(self.paths[number])
-
-    def at(self, path: Path, leaf: Any) -> Any:
-        """What is asked of a leaf, or of a variable, at a path."""
-        found = at(self.prefixes, path, leaf, self.where(path))
-        return self.lifted.default if found is None else found
+    def at(self, path: Path, leaf: Any, *, is_new: bool = False) -> Any:
+        """What is asked of a leaf, or of a variable, at a path; of a new one maybe nothing."""
+        prefix, below, where = self.prefixes, path, self.where(path)
+        try:
+            while is_branch(prefix):
+                prefix, below = prefix[below[0]], below[1:]
+            if isinstance(prefix, FilterPrefix):
+                prefix = prefix.map_prefix(below, leaf, where)
+        except (LookupError, TypeError, NoFilterMatchError) as error:
+            if is_new:
+                return self.lifted.default
+            if isinstance(error, NoFilterMatchError):
+                raise
+            raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
+        return self.lifted.default if prefix is None else prefix
 
     def agreed(
         self, asked: list[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
     ) -> list[Any]:
-        """What is asked of each leaf, if nodes are reached in other ways, too.
-
-        Raises:
-          AliasingError: Two places ask for different things (JIT-2).
-        """
+        """What is asked of each leaf; an `AliasingError` if other ways to it disagree (JIT-2)."""
         asked, free = list(asked), self.lifted.free
         numbers = {owner: i for i, owner in enumerate(self.owners)}
         for path, node in others if len(self.groups) > 1 else ():
@@ -104,7 +108,7 @@ class Frame:
                 if first is free:
                     asked[i] = other
                 elif other is not free and other != first:
-                    places = (self.label(i), first), (self.where(path), other)
+                    places = (self.where(i), first), (self.where(path), other)
                     raise AliasingError(self.lifted.what, nodes[node], *places)
         return asked
 
@@ -150,14 +154,14 @@ class Lifted:
     ):
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
-        self._parameters = parameter_names(self.function)
-        count = len(self._bound)
-        self._static = choice(static_argnums, static_argnames, self._parameters, count)
-        self.donated = choice(donate_argnums, donate_argnames, self._parameters, count)
+        parameters, count = parameter_names(self.function), len(self._bound)
+        static = choice(static_argnums, static_argnames, parameters, count)
+        self.donated = choice(donate_argnums, donate_argnames, parameters, count)
+        layout = functools.partial(Layout, parameters, static)
+        self._layout = functools.lru_cache(_CACHE_LIMIT)(layout)
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
-        self._layouts: dict[Any, Layout] = {}
         self._frames: dict[Any, Frame] = {}
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
@@ -202,14 +206,10 @@ class Lifted:
             names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
         types = tuple(map(type, args))
-        layout = self._layouts.get((types, names))
-        if layout is None:
-            if len(self._layouts) > _CACHE_LIMIT:
-                self._layouts.clear()
-            layout = layout_of(types, names, self._static, self._parameters)
-            self._layouts[types, names] = layout
+        layout = self._layout(types, names)
         if layout.containers:
-            layout = layout.settled(args)
+            full = tuple([i for i in layout.containers if has_objects(args[i])])
+            layout = self._layout(types, names, full)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
         if layout.only_objects:
             plans = roots[0]._plans

@@ -1,7 +1,5 @@
 """An optimizer over objects: an optax transformation, and its state as variables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +40,7 @@ class Optimizer(Pytree):
     """An optax transformation for the variables of a model that the filter `wrt` takes."""
 
     def __init__(
-        self, model: Any, tx: optax.GradientTransformation, *, wrt: Any, graph: bool | None = None
+        self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any, graph: bool | None = None
     ):
         self.step = OptState(jnp.array(0, dtype=jnp.uint32))
         self.tx, self.wrt = tx, wrt
@@ -67,7 +65,7 @@ class Optimizer(Pytree):
 class ModelAndOptimizer(Optimizer):
     """An optimizer that holds its model."""
 
-    def __init__(self, model: Any, tx: optax.GradientTransformation, *, wrt: Any = Param):
+    def __init__(self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any = Param):
         super().__init__(model, tx, wrt=wrt)
         self.model = model
 

@@ -1,10 +1,8 @@
 """Outcomes: what a function did to the objects that it was given.
 
-Inside a transformation a function works on copies of the objects. Afterwards the copies are
-compared with what they were. The arrays that changed go out through the transformation, in groups
-of those that are to be treated alike; the rest of the story (which leaf each array belongs to,
-which nodes have another structure, which are new) is an `Outcome`, which is static. `commit`
-retells it on the real objects.
+A function works on copies, which are then compared with what they were. The arrays that changed go
+out through the transformation, in groups of those that are to be treated alike; the rest of the
+story is static. `commit` retells it on the real objects.
 """
 
 from __future__ import annotations
@@ -16,18 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from ..errors import TraceLevelError
-from .definitions import (
-    Definition,
-    Node,
-    Ref,
-    Tree,
-    blank,
-    contents,
-    filled,
-    is_variable,
-    leaf_count,
-    refill,
-)
+from . import definitions
+from .definitions import Definition, Node, Ref, Tree, is_variable
 from .filters import Path
 from .objects import Pytree, set_tags
 from .prefixes import RETURNED
@@ -37,16 +25,12 @@ from .walking import Walk, entries, is_object, walked
 if TYPE_CHECKING:
     from .lifting import Call, Frame
 
-
 # The number of a group of arrays that come out, and the place in it.
 Source = tuple[int, int]
 
 
 class Rewrite(NamedTuple):
-    """A node that is new or has another structure than before, and where its leaves come from.
-
-    Those that are leaves of the input have their numbers. (An old variable has no sources here.)
-    """
+    """A node that is new or has another structure: its leaves are of the input, or come out."""
 
     number: int
     node: Node
@@ -56,10 +40,8 @@ class Rewrite(NamedTuple):
 class Outcome:
     """What happened, without the arrays. It travels through JAX as a node without leaves.
 
-    Args:
-      changed: The numbers of leaves with another value, and where that one is.
-      rewrites: Nodes with another structure, then new ones, numbered on from the old ones.
-      returned: The numbers of the objects in the output, in order.
+    That is, leaves with another value, nodes with another structure and then new ones, numbered on
+    from the old ones, and the objects in the output.
     """
 
     def __init__(self, changed: dict[int, Source], rewrites: list[Rewrite], returned: list[int]):
@@ -81,8 +63,7 @@ def ways(nodes: Iterable[Node], starts: Iterable[tuple[Path, Any]]) -> Iterator[
 def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
     """Compare copies with what they were before the function, when they had these leaves (JIT-1).
 
-    Returns:
-      An `Outcome`, the arrays of each group, and the output without objects.
+    It returns an `Outcome`, the arrays of each group, and the output without objects.
     """
     old, walk = frame.definition, Walk(nodes)
     for index, (root, path) in enumerate(old.places):
@@ -119,22 +100,18 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
     for index, node in enumerate(walk.described):
         values, found = [(c[key], path) for c, key, path in walk.leaves[index]], []
         if index < len(nodes):
-            start, is_same = old.starts[index], node == old.nodes[index]
+            first, is_same, has_moved = old.starts[index], node == old.nodes[index], False
             if is_same or is_variable(node):
-                moved = [
-                    (value, i)
-                    for i, (value, _) in enumerate(values, start)
-                    if value is not leaves[i] or always[i]
-                ]
-                for value, i in moved:
-                    changed[i] = send(value, groups[i])
+                for i, (value, _) in enumerate(values, first):
+                    if value is not leaves[i] or always[i]:
+                        changed[i], has_moved = send(value, groups[i]), True
                 in_trees = any(isinstance(item, Tree) for _, item in node.items)
-                if is_same and not (moved and in_trees):
+                if is_same and not (has_moved and in_trees):
                     continue
                 values = [] if is_variable(node) else values
         for value, path in values:
-            asks = frame.at(path, walk.nodes[index] if is_variable(node) else value)
-            group = frame.groups.index(asks)
+            leaf = walk.nodes[index] if is_variable(node) else value
+            group = frame.groups.index(frame.at(path, leaf, is_new=path[0] < len(old.roots)))
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])
@@ -144,14 +121,10 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
 
 
 def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
-    """Make the real objects what the copies have become, and return the output (JIT-1).
-
-    Raises:
-      TraceLevelError: An object that changed was made at another trace level.
-    """
+    """Make the real objects what the copies have become, and return the output (JIT-1)."""
     (frame, plan, roots, leaves, _), level = call, current_level()
     old, nodes = frame.definition, []
-    if not outcome.is_plain or plan.level != level:
+    if not (outcome.is_plain and plan.level == level):
         nodes = walked(roots)[1]
         touched = {bisect_right(old.starts, number) - 1 for number in outcome.changed}
         touched |= {each.number for each in outcome.rewrites}
@@ -169,7 +142,7 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
         return [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
 
     new = [each for each in outcome.rewrites if each.number >= len(old.nodes)]
-    nodes = nodes + [blank(each.node, *own(each)[:1]) for each in new]
+    nodes = nodes + [definitions.blank(each.node, *own(each)[:1]) for each in new]
     for each in outcome.rewrites if frame.lifted.structural else new:
         before = old.nodes[each.number] if each.number < len(old.nodes) else None
         _rewrite(nodes[each.number], each.node, before, nodes, iter(own(each)))
@@ -191,12 +164,10 @@ def _rewrite(node: Any, new: Node, old: Node | None, nodes: list[Any], own: Iter
         if old is not None and old.static != static:
             node._replace_metadata(static.value)
         return
-    # Equal static data stays the object that it was.
-    same, inside = set(old.items if old else ()), contents(node)
-    items = [
-        (k, inside[k] if (k, i) in same and not leaf_count(i) else filled(i, nodes, own))
-        for k, i in new.items
-    ]
+    same, inside, items = set(old.items if old else ()), definitions.contents(node), []
+    for key, item in new.items:  # Equal static data stays the object that it was.
+        is_kept = (key, item) in same and not definitions.leaf_count(item)
+        items.append((key, inside[key] if is_kept else definitions.filled(item, nodes, own)))
     if isinstance(node, Pytree):
         set_tags(node, static.value)
-    refill(node, items)
+    definitions.refill(node, items)

@@ -1,8 +1,7 @@
 """Placing: leaves of objects get the shardings that a call asks for, before the call.
 
-So the variables have them afterwards, whether the function changes them or not. To see that all is
-in place already, which is the usual case, the sharding of each leaf is compared by identity with
-one that was seen to be right.
+So the variables have them afterwards, whether they change or not. That all is in place already,
+the usual case, is seen by the identity of shardings that were right before.
 """
 
 from __future__ import annotations
@@ -43,18 +42,19 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) 
 def place(frame: Frame, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
     """The leaves where they are asked to be, and the numbers of those that moved."""
     try:
-        if frame.settled is not None and all(map(is_, map(_sharding_of, values), frame.settled)):
-            return values, ()
         seen = list(map(_sharding_of, values))
     except AttributeError:  # Not all leaves are arrays on devices.
-        seen = None
-    if plan.level != current_level():
+        seen = []
+    is_settled = bool(seen and frame.settled) and all(map(is_, seen, frame.settled))
+    if is_settled or plan.level != current_level():
         return values, ()
-    placed = [
-        jax.tree.map(lambda x, i=i: _sent(frame, x, i), value) for i, value in enumerate(values)
-    ]
-    pairs = enumerate(zip(map(jax.tree.leaves, placed), map(jax.tree.leaves, values), strict=True))
-    moved = [i for i, (new, old) in pairs if not all(map(is_, new, old))]
+    placed, moved = list(values), []
+    for i, value in enumerate(values):
+        leaves, treedef = jax.tree.flatten(value)
+        sent = [_sent(frame, leaf, i) for leaf in leaves]
+        if not all(map(is_, sent, leaves)):
+            placed[i] = jax.tree.unflatten(treedef, sent)
+            moved.append(i)
     if not moved:
         frame.settled = seen
     return placed, moved
@@ -66,13 +66,10 @@ def _sent(frame: Frame, leaf: Any, number: int) -> Any:
     if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
         return leaf
     if isinstance(sharding, NamedSharding):
-        check_spec(frame.label(number), np.shape(leaf), sharding.spec, sharding.mesh)
+        check_spec(frame.where(number), np.shape(leaf), sharding.spec, sharding.mesh)
     present = getattr(leaf, "sharding", None)
-    if present is not None and (
-        present == sharding
-        or present.is_equivalent_to(sharding, np.ndim(leaf))
-        or (getattr(leaf, "committed", True) and not frame.lifted.sends_committed)
-    ):
+    stays = getattr(leaf, "committed", True) and not frame.lifted.sends_committed
+    if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
         return leaf
     return jax.device_put(leaf, sharding)
 

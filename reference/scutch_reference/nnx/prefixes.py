@@ -1,8 +1,7 @@
 """Prefixes: one value for a whole argument, or one for each part of it.
 
-A transformation is told what to do with its arguments (a sharding, a spec, an axis) by a tree that
-ends where one value stands for all that is below. Inside an object the values may differ by
-variable: a `StateSharding` or `StateAxes` gives one for each filter.
+They say what a transformation is to do with its arguments: a sharding, a spec, an axis. Inside an
+object a `StateSharding` or `StateAxes` gives one for each filter.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec, Sharding
 
-from ..errors import LiftingError, NoFilterMatchError
+from ..errors import NoFilterMatchError
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
 from .statics import frozen
@@ -87,23 +86,8 @@ def is_end(prefix: Any) -> bool:
     return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
 
 
-def at(prefix: Any, path: Path, leaf: Any, where: str) -> Any:
-    """The value that a prefix has for a leaf at a path below it.
-
-    Raises:
-      LiftingError: The prefix has another structure.
-      NoFilterMatchError: No filter takes the leaf.
-    """
-    while is_branch(prefix):
-        try:
-            prefix, path = prefix[path[0]], path[1:]
-        except (LookupError, TypeError) as error:
-            raise LiftingError(f"{where}: {prefix!r} has nothing for the path {path!r}.") from error
-    return prefix.map_prefix(path, leaf, where) if isinstance(prefix, FilterPrefix) else prefix
-
-
 class _Returned:
-    """What stands in the output for an object that is returned; JAX sees a node without leaves."""
+    """What stands in the output for an object that is returned: to JAX, a node without leaves."""
 
 
 RETURNED = _Returned()
@@ -114,7 +98,9 @@ def for_jax(prefix: Any, default: Any) -> Any:
     """A prefix of what JAX sees: filters are for objects, which go a way of their own."""
 
     def end(value: Any) -> Any:
-        return RETURNED if isinstance(value, FilterPrefix) else default if value is None else value
+        if isinstance(value, FilterPrefix):
+            return RETURNED
+        return default if value is None else value
 
     return jax.tree.map(end, prefix, is_leaf=is_end)
 

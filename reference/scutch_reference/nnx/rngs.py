@@ -123,18 +123,13 @@ def _rules(how: Any) -> Callable[..., Any]:
 
 
 class Rngs(_Random, Pytree):
-    """Named streams (OBJ-6); the seed of each is an integer, a key, or a stream.
-
-    `default` is the stream for names that are not there, or a mapping of names to seeds.
-    """
+    """Named streams (OBJ-6); `default` is for names that are not there, or has names and seeds."""
 
     def __init__(self, default: Any = None, **rngs: Any):
-        if isinstance(default, Mapping):
-            rngs = {**default, **rngs}
-        elif default is not None:
-            rngs["default"] = default
-        for name, seed in rngs.items():
-            setattr(self, name, RngStream(seed, tag=name))
+        whole = isinstance(default, Mapping)
+        for name, seed in ({**default, **rngs} if whole else {**rngs, "default": default}).items():
+            if name != "default" or seed is not None:
+                setattr(self, name, RngStream(seed, tag=name))
 
     def _stream(self, name: str) -> RngStream:
         """The stream of that name, or the default stream."""
@@ -244,8 +239,8 @@ def split_rngs(
 ) -> Any:
     """Give each stream that `only` takes `splits` keys at once.
 
-    Returns backups for `restore_rngs`, which are also a context; with `graph_updates=False` a
-    changed copy; without a node, a decorator that does it to all arguments during the call.
+    It returns a context, which holds backups for `restore_rngs`; with `graph_updates=False` a copy
+    of the node; without a node, a decorator that does it to all arguments during the call.
     """
     return _renewal(node, {only: splits}, graph_updates, squeeze)
 
@@ -259,10 +254,9 @@ def fork_rngs(
 
 def restore_rngs(backups: Iterable[tuple[Any, ...]], /) -> None:
     """Make streams what they were before."""
-    for stream, key, *count in backups:
+    for stream, key, count in backups:
         stream.key.set_value(key)
-        if count:
-            stream.count.set_value(count[0])
+        stream.count.set_value(count)
 
 
 def reseed(

@@ -33,7 +33,7 @@ class ShardMapped(Lifted):
         """`jax.shard_map`, compiled once."""
         mesh = jax.sharding.get_abstract_mesh() if self.mesh is None else self.mesh
         for number, spec in enumerate(frame.asked):
-            check_spec(frame.label(number), None, spec, mesh)
+            check_spec(frame.where(number), None, spec, mesh)
         frame.mesh = mesh
         if isinstance(mesh, jax.sharding.Mesh):
             frame.placements = [NamedSharding(mesh, spec) for spec in frame.asked]
@@ -49,27 +49,23 @@ class ShardMapped(Lifted):
 
         def run(*args: Any) -> Any:
             outcome, groups, out = found = frame.run(*args)
-            if self._check:
-                for number, (group, place) in outcome.changed.items():
-                    value, spec = groups[group][place], frame.groups[group]
-                    _check_replication(frame.label(number), value, spec)
-                for where, spec, leaf in spread(frame.outside[2], out, "output"):
-                    _check_replication(where, leaf, spec)
+            changed = outcome.changed.items() if self._check else ()
+            places = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
+            places += spread(frame.outside[2], out, "output") if self._check else ()
+            for where, spec, value in places:
+                names = {n for entry in spec for n in (entry if type(entry) is tuple else (entry,))}
+                if differing := set().union(*map(_varying, jax.tree.leaves(value))) - names:
+                    raise ReplicationError(where, spec, sorted(map(str, differing)))
             return found
 
         options |= {"mesh": mesh, "in_specs": frame.arguments(frame.asked, frame.plain)}
         return jax.jit(shard_map(named(run, self), out_specs=frame.outside, **options))
 
 
-def _check_replication(where: str, value: Any, spec: Any) -> None:
-    """Refuse values that differ between devices where the spec says that they do not."""
-    names = {n for e in spec for n in (e if isinstance(e, tuple) else (e,))}
-    for leaf in jax.tree.leaves(value):
-        # The axes of the mesh along which the leaf may differ, if this JAX says so.
-        kind: Any = jax.typeof(leaf) if hasattr(jax, "typeof") else None
-        varies: Any = getattr(kind, "vma", ()) or getattr(getattr(kind, "mat", None), "varying", ())
-        if differing := set(varies) - names:
-            raise ReplicationError(where, spec, sorted(map(str, differing)))
+def _varying(leaf: Any) -> Any:
+    """The axes of the mesh along which a value may differ, if this JAX says so."""
+    kind = jax.typeof(leaf) if hasattr(jax, "typeof") else None
+    return getattr(kind, "vma", ()) or getattr(getattr(kind, "mat", None), "varying", ())
 
 
 def shard_map(
@@ -87,8 +83,7 @@ def shard_map(
 ) -> Any:
     """Run a function of objects on each device's part of its arguments (SHM-1).
 
-    It is compiled once for each structure and shape of its arguments, also where it is called
-    outside `jit`. Variables are sharded as their specs say afterwards, whether they change or not.
+    It is compiled, also outside `jit`. Afterwards variables are sharded as their specs say.
 
     Data parallel, with one spec for a whole model:
 
@@ -112,8 +107,7 @@ def shard_map(
       auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
 
     Raises:
-      MeshAxisError: A spec names an axis that the mesh does not have (SHM-4).
-      IndivisibleSizeError: A spec cuts an axis that cannot be cut so.
+      MeshAxisError, IndivisibleSizeError: A mesh, or an array, cannot have a spec (SHM-4).
       ReplicationError: A value differs between devices, and its spec says that it does not.
     """
     if axis_names:

@@ -1,7 +1,6 @@
-"""Trace levels: which transformation is running, and which one made an object.
+"""Trace levels: an object remembers the one that made it, and lets no other change it.
 
-A variable that was made outside a trace must not be written inside it: the tracer would outlive
-its trace. So each object remembers the level that it was made at, and checks it when it changes.
+Otherwise tracers would outlive their traces, in variables that were made outside.
 """
 
 from typing import Any

@@ -53,6 +53,11 @@ def is_object(value: Any) -> bool:
     return isinstance(value, Tracked)
 
 
+def has_objects(value: Any) -> bool:
+    """Whether there is an object in a tree."""
+    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
+
+
 def entries(path: Sequence[Any]) -> Path:
     """A path of JAX, as the keys, indices and names that it is made of."""
     names = ("idx", "key", "name")
@@ -74,7 +79,7 @@ def _is_fixed(cls: Any) -> bool:
 
 
 def _inside(value: Any) -> tuple[Any, list[Any]]:
-    """What is in a value that reports no changes: a structure to compare, and the very parts."""
+    """A structure to compare, and the very parts, of a value that reports no changes."""
     if isinstance(value, list):
         return None, list(value)
     if type(value) in _DICTS:
@@ -139,11 +144,7 @@ class Walk:
     def item(
         self, value: Any, path: Path, leaves: list[Any], own: tuple[Any, Any], tagged: bool = False
     ) -> Any:
-        """The item for a value at a path, which sits at `own`; its leaves are appended.
-
-        Raises:
-          UnhashableStaticError: It is static data that cannot be compared.
-        """
+        """The item for a value at a path, which sits at `own`; its leaves are appended."""
         kind = kind_of(type(value))
         if kind == NODE:
             return Ref(self.number(value, path))
@@ -162,20 +163,15 @@ class Walk:
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
-        hashed: Any = type(value).__hash__
-        if kind == OTHER and not (
-            hashed is object.__hash__ or callable(value) or _is_fixed(type(value))
-        ):
+        cls: Any = type(value)
+        by_identity = cls.__hash__ is object.__hash__ or callable(value)
+        if kind == OTHER and not (by_identity or _is_fixed(cls)):
             self.checks.append((value, static.key, []))
         return static
 
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
-    """The structure of a graph that starts from values; `built` is the inverse (OBJ-1).
-
-    Returns:
-      The definition, the nodes in order, the slots of the leaves in order, and the walk.
-    """
+    """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
     walk, own = Walk(), list[Any]()
     items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
     slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
@@ -218,23 +214,18 @@ class Plan:
             if [cell[-1] for cell in self.cells] != self.versions:
                 return False
             self.epoch = epoch
-        return all(map(_is_unchanged, self.checks))
-
-
-def _is_unchanged(check: tuple[Any, Any, list[Any]]) -> bool:
-    structure, parts = _inside(check[0])
-    same = len(parts) == len(check[2]) and all(map(is_, parts, check[2]))
-    return same and bool(structure == check[1])
+        for value, structure, parts in self.checks:
+            new, inside = _inside(value)
+            if len(inside) != len(parts) or not all(map(is_, inside, parts)) or new != structure:
+                return False
+        return True
 
 
 EMPTY = Plan(())
 
 
 def planned(roots: tuple[Any, ...]) -> Plan:
-    """A new plan of a graph that starts from objects, kept on the first of them.
-
-    It is dropped when one of the others dies. One that might keep them alive is not kept.
-    """
+    """A new plan, kept on the first root until another dies, if it keeps none of them alive."""
     plan = Plan(roots)
     if not plan.withheld:
         key = tuple(map(id, roots[1:]))

@@ -174,6 +174,22 @@ def test_vmap_shares_maps_and_updates():
     assert layers.bias.shape == (4,)
 
 
+@pytest.mark.parametrize("lift", [nnx.vmap, nnx.scan])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_a_value_that_another_object_gets_has_the_axis_of_that_object(lift, axis):
+    """Whatever axis it had, or had not, where it came from."""
+    rows = jnp.arange(6.0).reshape(3, 2)
+    one, other = (nnx.Dict(a=nnx.Param(rows)) for _ in range(2))
+    one.a.value = {0: rows, 1: rows.T, None: rows[0]}[axis]
+
+    def give(one, other):
+        other.b = nnx.Param(one.a.value)
+
+    lift(give, in_axes=(axis, 0), out_axes=None)(one, other)
+    expected = rows if axis is not None else jnp.stack([rows[0]] * 3)
+    np.testing.assert_array_equal(other.b[...], expected)
+
+
 def test_eval_shape_makes_abstract_objects():
     """No array is made."""
     m = nnx.eval_shape(lambda: Net(nnx.Rngs(0)))
