@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import jax
 
 from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
-from .definitions import Definition, built
+from .definitions import built
 from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
@@ -51,10 +51,9 @@ class Frame:
     placements: Sequence[Any] = ()
     settled: Sequence[Any] = ()
 
-    def __init__(
-        self, lifted: Lifted, layout: Layout, definition: Definition, args: Any, values: list[Any]
-    ):
-        self.lifted, self.layout, self.definition = lifted, layout, definition
+    def __init__(self, lifted: Lifted, layout: Layout, plan: Plan, args: Any, values: list[Any]):
+        self.lifted, self.layout = lifted, layout
+        self.definition = definition = plan.definition
         self.statics = [args[i] for i in layout.statics]
         prefixes: Any = lifted.prefixes(layout)
         self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)
@@ -63,7 +62,7 @@ class Frame:
         self.paths = [(root, *path) for root, path, _ in definition.leaves]
         self.owners = [owner for _, _, owner in definition.leaves]
         ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
-        given = [v for end in ends for v in getattr(end, "values_", (end,)) if v is not None]
+        given = [v for end in ends for v in getattr(end, "values_", [end]) if v is not None]
         self.groups = tuple(dict.fromkeys([lifted.default, *given]))
         # For what comes out of `run`: an outcome without leaves, the groups, and the output.
         self.outside = (lifted.default, self.groups, for_jax(lifted.out_prefix, lifted.default))
@@ -96,9 +95,7 @@ class Frame:
             raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
         return self.lifted.default if prefix is None else prefix
 
-    def agreed(
-        self, asked: list[Any], nodes: Sequence[Any], others: Iterable[tuple[Path, int]]
-    ) -> list[Any]:
+    def agreed(self, asked: list[Any], nodes: Any, others: Iterable[tuple[Path, int]]) -> list[Any]:
         """What is asked of each leaf; an `AliasingError` if other ways to it disagree (JIT-2)."""
         asked, free = list(asked), self.lifted.free
         numbers = {owner: i for i, owner in enumerate(self.owners)}
@@ -227,7 +224,7 @@ class Lifted:
         if frame is None:
             if len(self._frames) > _CACHE_LIMIT:
                 self._frames.clear()
-            frame = Frame(self, layout, plan.definition, args, values)
+            frame = Frame(self, layout, plan, args, values)
             self._frames[key] = frame
         return frame, plan, roots, values, plain
 
@@ -256,8 +253,6 @@ class Lifted:
 
 def lift(cls: type[Lifted], function: Any, *prefixes: Any, **options: Any) -> Any:
     """The transformed function, or a decorator if there is no function yet."""
-
-    def wrap(function: Callable[..., Any]) -> Lifted:
-        return cls(function, *prefixes, **options)
-
-    return wrap if function is None else wrap(function)
+    if function is None:
+        return lambda function: cls(function, *prefixes, **options)
+    return cls(function, *prefixes, **options)

@@ -133,31 +133,23 @@ class Walk:
             static = Static(tags)
         elif isinstance(value, defaultdict):
             static = Static(value.default_factory)
-        items = [
-            (key, self.item(inside[key], (*path, key), leaves, (inside, key), tags.get(key, False)))
-            for key in keys
-        ]
-        self.described[index] = Node(type(value), static, tuple(items))
+        items = tuple((k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys)
+        self.described[index] = Node(type(value), static, items)
         if not isinstance(value, Pytree) or value._exposed:
             self.checks.append((inside, *_inside(inside)))
 
-    def item(
-        self, value: Any, path: Path, leaves: list[Any], own: tuple[Any, Any], tagged: bool = False
-    ) -> Any:
-        """The item for a value at a path, which sits at `own`; its leaves are appended."""
-        kind = kind_of(type(value))
+    def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
+        """The item for the value inside something, at a path; its leaves are appended."""
+        value, kind = inside[key], kind_of(type(inside[key]))
         if kind == NODE:
             return Ref(self.number(value, path))
-        if kind == VALUE or (tagged and isinstance(value, _SCALARS)):
-            leaves.append((*own, path))
+        if kind == VALUE or (tag and isinstance(value, _SCALARS)):
+            leaves.append((inside, key, path))
             return LEAF
         level = _one_level(value) if kind == OTHER else None
         if level is not None:
             keys, children, treedef = level
-            items = tuple(
-                self.item(child, (*path, key), leaves, (children, i), tagged)
-                for i, (key, child) in enumerate(zip(keys, children, strict=True))
-            )
+            items = [self.item(children, i, (*path, k), leaves, tag) for i, k in enumerate(keys)]
             if not _is_fixed(type(value)):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
@@ -173,7 +165,7 @@ class Walk:
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
     """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
     walk, own = Walk(), list[Any]()
-    items = tuple(walk.item(root, (i,), own, (roots, i)) for i, root in enumerate(roots))
+    items = tuple(walk.item(roots, i, (i,), own) for i in range(len(roots)))
     slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
     return interned(tuple(walk.described), items), walk.nodes, slots, walk
 
