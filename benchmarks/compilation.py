@@ -115,7 +115,7 @@ class Compilation:
         return self._sum("bytes")
 
     def track_temporary_bytes(self, cache, *choice):
-        """Bytes of buffers that live during a step only."""
+        """Bytes of buffers that live during a step only; libtpu says 0, whatever they are."""
         return self.facts["temporary"]
 
     def track_peak_bytes(self, cache, *choice):

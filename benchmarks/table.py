@@ -97,9 +97,9 @@ def conditions():
     """On what, with what and when."""
     return (
         f"The least of several rounds in turns, on {os.cpu_count()} CPU cores "
-        f"({platform.machine()}), the guide on a 2x4 mesh of fake devices. Python "
-        f"{platform.python_version()}, JAX {version('jax')}, Flax {version('flax')}, "
-        f"{datetime.date.today()}."
+        f"({platform.machine()}, load average {os.getloadavg()[1]:.1f}), the guide on a 2x4 mesh "
+        f"of fake devices. Python {platform.python_version()}, JAX {version('jax')}, Flax "
+        f"{version('flax')}, {datetime.date.today()}."
     )
 
 

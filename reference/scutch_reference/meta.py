@@ -25,6 +25,8 @@ A = TypeVar("A")
 Maker = Callable[..., A]
 # Under this key the parameters of a transformation hold the name of the axis that it adds.
 PARTITION_NAME = "partition_name"
+# Names of these types are kept as they are.
+_PLAIN = frozenset((str, type(None)))
 # Fields of boxes that are called otherwise in the metadata of variables.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
@@ -148,7 +150,8 @@ class Partitioned(Box[A]):
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", axis_names(self.names))
+        if type(self.names) is not tuple or not _PLAIN.issuperset(map(type, self.names)):
+            object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
         """Return the value; its arrays on the mesh of the box, or in context, if any (BOX-18).
@@ -182,25 +185,29 @@ class Partitioned(Box[A]):
             rank, the gap is unsharded (BOX-7).
           params: Holds the name under `PARTITION_NAME`, `None` for an unsharded axis (BOX-8).
         """
-        return self._changed(index, params, adding=True)
-
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
-        return self._changed(index, params, adding=False)
-
-    def _changed(self, index: int, params: Mapping[Any, Any], adding: bool) -> Self:
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
-        names, name, axes = self.names, params[PARTITION_NAME], len(self.names) + adding
-        name = tuple(name) if type(name) is list else name
+        names, name = self.names, params[PARTITION_NAME]
+        axes = len(names) + 1
         if index < -axes:
             raise errors.AxisIndexError(self, index, -axes)
         at = index + axes if index < 0 else index
-        if adding:
-            longer = names[:at] + (None,) * (at - len(names)) + (name,) + names[at:]
-            return _copied(self, "names", longer)
+        name = tuple(name) if type(name) is list else name
+        if at > len(names):
+            names += (None,) * (at - len(names))
+        return _copied(self, "names", (*names[:at], name, *names[at:]))
+
+    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+        """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
+        if PARTITION_NAME not in params:
+            raise errors.PartitioningUnspecifiedError(self, params)
+        names, name = self.names, params[PARTITION_NAME]
+        axes = len(names)
+        if index < -axes:
+            raise errors.AxisIndexError(self, index, -axes)
+        at = index + axes if index < 0 else index
         found = names[at] if at < axes else None
-        if found != name:
+        if found != (tuple(name) if type(name) is list else name):
             raise errors.AxisNameError(self, index, found, name)
         return _copied(self, "names", names[:at] + names[at + 1 :])
 
@@ -345,6 +352,7 @@ def get_partition_spec(tree: Any) -> Any:
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
     """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17)."""
-    return tree_map(
-        functools.cache(functools.partial(NamedSharding, mesh)), get_partition_spec(tree)
-    )
+    on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
+    nodes, structure = _flatten(tree)
+    specs = map(_spec, nodes)
+    return structure.unflatten([None if spec is None else on_mesh(spec) for spec in specs])
