@@ -9,11 +9,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytest(*arguments):
-    """What a run of pytest prints, and its exit code."""
+    """What a run of pytest prints, and its exit code; it must not take itself for a worker."""
     roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": roots, "COLUMNS": "120"}, check=False, text=True,
+        env={**ours, "PYTHONPATH": roots, "COLUMNS": "120"}, check=False, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     return done.stdout, done.returncode
