@@ -54,7 +54,11 @@ def surroundings() -> dict[str, str]:
 
 
 def described(python: str) -> Environment:
-    """An environment as it is."""
+    """An environment as it is; its interpreter by a path that holds in every folder."""
+    found = shutil.which(python)
+    if found is None:
+        raise NothingMeasured(f"{python!r} is no Python: expected a path, or a name on PATH")
+    python = os.path.abspath(found)
     done = subprocess.run(
         [python, "-c", FACTS], env=surroundings(), check=False,
         stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -251,3 +251,17 @@ def test_a_night_that_measures_nothing_fails(project, resumed):
     code, printed = project.night("--no-conformance", "--select", "no such benchmark")
     assert code == 2
     assert "nothing was measured: no step is asked for" in printed
+
+
+def test_an_interpreter_may_be_named_from_where_one_stands(ci, monkeypatch):
+    """asv runs in a folder of its own, where a relative path would lead elsewhere."""
+    monkeypatch.chdir(Path(sys.executable).parent)
+    found = ci("environments").described(f"./{Path(sys.executable).name}").python
+    assert os.path.isabs(found)
+    assert os.path.samefile(found, sys.executable)
+
+
+def test_an_interpreter_that_is_not_there_is_refused_by_name(ci):
+    environments = ci("environments")
+    with pytest.raises(environments.NothingMeasured, match="'no/python' is no Python: expected"):
+        environments.described("no/python")
