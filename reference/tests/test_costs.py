@@ -1,14 +1,13 @@
 """What tree functions cost, in Python calls: these counts do not jitter, as times do."""
 
-import gc
-import sys
-
 import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh
 from scutch_reference import meta
 from scutch_reference.logical import LogicallyPartitioned
+
+from benchmarks.calls import python_calls
 
 PARAMS = {meta.PARTITION_NAME: "layers"}
 
@@ -27,25 +26,6 @@ def tree_functions(boxes):
         "get_partition_spec": lambda: meta.get_partition_spec(boxes),
         "get_sharding": lambda: meta.get_sharding(boxes, mesh),
     }
-
-
-def python_calls(function):
-    """The calls of Python functions in one call, the second one."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += event == "call"
-
-    function()
-    gc.disable()
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return calls
 
 
 @pytest.mark.parametrize("box", [meta.Partitioned, LogicallyPartitioned])
