@@ -4,9 +4,7 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from scutch import catalogue, suite
-from scutch.adapters.reference import implementation as reference
 from scutch.profiles import PROFILES, Profile
-from scutch.verdicts import rule, summarize
 from trials.liars import arguments as arguments
 from trials.liars import composition as composition
 from trials.liars import guide as guide
@@ -18,7 +16,7 @@ from trials.liars import stages as stages
 from trials.liars import staleness as staleness
 from trials.liars import transforms as transforms
 from trials.liars.lifted import LIFTED
-from trials.liars.tale import tried
+from trials.liars.tale import convicted, tried
 
 FEW = Profile(3, 120, 0, "")
 HISTORIES = "test_histories_of_calls_and_changes"
@@ -64,12 +62,8 @@ def near(liar, entry):
 @pytest.mark.parametrize("liar", LIFTED, ids=[f"{li.breaks[0]}-{li.name}" for li in LIFTED])
 def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
     laws = [entry for entry in LAWS if near(liar, entry)]
-    profile = {True: PROFILES["ci"], False: FEW}
-    trials = [tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
-    assert {t.requirement for t in trials if t.outcome == "failed"} >= set(liar.breaks)
-    rulings = rule([ROWS[e.requirement] for e in laws], trials, claims=reference.claims)
-    roots = summarize(rulings).roots
-    found = {r.requirement.id: (r.verdict, r.reason) for r in roots if r.verdict != "untested"}
+    failed, found = convicted(liar, laws, ROWS, FEW)
+    assert failed >= set(liar.breaks)
     assert set(found) == set(liar.breaks), found
 
 

@@ -15,19 +15,21 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from hypothesis import Phase, settings
 from scutch import suite
+from scutch.adapters.reference import implementation as reference
 from scutch.attempt import is_property, prepare
+from scutch.catalogue import Requirement
 from scutch.implementation import NAMES, Implementation, Namespace
-from scutch.profiles import Profile
+from scutch.profiles import PROFILES, Profile
 from scutch.subjects import partitioned
 from scutch.suite import Entry
-from scutch.verdicts import Trial
+from scutch.verdicts import Trial, rule, summarize
 from scutch_reference import logical, meta, nnx
 
 LIARS: list["Liar"] = []
@@ -179,3 +181,19 @@ def tried(entry: Entry, implementation: Implementation, profile: Profile) -> Tri
     except Exception as broken:
         error = broken
     return suite.conclude(entry, subject, attempt, error)
+
+
+def convicted(
+    liar: Liar, laws: Sequence[Entry], rows: Mapping[str, Requirement], beside: Profile
+) -> tuple[set[str], dict[str, tuple[str, str]]]:
+    """Try laws on a liar, those that it breaks as in CI, and the others with the profile `beside`.
+
+    Returns:
+      The requirements that failed; verdict and reason of each root cause, by its requirement.
+    """
+    profile = {True: PROFILES["ci"], False: beside}
+    trials = [tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
+    rulings = rule([rows[e.requirement] for e in laws], trials, claims=reference.claims)
+    roots = [r for r in summarize(rulings).roots if r.verdict != "untested"]
+    failed = {t.requirement for t in trials if t.outcome == "failed"}
+    return failed, {r.requirement.id: (r.verdict, r.reason) for r in roots}
