@@ -49,9 +49,9 @@ class Differentiated(Lifted):
                 found.append(len(leaves) + layout.plain.index(i))
                 continue
             flat, takes = {}, to_predicate(wanted.filter)
-            for n, (root, path, _) in enumerate(frame.definition.leaves):
-                if layout.roots[root] == i and n not in taken and takes(path, leaves[n]):
-                    flat[path] = n
+            for n, (root, *path) in enumerate(frame.paths):
+                if layout.roots[root] == i and n not in taken and takes(tuple(path), leaves[n]):
+                    flat[tuple(path)] = n
             taken.update(flat.values())
             found.append(_like(roots[layout.roots.index(i)], flat))
         return found
@@ -60,10 +60,10 @@ class Differentiated(Lifted):
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            roots, nodes = built(frame.definition, values)
+            nodes = built(frame.definition, values)
             pairs = zip(frame.owners, values, strict=True)
             leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
-            numbers = self._numbers(frame, roots, leaves)
+            numbers = self._numbers(frame, nodes[0], leaves)
 
             def loss(parts: list[Any]) -> Any:
                 now = [*leaves, *plain]

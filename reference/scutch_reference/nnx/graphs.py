@@ -6,14 +6,14 @@ copies, so what happens to them does not happen to the object, until `update` sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
 
 from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
-from .filters import Path, to_predicate
+from .filters import Path
 from .objects import Pytree
 from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
 from .variables import Variable
@@ -35,7 +35,7 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
     definition, nodes, slots, _ = walked([node])
     leaves = zip(definition.leaves, read(slots), strict=True)
-    copies = ((p, v if i is None else nodes[i].copy()) for (_, p, i), v in leaves)
+    copies = ((p[1:], v if i is None else nodes[i].copy()) for (p, i), v in leaves)
     return definition, FlatState(copies)
 
 
@@ -56,7 +56,7 @@ def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) 
       UnknownPathError: A leaf is missing, or one has no place.
     """
     flat = dict(together(state, *states))
-    owners = {path: owner for _, path, owner in graphdef.leaves}
+    owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
     if unknown := [path for path in flat if path not in owners]:
@@ -83,7 +83,7 @@ def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
 def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     """The variables of an object themselves, not copies, that the filters take, as states."""
     definition, nodes, _, _ = walked([node])
-    flat = FlatState((path, nodes[i]) for _, path, i in definition.leaves if i is not None)
+    flat = FlatState((path[1:], nodes[i]) for path, i in definition.leaves if i is not None)
     return parts_of(flat, filters, exhaustive=False)
 
 
@@ -95,17 +95,17 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
       TraceLevelError: The object was made at another trace level.
     """
     definition, nodes, slots, _ = walked([node])
-    numbers = {path: i for i, (_, path, _) in enumerate(definition.leaves)}
-    for _, path, item, _ in definition.visits:  # A variable has each path that leads to it.
-        if is_variable(definition.nodes[item.number]):
-            numbers[path] = definition.starts[item.number]
+    numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
+    for path, number, _ in definition.visits:  # A variable has each path that leads to it.
+        if is_variable(definition.nodes[number]):
+            numbers[path[1:]] = definition.starts[number]
     flat = together(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()
     for path, leaf in flat:
         number = numbers[path]
-        owner = definition.leaves[number][2]
+        owner = definition.leaves[number][1]
         if owner is None:
             values[number] = _raw(leaf)
             changed.add(number)
@@ -163,30 +163,6 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
     """Names and objects directly inside an object."""
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
-
-
-def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
-    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
-    copy = clone(node)
-    replaced: dict[int, Any] = {}
-    for path, value in list(iter_graph(copy)):
-        if is_node(value):
-            for key, child in _children(value):
-                if id(child) in replaced:
-                    put(value, key, replaced[id(child)])
-            replaced[id(value)] = function(path, value)
-    return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
-
-
-def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
-    """The paths of each node that is reached more than once, and that the filter takes."""
-    definition, nodes, _, _ = walked([node])
-    predicate = to_predicate(only)
-    paths: dict[int, list[Path]] = {}
-    for _, path, (number,), _ in definition.visits:
-        if predicate(path, nodes[number]):
-            paths.setdefault(number, []).append(path)
-    return [each for each in paths.values() if len(each) > 1]
 
 
 def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 
 from ..errors import LiftingError
+from .definitions import visits
 from .graphs import clone
 from .lifting import Frame, Lifted, lift
-from .outcomes import commit, ways
+from .outcomes import commit
 
 
 class JitWrapped(Lifted):
@@ -27,9 +28,9 @@ class JitWrapped(Lifted):
         gone = self.donated(layout.positional, layout.names)
         roots = [root for root, i in enumerate(layout.roots) if gone[i]]
         # Also the nodes that are reached through another argument first.
-        starts = [((), definition.roots[root]) for root in roots]
-        nodes = {number for _, number in ways(definition.nodes, starts)}
-        donated = [root in roots or owner in nodes for root, _, owner in definition.leaves]
+        starts = [definition.nodes[0].items[root][1] for root in roots]
+        nodes = {way[1] for item in starts for way in visits(definition.nodes, item)}
+        donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
         numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
         if any(donated):
             frame.donated = frame.always = donated

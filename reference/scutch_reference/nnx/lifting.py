@@ -24,11 +24,11 @@ from typing import Any, TypeAlias
 import jax
 
 from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
-from .definitions import built
+from .definitions import Ref, built, visits
 from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
-from .outcomes import commit, report, ways
+from .outcomes import commit, report
 from .placing import explain, place
 from .prefixes import FilterPrefix, for_jax, is_branch, is_end
 from .statics import Static
@@ -61,18 +61,19 @@ class Frame:
         self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)
         self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
         self.labels = (*layout.roots_of(layout.labels), "output")
-        self.paths = [(root, *path) for root, path, _ in definition.leaves]
-        self.owners = [owner for _, _, owner in definition.leaves]
+        self.paths = [path for path, _ in definition.leaves]
+        self.owners = [owner for _, owner in definition.leaves]
         ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
         given = [v for end in ends for v in getattr(end, "values_", [end]) if v is not None]
         self.groups = tuple(dict.fromkeys([lifted.default, *given]))
         # For what comes out of `run`: an outcome without leaves, the groups, and the output.
         self.outside = (lifted.default, self.groups, for_jax(lifted.out_prefix, lifted.default))
-        nodes = built(definition, values)[1]
+        nodes = built(definition, values)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
-        again = [((r, *p), item) for r, p, item, first in definition.visits if not first]
         asked = list(map(self.at, self.paths, leaves))
-        self.asked = self.agreed(asked, nodes, ways(definition.nodes, again))
+        again = [(Ref(number), path) for path, number, first in definition.visits if not first]
+        ways = (way for item, path in again for way in visits(definition.nodes, item, path))
+        self.asked = self.agreed(asked, nodes, ways)
         self.always = [False] * len(values)  # Leaves that go out though they are as before.
         self.transformed: Any = lifted.transform(self)
 
@@ -97,11 +98,11 @@ class Frame:
             raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
         return self.lifted.default if prefix is None else prefix
 
-    def agreed(self, asked: list[Any], nodes: Any, others: Iterable[tuple[Path, int]]) -> list[Any]:
+    def agreed(self, asked: list[Any], nodes: Any, others: Iterable[Any]) -> list[Any]:
         """What is asked of each leaf; an `AliasingError` if other ways to it disagree (JIT-2)."""
         asked, free = list(asked), self.lifted.free
         numbers = {owner: i for i, owner in enumerate(self.owners)}
-        for path, node in others if len(self.groups) > 1 else ():
+        for path, node, _ in others if len(self.groups) > 1 else ():
             if (i := numbers.get(node)) is not None:
                 first, other = asked[i], self.at(path, nodes[node])
                 if first is free:
@@ -120,9 +121,9 @@ class Frame:
 
     def run(self, leaves: Sequence[Any], *plain: Any) -> Any:
         """The function on leaves, which is what the transformation of JAX gets to see."""
-        roots, nodes = built(self.definition, leaves)
-        args, kwargs = self.layout.assembled(*roots, *plain, *self.statics)
-        out = self.lifted.inside(self, roots, nodes, lambda: self.lifted.function(*args, **kwargs))
+        nodes = built(self.definition, leaves)
+        args, kwargs = self.layout.assembled(*nodes[0], *plain, *self.statics)
+        out = self.lifted.inside(self, nodes, lambda: self.lifted.function(*args, **kwargs))
         return report(self, nodes, leaves, out)
 
 
@@ -167,7 +168,7 @@ class Lifted:
         """The transformation of JAX, applied to `frame.run`."""
         raise NotImplementedError
 
-    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+    def inside(self, frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
         """Call the function on the copies."""
         return function()
 

@@ -89,11 +89,11 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
 
 
 class Walk:
-    """One walk over a graph, depth first, with paths that begin with the number of a root.
+    """One walk over a graph, depth first.
 
-    It finds nodes (the `known` ones have the first numbers, and are described only when asked for),
-    for each its leaves (container and key, to read and to write, and path), and `checks` for the
-    mutable parts that report no changes.
+    It finds nodes (the `known` ones have the first numbers, and are described only when asked for);
+    for each a description, the slots of its leaves (container and key) and their paths; and
+    `checks` for the mutable parts that report no changes.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
@@ -125,7 +125,7 @@ class Walk:
             self.described[index] = Node(type(value), metadata, (("value", LEAF),))
             return
         inside: Any = contents(value)
-        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
+        keys: Any = range(len(inside)) if isinstance(inside, list) else list(inside)
         tags, static = {}, None
         if isinstance(value, Pytree):
             keys = sorted(keys)
@@ -135,7 +135,7 @@ class Walk:
             static = Static(value.default_factory)
         items = tuple((k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys)
         self.described[index] = Node(type(value), static, items)
-        if not isinstance(value, Pytree) or value._exposed:
+        if path and (not isinstance(value, Pytree) or value._exposed):
             self.checks.append((inside, *_inside(inside)))
 
     def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
@@ -147,15 +147,15 @@ class Walk:
             leaves.append((inside, key, path))
             return LEAF
         level = _one_level(value) if kind == OTHER else None
+        cls: Any = type(value)
         if level is not None:
             keys, children, treedef = level
             items = [self.item(children, i, (*path, k), leaves, tag) for i, k in enumerate(keys)]
-            if not _is_fixed(type(value)):
+            if not _is_fixed(cls):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
-        cls: Any = type(value)
         by_identity = cls.__hash__ is object.__hash__ or callable(value)
         if kind == OTHER and not (by_identity or _is_fixed(cls)):
             self.checks.append((value, static.key, []))
@@ -164,10 +164,10 @@ class Walk:
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
     """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
-    walk, own = Walk(), list[Any]()
-    items = tuple(walk.item(roots, i, (i,), own) for i in range(len(roots)))
-    slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
-    return interned(tuple(walk.described), items), walk.nodes, slots, walk
+    walk = Walk()
+    walk.number(list(roots), ())
+    slots = [(container, key) for some in walk.leaves for container, key, _ in some]
+    return interned(tuple(walk.described)), walk.nodes, slots, walk
 
 
 def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -196,7 +196,7 @@ class Plan:
         self.level = levels[0] if levels and levels.count(levels[0]) == len(levels) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
         variables = sum(isinstance(node, Variable) for node in nodes)
-        later = {item.number for item in self.definition.roots[1:] if isinstance(item, Ref)}
+        later = {item.number for _, item in walk.described[0].items[1:] if isinstance(item, Ref)}
         self.withheld = bool(walk.again & later) and bool(self.checks or len(slots) != variables)
 
     def holds(self) -> bool:
