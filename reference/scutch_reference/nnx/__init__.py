@@ -14,7 +14,6 @@ from .graphs import pop as pop, pure as pure, set_metadata as set_metadata, spli
 from .graphs import state as state, update as update
 from .graphs import variables as variables
 from .jit import JitWrapped as JitWrapped, eval_shape as eval_shape, jit as jit
-from .jit import jit_partial as jit_partial
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, Embed as Embed
 from .layers import LayerNorm as LayerNorm, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential

@@ -1,10 +1,7 @@
 """The functional form of objects: `split` takes one apart, `merge` puts it together again.
 
-The definition is structure, a state is values. Both are snapshots: the variables in a state are
-copies, so what happens to them does not happen to the object, until `update` says so.
+Both parts, structure and states of values, are snapshots: the variables in a state are copies.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -17,7 +14,7 @@ from .filters import Path
 from .objects import Pytree
 from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
 from .variables import Variable
-from .walking import entries, is_node, read, walked
+from .walking import is_node, keys_in, one_level, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition
@@ -50,11 +47,7 @@ def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
 
 
 def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) -> Any:
-    """A new object of this structure and these leaves; the inverse of `split` (OBJ-1).
-
-    Raises:
-      UnknownPathError: A leaf is missing, or one has no place.
-    """
+    """A new object of this structure and these leaves, all of them; inverse of `split` (OBJ-1)."""
     flat = dict(together(state, *states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
@@ -90,9 +83,7 @@ def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
 def update(node: Any, state: Any, /, *states: Any) -> None:
     """Set leaves of an object to those of states, in place (OBJ-2).
 
-    Raises:
-      UnknownPathError: A state has a path that the object does not have. Nothing was changed.
-      TraceLevelError: The object was made at another trace level.
+    It is an `UnknownPathError`, and nothing changes, if a state has a path that it does not have.
     """
     definition, nodes, slots, _ = walked([node])
     numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
@@ -137,11 +128,9 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, Variable):
         return []
     if is_node(value):
-        inside = contents(value)
-        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
-        return [(key, inside[key]) for key in (sorted(keys) if isinstance(value, Pytree) else keys)]
-    pairs, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    return [(entries(path)[0], child) for path, child in pairs if path]
+        return [(key, contents(value)[key]) for key in keys_in(value)]
+    keys, children, _ = one_level(value) or ((), (), None)
+    return list(zip(keys, children, strict=True))
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:

@@ -18,25 +18,35 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from operator import getitem, not_
+from operator import attrgetter, getitem, is_, not_
 from typing import Any, TypeAlias
 
 import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
+from ..errors import (
+    AliasingError,
+    LeakedTracerError,
+    LiftingError,
+    NoFilterMatchError,
+    UnhashableStaticError,
+)
 from .definitions import Ref, built, visits
 from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report
-from .placing import explain, place
-from .prefixes import FilterPrefix, for_jax, is_branch, is_end
+from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
 from .statics import Static
+from .tracing import Tracer, current_level
 from .walking import EMPTY, Plan, has_objects, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 _CACHE_LIMIT = 1024
+# The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
+_sharding_of = attrgetter("_sharding")
 
 
 class Frame:
@@ -118,6 +128,62 @@ class Frame:
             return values, *plain
         others = compress(values, map(not_, self.donated))
         return list(compress(values, self.donated)), list(others), *plain
+
+    def place(self, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
+        """The leaves where they are asked to be, and the numbers of those that moved (JIT-5).
+
+        That all are there, the usual case, is seen by the identity of shardings that were right.
+        """
+        try:
+            seen = list(map(_sharding_of, values))
+        except AttributeError:  # Not all leaves are arrays on devices.
+            seen = []
+        is_settled = bool(seen and self.settled) and all(map(is_, seen, self.settled))
+        if is_settled or plan.level != current_level():
+            return values, ()
+        placed, moved = list(values), []
+        for i, value in enumerate(values):
+            leaves, treedef = jax.tree.flatten(value)
+            sent = [self._sent(leaf, i) for leaf in leaves]
+            if not all(map(is_, sent, leaves)):
+                placed[i] = jax.tree.unflatten(treedef, sent)
+                moved.append(i)
+        if not moved:
+            self.settled = seen
+        return placed, moved
+
+    def _sent(self, leaf: Any, number: int) -> Any:
+        """A leaf where it is asked to be; one that the user put elsewhere is for JAX to judge."""
+        sharding = self.placements[number]
+        if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
+            return leaf
+        if isinstance(sharding, NamedSharding):
+            check_spec(self.where(number), np.shape(leaf), sharding.spec, sharding.mesh)
+        present = getattr(leaf, "sharding", None)
+        stays = getattr(leaf, "committed", True) and not self.lifted.sends_committed
+        if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
+            return leaf
+        return jax.device_put(leaf, sharding)
+
+    def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
+        """Raise an error that says which argument and path is at fault, where one of them is."""
+        if isinstance(error, jax.errors.UnexpectedTracerError):
+            for (root, *path), value in zip(self.paths, values, strict=True):
+                for leaf in jax.tree.leaves(value):
+                    if isinstance(leaf, Tracer):
+                        raise LeakedTracerError(self.labels[root], path, leaf) from error
+        if isinstance(error, ValueError):
+            labels = [*self.layout.plain_of(self.layout.labels), *map(self.where, self.paths)]
+            asked, given = [*self.plain, *self.asked], [*plain, *values]
+            for label, prefix, value in zip(labels, asked, given, strict=True):
+                for where, spec, leaf in spread(prefix, value, label):
+                    mesh = getattr(spec, "mesh", self.mesh)
+                    spec = getattr(spec, "spec", spec)
+                    if isinstance(spec, PartitionSpec) and mesh is not None:
+                        try:
+                            check_spec(where, np.shape(leaf), spec, mesh)
+                        except ValueError as better:
+                            raise better from error
 
     def run(self, leaves: Sequence[Any], *plain: Any) -> Any:
         """The function on leaves, which is what the transformation of JAX gets to see."""
@@ -241,11 +307,11 @@ class Lifted:
         moved: Sequence[int] = ()
         try:
             if frame.placements:
-                values, moved = place(frame, plan, values)
+                values, moved = frame.place(plan, values)
             arguments = frame.arguments(values, plain)
             outcome, groups, out = (function or frame.transformed)(*arguments)
         except Exception as error:
-            explain(frame, values, plain, error)
+            frame.explain(values, plain, error)
             raise
         for number in moved:
             plan.containers[number][plan.keys[number]] = values[number]

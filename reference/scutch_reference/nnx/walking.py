@@ -1,7 +1,5 @@
 """Walking: from objects to a definition, their leaf values, and a proof that it is still true."""
 
-from __future__ import annotations
-
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
@@ -64,7 +62,7 @@ def entries(path: Sequence[Any]) -> Path:
     return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
 
 
-def _one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
+def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
     """Keys, children and structure of a tree node of JAX, or None if it is a leaf."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if pairs and not pairs[0][0]:
@@ -84,16 +82,23 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
         return None, list(value)
     if type(value) in _DICTS:
         return None, [*value, *value.values()]
-    level = _one_level(value)
+    level = one_level(value)
     return (frozen(value), []) if level is None else (level[2], level[1])
 
 
-class Walk:
-    """One walk over a graph, depth first.
+def keys_in(node: Any) -> Any:
+    """The path entries of what is directly in a node."""
+    inside = contents(node)
+    if isinstance(inside, list):
+        return range(len(inside))
+    return sorted(inside) if isinstance(node, Pytree) else list(inside)
 
-    It finds nodes (the `known` ones have the first numbers, and are described only when asked for);
-    for each a description, the slots of its leaves (container and key) and their paths; and
-    `checks` for the mutable parts that report no changes.
+
+class Walk:
+    """One walk over a graph, depth first: nodes, their descriptions, and leaves of each.
+
+    Nodes that are `known` before have the first numbers, and are described only when asked for. A
+    leaf is a container, a key and a path; `checks` are for mutable parts that report no changes.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
@@ -124,17 +129,14 @@ class Walk:
             metadata = Static(value._metadata, "metadata")
             self.described[index] = Node(type(value), metadata, (("value", LEAF),))
             return
-        inside: Any = contents(value)
-        keys: Any = range(len(inside)) if isinstance(inside, list) else list(inside)
-        tags, static = {}, None
+        inside, tags, static = contents(value), {}, None
         if isinstance(value, Pytree):
-            keys = sorted(keys)
             tags = {key: tag for key, tag in value._tags.items() if key in inside}
             static = Static(tags)
         elif isinstance(value, defaultdict):
             static = Static(value.default_factory)
-        items = tuple((k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys)
-        self.described[index] = Node(type(value), static, items)
+        found = [(k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys_in(value)]
+        self.described[index] = Node(type(value), static, tuple(found))
         if path and (not isinstance(value, Pytree) or value._exposed):
             self.checks.append((inside, *_inside(inside)))
 
@@ -146,7 +148,7 @@ class Walk:
         if kind == VALUE or (tag and isinstance(value, _SCALARS)):
             leaves.append((inside, key, path))
             return LEAF
-        level = _one_level(value) if kind == OTHER else None
+        level = one_level(value) if kind == OTHER else None
         cls: Any = type(value)
         if level is not None:
             keys, children, treedef = level
@@ -176,10 +178,7 @@ def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
 
 
 class Plan:
-    """A flattened graph that knows whether it is still true (JIT-3).
-
-    It holds cells and plain containers, not objects, so that it keeps none of them alive.
-    """
+    """A flattened graph that knows whether it is still true (JIT-3), and keeps no object alive."""
 
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
