@@ -1,7 +1,5 @@
 """Lifted `grad`, `value_and_grad` and `remat`: derivatives with respect to variables in objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
