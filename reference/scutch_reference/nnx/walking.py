@@ -51,11 +51,6 @@ def is_object(value: Any) -> bool:
     return isinstance(value, Tracked)
 
 
-def has_objects(value: Any) -> bool:
-    """Whether there is an object in a tree."""
-    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
-
-
 def entries(path: Sequence[Any]) -> Path:
     """A path of JAX, as the keys, indices and names that it is made of."""
     names = ("idx", "key", "name")
