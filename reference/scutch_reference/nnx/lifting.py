@@ -25,13 +25,13 @@ import jax
 
 from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
 from .definitions import built
-from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report, ways
 from .placing import explain, place
 from .prefixes import FilterPrefix, for_jax, is_branch, is_end
 from .statics import Static
+from .tracing import EPOCH
 from .walking import EMPTY, Plan, has_objects, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.

@@ -5,10 +5,9 @@ the first ones apart, and cannot tell the last ones. So static data is compared 
 that says what Python's equality does not.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Hashable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import jax
@@ -24,50 +23,40 @@ _EXACT = frozenset({str, bytes, bool, int, type(None)})
 def frozen(value: Any, where: str = "a static value") -> Hashable:
     """A hashable key that is equal for equal static data, and for nothing else (JIT-3).
 
-    Raises:
-      UnhashableStaticError: `value`, which is at `where`, is not hashable, nor a known container.
+    `UnhashableStaticError`: what is at `where` is not hashable, nor a container that is known.
     """
-    kind = type(value)
+    kind, freeze = type(value), functools.partial(frozen, where=where)
     if kind in _EXACT:
-        return (kind, value)
+        return kind, value
     if kind in (float, complex):
-        return (kind, repr(value))
+        return kind, repr(value)
     if isinstance(value, tuple | list):
-        return (kind, *(frozen(each, where) for each in value))
-    if isinstance(value, Mapping):
-        return (kind, frozenset((frozen(k, where), frozen(v, where)) for k, v in value.items()))
-    if isinstance(value, set | frozenset):
-        return (kind, frozenset(frozen(each, where) for each in value))
+        return kind, *map(freeze, value)
+    if isinstance(value, Mapping | set | frozenset):
+        return kind, frozenset(map(freeze, value.items() if isinstance(value, Mapping) else value))
     if isinstance(value, functools.partial):
-        return (kind, value.func, frozen(value.args, where), frozen(value.keywords, where))
+        return kind, value.func, freeze(value.args), freeze(value.keywords)
     if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            return (kind, str(value.dtype), frozen(jax.random.key_data(value)))
-        array = np.asarray(value)
-        return (kind, array.shape, str(array.dtype), array.tobytes())
+        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
+        return kind, array.shape, str(value.dtype), array.tobytes()
     try:
         hash(value)
     except TypeError as error:
         raise UnhashableStaticError(where, value) from error
-    return (kind, value)
+    return kind, value
 
 
+@dataclass(unsafe_hash=True)
 class Static:
     """A value that is part of a structure: it hashes and compares by its `frozen` key."""
 
-    __slots__ = ("key", "value")
+    value: Any = field(compare=False)
+    key: Hashable = field(init=False, repr=False)
+    where: InitVar[str] = "a static value"
 
-    def __init__(self, value: Any, where: str = "a static value"):
-        self.value, self.key = value, frozen(value, where)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Static) and self.key == other.key)
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return f"Static({self.value!r})"
+    def __post_init__(self, where: str) -> None:
+        self.key = frozen(self.value, where)
 
 
 def copied(value: Any) -> Any:

@@ -17,15 +17,14 @@ from typing import Any, Generic, Self, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import MetadataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
-from ..meta import boxing
+from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
-from .epochs import note_change
 from .statics import Static, copied
-from .tracing import check_level, current_level
+from .tracing import Tracked
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,35 +34,6 @@ _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
 _ARRAYS = (jax.Array, np.ndarray)
-
-
-class Tracked:
-    """What has a cell (see `epochs`) and a level; a tree of JAX, unless it says `pytree=False`."""
-
-    __slots__ = ("__weakref__", "_cell", "_level", "_plans")
-    _cell: list[Any]
-    _level: Any
-    _plans: dict[Any, Any] | None
-
-    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        node: Any = cls
-        if pytree:
-            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
-
-    def _begin(self, *cell: Any) -> None:
-        put = object.__setattr__
-        put(self, "_cell", [*cell, 0])
-        put(self, "_level", current_level())
-        put(self, "_plans", None)
-
-    def _check(self, tried: str) -> None:
-        """Raise `TraceLevelError` if this was made at another trace level."""
-        check_level(self._level, tried, self)
-
-    def _changed(self) -> None:
-        """Say that the structure is another one now."""
-        note_change(self._cell)
 
 
 @dataclass(frozen=True)
@@ -100,7 +70,6 @@ class Variable(Tracked, Generic[A]):
 
     __slots__ = ("_metadata",)
     _metadata: dict[str, Any]
-    hijax = ref = False
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
         if isinstance(value, VariableMetadata):
@@ -109,7 +78,7 @@ class Variable(Tracked, Generic[A]):
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
         self._begin(value)
         self._replace_metadata(methods | metadata)
-        made: Any = self.create_value(self._hooked("on_create_value", value))
+        made: Any = self._hooked("on_create_value", value)
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
             mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
@@ -121,7 +90,7 @@ class Variable(Tracked, Generic[A]):
         """A variable with exactly this raw value and metadata; no hook runs."""
         variable = object.__new__(cls)
         variable._begin(value)
-        object.__setattr__(variable, "_metadata", _tidied(attributes))
+        variable._replace_metadata(attributes)
         return variable
 
     def _flatten(self) -> tuple[Any, Static]:
@@ -140,15 +109,10 @@ class Variable(Tracked, Generic[A]):
             value = hook(self, value)
         return value
 
-    def create_value(self, value: A) -> A:
-        """Override to change the value that a new variable starts with."""
-        return value
-
-    def get_value(self, *, index: Any = _UNSET) -> Any:
+    def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
         value = _copied_tree(self._cell[0])
-        whole = index is _UNSET or (index is ... and not isinstance(value, np.ndarray))
-        return self._hooked("on_get_value", value if whole else value[index])
+        return self._hooked("on_get_value", value if index is ... else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
         """Store a value, or the part of it at `index`, after the hooks of setting."""
@@ -183,15 +147,8 @@ class Variable(Tracked, Generic[A]):
     def __setitem__(self, index: Any, value: Any) -> None:
         self.set_value(value, index=index)
 
-    def __delitem__(self, index: Any) -> None:
-        value = self.get_value()
-        del value[index]
-        self.set_value(value)
-
-    def get_metadata(self, name: str = _UNSET, default: Any = _UNSET, **_: Any) -> Any:
+    def get_metadata(self, name: str = _UNSET, default: Any = _UNSET) -> Any:
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
-        if name is _UNSET and default is not _UNSET:
-            raise MetadataError(f"get_metadata got a default, {default!r}, but no name.")
         if default is not _UNSET and name not in self._metadata:
             return default
         return copied(self._metadata if name is _UNSET else self._metadata[name])
@@ -199,18 +156,13 @@ class Variable(Tracked, Generic[A]):
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
         self._check("change the metadata of")
-        match args:
-            case [metadata] if not kwargs:
-                self._replace_metadata(metadata)
-            case [name, value] if not kwargs:
-                self._replace_metadata(self._metadata | _tidied({name: value}))
-            case [] if kwargs:
-                self._replace_metadata(self._metadata | _tidied(kwargs))
-            case _:
-                raise MetadataError(
-                    "set_metadata takes a dictionary, or a name and a value, or keywords; "
-                    f"got {args!r} and {kwargs!r}."
-                )
+        if len(args) > 2 or bool(args) == bool(kwargs):
+            raise MetadataError(
+                "set_metadata takes a dictionary, or a name and a value, or keywords; "
+                f"got {args!r} and {kwargs!r}."
+            )
+        whole = len(args) == 1
+        self._replace_metadata(args[0] if whole else self._metadata | (kwargs or dict([args])))
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a metadata entry of this name."""
@@ -228,29 +180,12 @@ class Variable(Tracked, Generic[A]):
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
     type = var_type = property(lambda self: type(self))
 
-    def add_axis(self, index: int, name: Any) -> None:
-        """A transformation adds an axis to the value: run the hooks."""
-        for hook in self._hooks("on_add_axis"):
-            hook(self, index, name)
-
-    def remove_axis(self, index: int, name: Any) -> None:
-        """A transformation takes an axis off the value: run the hooks."""
-        for hook in self._hooks("on_remove_axis"):
-            hook(self, index, name)
-
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
         value = self._cell[0] if value is _UNSET else value
         return self.from_metadata(_copied_tree(value), self._metadata | updates)
 
     __copy__ = replace = to_state = copy
-
-    def copy_from(self, other: Variable[A]) -> None:
-        """Take over raw value and metadata of a variable of the same type."""
-        if self.type is not other.type:
-            mine, theirs = self.type.__name__, other.type.__name__
-            raise MetadataError(f"A {mine} cannot copy from a {theirs}: the types differ.")
-        self.update_from_state(other)
 
     def update_from_state(self, state: Variable[A]) -> None:
         """Take over raw value and metadata."""
@@ -291,6 +226,11 @@ class Variable(Tracked, Generic[A]):
         return self.get_value()
 
 
+def is_variable(value: Any) -> bool:
+    """Whether a value is a variable."""
+    return isinstance(value, Variable)
+
+
 def value_of(value: Any) -> Any:
     """The value of a variable, or the value itself."""
     return value.get_value() if isinstance(value, Variable) else value
@@ -300,47 +240,29 @@ def _kind(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
-    """The partition spec that the `out_sharding` stands for, or None without one (LOG-7).
-
-    Its names are mesh axes where there are no rules, and logical names where there are: those of
-    the variable, or those in context. So it is sharded as a Linen box with the same names.
-    """
-    names = variable._metadata.get("out_sharding")
-    if not names or isinstance(names, NamedSharding):
-        return names.spec if names else None
-    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
-    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
-    return partition_spec(tuple(spec or ()))
-
-
 # What Python asks of a variable, by an operator or a function, its value answers. A binary operator
 # has a reflected form, and one that would assign to the variable.
 _ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
-_BINARY = "add + sub - mul * matmul @ truediv / floordiv // mod % pow ** lshift << rshift >> and &"
-_BINARY += " xor ^ or |"
+_BINARY = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or"
 
 
 def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
     return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
-def _refusal(symbol: str) -> Callable[..., Any]:
-    def refuse(self: Any, other: Any) -> Any:
-        raise NotImplementedError(
-            f"In-place operations would rebind the attribute to an array. Instead of "
-            f"`variable {symbol}= x`, write `variable[...] {symbol}= x`."
-        )
-
-    return refuse
+def _refuse(self: Any, other: Any) -> Any:
+    raise NotImplementedError(
+        "In-place operations would rebind the attribute to an array. Instead of `variable += x`, "
+        "write `variable[...] += x`."
+    )
 
 
-for _name in (*_ASKED.split(), "round", *_BINARY.split()[::2]):
+for _name in f"{_ASKED} round {_BINARY}".split():
     _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
     setattr(Variable, f"__{_name}__", _answer(_function, 1))
-for _name, _symbol in zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True):
-    setattr(Variable, f"__r{_name}__", _answer(getattr(operator, f"__{_name}__"), -1))
-    setattr(Variable, f"__i{_name}__", _refusal(_symbol))
+    if _name in _BINARY.split():
+        setattr(Variable, f"__r{_name}__", _answer(_function, -1))
+        setattr(Variable, f"__i{_name}__", _refuse)
 
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
@@ -371,3 +293,57 @@ def with_metadata(initializer: F, **metadata: Any) -> F:
     metadata = {k: v for k, v in metadata.items() if k not in HOOKS or v}
     boxed: Any = boxing(initializer, functools.partial(VariableMetadata, metadata=metadata))
     return boxed  # type: ignore[no-any-return]
+
+
+def with_partitioning(
+    initializer: F, sharding: Any, mesh: Mesh | None = None, **metadata: Any
+) -> F:
+    """An initializer whose variables know the names of their axes."""
+    given = {"mesh": mesh} if mesh is not None else {}
+    return with_metadata(initializer, out_sharding=sharding, **given, **metadata)
+
+
+def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
+    """The partition spec that the `out_sharding` stands for, or None without one (LOG-7).
+
+    Its names are mesh axes where there are no rules, and logical names where there are: those of
+    the variable, or those in context. So it is sharded as a Linen box with the same names.
+    """
+    names = variable._metadata.get("out_sharding")
+    if not names or isinstance(names, NamedSharding):
+        return names.spec if names else None
+    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
+    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
+    return partition_spec(tuple(spec or ()))
+
+
+def get_partition_spec(tree: Any) -> Any:
+    """The partition spec of each variable, in its place; of unnamed arrays, `PartitionSpec()`."""
+
+    def spec(value: Any) -> Any:
+        if isinstance(value, Variable):
+            found = spec_of(value)
+            return value.replace(spec(value.get_raw_value()) if found is None else found)
+        return partition_spec(()) if hasattr(value, "shape") else None
+
+    return jax.tree.map(spec, tree, is_leaf=is_variable)
+
+
+def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
+    """The sharding of each variable on a mesh, in its place."""
+    on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
+    return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+
+def _change(how: str, variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
+    names = variable.get_metadata("out_sharding", None)
+    if names and not isinstance(names, NamedSharding):
+        box = getattr(Partitioned(None, tuple(names)), how)(index, params)
+        variable.set_metadata(out_sharding=box.names)
+    for hook in variable._hooks(f"on_{how}"):
+        hook(variable, index, params.get(PARTITION_NAME))
+
+
+# A variable in place of a box: its names change as those of `Partitioned` do, and its hooks run.
+add_axis = functools.partial(_change, "add_axis")
+remove_axis = functools.partial(_change, "remove_axis")
