@@ -3,8 +3,6 @@
 The elements of a container are its attributes, so that changes are seen at once.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import operator
@@ -13,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import DataError
 from .definitions import put, take
-from .filters import to_predicate
+from .filters import Path, to_predicate
 from .graphs import iter_graph
 from .objects import Pytree, attributes_of
 from .variables import Variable
@@ -46,7 +44,7 @@ class Module(Pytree):
         set_attributes, raise_if_not_found=False, deterministic=True, use_running_average=True
     )
 
-    def iter_modules(self: Any, *, graph: Any = None) -> Iterator[tuple[tuple[Any, ...], Module]]:
+    def iter_modules(self: Any, *, graph: Any = None) -> Iterator[tuple[Path, "Module"]]:
         """Paths and modules, this one included."""
         return ((path, node) for path, node in iter_graph(self) if isinstance(node, Module))
 

@@ -5,8 +5,6 @@ cycle. Its attributes are *data* (variables, arrays, objects, and containers of 
 Which one follows from the value; `data(...)` and `static(...)` say it where the value does not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import reprlib

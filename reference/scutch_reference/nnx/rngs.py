@@ -14,14 +14,13 @@ import jax.numpy as jnp
 from jax import random
 
 from ..errors import StreamError
-from .filters import to_predicate
-from .graphs import clone, iter_graph
+from .filters import Path, to_predicate
+from .graphs import clone, iter_graph, state, update
 from .objects import Pytree, attributes_of
 from .variables import Variable
 
 Flag = bool | None
 Shape = int | tuple[int, ...]
-_UNSET: Any = object()
 _FUNCTIONS = (
     "ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet "
     "double_sided_maxwell exponential f gamma generalized_normal geometric gumbel laplace loggamma "
@@ -91,10 +90,6 @@ class RngStream(_Random, Pytree):
         self.count.set_value(count + 1)
         return random.fold_in(self.key.get_value(), count)
 
-    def _restart(self, key: jax.Array, count: jax.Array | None = None) -> None:
-        self.key.set_value(key)
-        self.count.set_value(jnp.zeros(key.shape, jnp.uint32) if count is None else count)
-
     def fork(self, *, split: Shape | None = None) -> Self:
         """A stream that is independent of this one, of one key or of several at once."""
         return type(self)(self() if split is None else random.split(self(), split), tag=self.tag)
@@ -109,13 +104,14 @@ class RngStream(_Random, Pytree):
         return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
 
-def _rule(how: Any) -> Callable[..., Any]:
-    """What a mapping of filters, or one value for all, says of a stream, if it says any."""
+def _taken(node: Any, how: Any) -> Iterator[tuple[Path, RngStream, Any]]:
+    """The streams in a node that a mapping of filters takes, with its value; else one for all."""
     rules = how if isinstance(how, Mapping) else {...: how}
     predicates = [(to_predicate(each), k) for each, k in rules.items()]
-    return lambda path, stream, default: next(
-        (k for takes, k in predicates if takes((*path, "key"), stream.key)), default
-    )
+    for path, stream in iter_graph(node):
+        if isinstance(stream, RngStream):
+            ks = [k for takes, k in predicates if takes((*path, "key"), stream.key)]
+            yield from [(path, stream, k) for k in ks[:1]]
 
 
 class Rngs(_Random, Pytree):
@@ -151,9 +147,6 @@ class Rngs(_Random, Pytree):
     def __len__(self) -> int:
         return len(attributes_of(self))
 
-    def __bool__(self) -> bool:
-        return True
-
     def __contains__(self, name: object) -> bool:
         return name in attributes_of(self)
 
@@ -162,11 +155,8 @@ class Rngs(_Random, Pytree):
         return attributes_of(self).items()
 
     def _each(self, change: Callable[[RngStream, Any], RngStream], how: Any) -> Self:
-        made, rule = {}, _rule(how)
-        for name, each in self.items():
-            k = rule((name,), each, None)
-            made[name] = each.fork() if k is None else change(each, k)
-        return type(self)(**made)
+        taken = {name: change(each, k) for (name,), each, k in _taken(self, how)}
+        return type(self)(**{name: taken.get(name) or each.fork() for name, each in self.items()})
 
     def split(self, k: Any) -> Self:
         """Streams of `k` keys at once; a mapping of filters says for which, and others fork."""
@@ -181,55 +171,39 @@ class Rngs(_Random, Pytree):
         return self._each(RngStream.split, split)
 
 
-def _renewal(node: Any, how: Any, graph_updates: Flag, squeeze: bool = False) -> Any:
-    """Give new keys to the streams of a node, or of the arguments that a function will get."""
-    copies, rule = graph_updates is False, _rule(how)
+def fork_rngs(
+    node: Any = ..., /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
+) -> Any:
+    """Give each stream a new key, or `split` keys at once; a mapping of filters says for which.
 
-    def renewed(node: Any) -> tuple[Any, ExitStack]:
-        node, backups = clone(node) if copies else node, ExitStack()
-        for path, stream in iter_graph(node):
-            if isinstance(stream, RngStream) and (k := rule(path, stream, _UNSET)) is not _UNSET:
-                before = stream.key.get_value(), stream.count.get_value()
-                backups.callback(stream._restart, *before)
-                keys = stream.fork(split=k).key.get_value()
-                stream._restart(keys[0] if squeeze else keys)
+    It returns a context, which holds backups for `restore_rngs`; with `graph_updates=False` a copy
+    of the node; without a node, a decorator that does it to all arguments during the call.
+    """
+
+    def forked(node: Any) -> tuple[Any, ExitStack]:
+        node, backups = clone(node) if graph_updates is False else node, ExitStack()
+        for _, stream, k in _taken(node, split):
+            backups.callback(update, stream, state(stream))
+            update(stream, state(stream.fork(split=k)))
         return node, backups
 
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            (args, kwargs), backups = renewed((args, kwargs))
+            (args, kwargs), backups = forked((args, kwargs))
             with backups:
                 return function(*args, **kwargs)
 
         return wrapper
 
-    return around if node is _UNSET else renewed(node)[0 if copies else 1]
+    return around if node is ... else forked(node)[graph_updates is not False]
 
 
 def split_rngs(
-    node: Any = _UNSET,
-    /,
-    *,
-    splits: Shape,
-    only: Any = ...,
-    squeeze: bool = False,
-    graph: Flag = None,
-    graph_updates: Flag = None,
+    node: Any = ..., /, *, splits: Shape, only: Any = ..., squeeze: bool = False, **options: Any
 ) -> Any:
-    """Give each stream that `only` takes `splits` keys at once.
-
-    It returns a context, which holds backups for `restore_rngs`; with `graph_updates=False` a copy
-    of the node; without a node, a decorator that does it to all arguments during the call.
-    """
-    return _renewal(node, {only: splits}, graph_updates, squeeze)
-
-
-def fork_rngs(
-    node: Any = _UNSET, /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
-) -> Any:
-    """Give each stream a new key, that is independent of its old one; see `split_rngs`."""
-    return _renewal(node, split, graph_updates)
+    """Give each stream that `only` takes `splits` keys, or `squeeze` the one; see `fork_rngs`."""
+    return fork_rngs(node, split={to_predicate(only): () if squeeze else splits}, **options)
 
 
 def restore_rngs(backups: ExitStack, /) -> None:
@@ -239,8 +213,5 @@ def restore_rngs(backups: ExitStack, /) -> None:
 
 def reseed(node: Any, /, *, graph: Flag = None, **stream_keys: Any) -> None:
     """Start the streams of these names anew, wherever they are; one of several keys splits its."""
-    rngs = Rngs(**stream_keys)
-    for _, stream in iter_graph(node):
-        if isinstance(stream, RngStream) and stream.tag in stream_keys:
-            key, shape = rngs[stream.tag](), stream.key.shape
-            stream._restart(random.split(key, shape) if shape else key)
+    for _, stream, new in _taken(node, dict(Rngs(**stream_keys).items())):
+        update(stream, state(new.fork(split=stream.key.shape or None)))

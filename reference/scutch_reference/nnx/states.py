@@ -4,8 +4,6 @@
 mappings. A pure dictionary is a state whose variables are replaced by their values.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -23,7 +21,7 @@ Nested = Mapping[Any, Any]
 Pairs = Iterable[tuple[Path, V]] | Mapping[Path, V]
 
 
-def key_order(key: Any) -> tuple[int, Any]:
+def _order(key: Any) -> tuple[int, Any]:
     """Sort integers before strings, and keys of other types by their text."""
     return (0, key) if isinstance(key, int) else (1, key if isinstance(key, str) else repr(key))
 
@@ -34,7 +32,7 @@ class FlatState(tuple[tuple[Path, V], ...]):
     def __new__(cls, items: Pairs[V], /) -> Self:
         """Sort pairs, or the items of a mapping; later ones win."""
         pairs = dict(items).items()
-        return super().__new__(cls, sorted(pairs, key=lambda item: [*map(key_order, item[0])]))
+        return super().__new__(cls, sorted(pairs, key=lambda item: [*map(_order, item[0])]))
 
     paths = property(lambda self: tuple(path for path, _ in self))
     leaves = property(lambda self: [leaf for _, leaf in self])
@@ -65,7 +63,7 @@ def together(*states: Any) -> FlatState[Any]:
     return FlatState(pair for each in states for pair in to_flat_state(each))
 
 
-def from_flat_state(flat: Pairs[Any]) -> State[Any, Any]:
+def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
     """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
 
     A leaf at the path `()` is returned as it is. A path through a leaf is an `UnknownPathError`.
@@ -84,7 +82,7 @@ def from_flat_state(flat: Pairs[Any]) -> State[Any, Any]:
 
 
 def partition(
-    flat: Pairs[V], filters: Sequence[Any], *, exhaustive: bool = True
+    flat: FlatState[V], filters: Sequence[Any], *, exhaustive: bool = True
 ) -> tuple[FlatState[V], ...]:
     """Each leaf in the part of the first filter that takes it; if `exhaustive`, all (OBJ-1)."""
     predicates = to_predicates(filters)
@@ -98,7 +96,7 @@ def partition(
     return tuple(FlatState(part) for part in parts)
 
 
-def parts_of(flat: Pairs[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
+def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
     """The nested states of a partition: a tuple, or for one filter a state."""
     parts = tuple(map(from_flat_state, partition(flat, filters or (...,), exhaustive=exhaustive)))
     return parts if len(parts) > 1 else parts[0]
@@ -114,18 +112,14 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(state: Nested, /, *states: Nested) -> State[Any, Any]:
+def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
     """All leaves of all states, where later ones win (OBJ-4)."""
     return from_flat_state(together(state, *states))
 
 
-def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> "State[Any, Any]":
     """`function(path, leaf)` in place of each leaf."""
     return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
-
-
-def _as_int(key: Any) -> Any:
-    return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
 
 
 def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> Any:
@@ -143,26 +137,24 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))
+    by_text = {tuple(map(str, path)): path for path in flat}
     for path, value in to_flat_state(pure_dict):
-        found = path if path in flat else tuple(map(_as_int, path))
-        if found not in flat:
+        found = path if path in flat else by_text.get(tuple(map(str, path)))
+        if found is None:
             raise UnknownPathError("The state has no leaf for the path", [path])
         part = functools.reduce(operator.getitem, found[:-1], state)
         part[found[-1]] = replace(flat[found], value)
 
 
 class State(dict[K, V]):
-    """A mapping of keys to leaves or to states; a pytree; `state.key` is `state['key']`.
-
-    It is made of a mapping or of pairs, and copies them; mappings inside are states, too.
-    """
+    """A copy of a mapping, with mappings inside as states too; `state.key` is `state['key']`."""
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /):
         pairs: Any = dict(mapping).items()
         super().__init__((k, State(v) if isinstance(v, Mapping) else v) for k, v in pairs)
 
     def _flatten(self) -> tuple[list[tuple[Any, V]], tuple[K, ...]]:
-        keys = tuple(sorted(self, key=key_order))
+        keys = tuple(sorted(self, key=_order))
         return [(jax.tree_util.DictKey(key), self[key]) for key in keys], keys
 
     def __getattr__(self, key: str) -> Any:

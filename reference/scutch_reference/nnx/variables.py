@@ -5,15 +5,13 @@ hooks, whatever the user adds). Its *type* says what the value is for; filters s
 raw value is what is stored, the value is what the hooks make of it.
 """
 
-from __future__ import annotations
-
 import abc
 import builtins
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import jax
 import numpy as np
@@ -61,11 +59,9 @@ def _copied_tree(value: Any) -> Any:
 class Variable(Tracked, Generic[A]):
     """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
-    Args:
-      value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Among it the `HOOKS`, functions or tuples of functions; and `out_sharding` (of
-        old: `sharding`, `sharding_names`), names of axes, by which the value is sharded if there
-        is a mesh, in `mesh` or in context.
+    `value` is an array, a tree of arrays, or what `with_metadata` makes. In the metadata may be
+    `HOOKS`, functions or tuples of functions; and in `out_sharding` (`sharding`, `sharding_names`
+    of old) names of axes, by which the value is sharded on `mesh`, or on the mesh in context.
     """
 
     __slots__ = ("_metadata",)
@@ -118,14 +114,14 @@ class Variable(Tracked, Generic[A]):
         """Store a value, or the part of it at `index`, after the hooks of setting."""
         self._check("change the value of")
         value = self._hooked("on_set_value", _copied_tree(value_of(value)))
-        old = self._cell[0]
+        old, part = self._cell[0], value
         # What fits takes the place of the whole, with nothing to broadcast or convert.
         fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
         if index is not _UNSET and not fits:
             if isinstance(old, jax.Array):
-                value = old.at[index].set(value)
+                value = old.at[index].set(part)
             else:
-                part, value = value, old.copy()
+                value = old.copy()
                 value[index] = part
         self._cell[0] = value
 
@@ -187,7 +183,7 @@ class Variable(Tracked, Generic[A]):
 
     __copy__ = replace = to_state = copy
 
-    def update_from_state(self, state: Variable[A]) -> None:
+    def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
         self.set_raw_value(state._cell[0])
         if Static(self._metadata) != Static(state._metadata):
@@ -290,9 +286,8 @@ class Perturbation(Intermediate[A]):
 
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
-    metadata = {k: v for k, v in metadata.items() if k not in HOOKS or v}
-    boxed: Any = boxing(initializer, functools.partial(VariableMetadata, metadata=metadata))
-    return boxed  # type: ignore[no-any-return]
+    box = functools.partial(VariableMetadata[Any], metadata=metadata)
+    return cast(F, boxing(initializer, box))
 
 
 def with_partitioning(
@@ -304,11 +299,7 @@ def with_partitioning(
 
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
-    """The partition spec that the `out_sharding` stands for, or None without one (LOG-7).
-
-    Its names are mesh axes where there are no rules, and logical names where there are: those of
-    the variable, or those in context. So it is sharded as a Linen box with the same names.
-    """
+    """The spec of the `out_sharding`, by rules if the variable or the context has any (LOG-7)."""
     names = variable._metadata.get("out_sharding")
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
