@@ -21,7 +21,7 @@ from .layers import LayerNorm as LayerNorm, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
 from .objects import Data as Data, Object as Object, Pytree as Pytree, Static as Static
 from .objects import data as data, dataclass as dataclass, has_data as has_data, is_data as is_data
-from .objects import register_data_type as register_data_type, static as static
+from .objects import static as static
 from .optimizer import OptArray as OptArray, OptState as OptState
 from .optimizer import OptVariable as OptVariable, Optimizer as Optimizer
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding

@@ -1,7 +1,6 @@
 """Filters: which leaves of a state are meant, as predicates of (path, value).
 
-A filter may be written as a type, a tag, a predicate, a boolean, `...`, None, or a sequence of
-filters that means any of them; `to_predicate` gives it its one form.
+It may be written as a type, a tag, a boolean, `...`, None, or a sequence that means any of them.
 """
 
 import builtins

@@ -1,7 +1,4 @@
-"""Modules: objects with the methods that models use, and containers that are modules.
-
-The elements of a container are its attributes, so that changes are seen at once.
-"""
+"""Modules: objects with the methods that models use, and containers, which are modules."""
 
 import functools
 import inspect

@@ -1,8 +1,7 @@
-"""Objects: Python classes whose attributes are variables, arrays, other objects and static data.
+"""Objects: nodes of a graph, which have an identity, and may be shared and part of a cycle.
 
-A subclass of `Pytree` is a node of a graph: it has an identity, may be shared, and may be part of a
-cycle. Its attributes are *data* (variables, arrays, objects, and containers of them) or *static*.
-Which one follows from the value; `data(...)` and `static(...)` say it where the value does not.
+An attribute is *data* (variables, arrays, objects, and containers of them) or *static*. Which one
+follows from the value; `data(...)` and `static(...)` say it where the value does not.
 """
 
 import dataclasses
@@ -20,13 +19,11 @@ from jax.tree_util import GetAttrKey, SequenceKey
 from ..errors import DataError
 from .statics import Static as Key
 from .tracing import Tracer, Tracked
-from .variables import Variable
 
 A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
 _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, Tracer, jax.ShapeDtypeStruct)
-_DATA_TYPES: list[Any] = [*_ARRAYS, Variable]
 
 Data = Annotated[A, "nnx.Data"]
 Static = Annotated[A, "nnx.Static"]
@@ -50,15 +47,9 @@ def _is_marker(value: Any) -> bool:
     return isinstance(value, dataclasses.Field) and _MARK in value.metadata
 
 
-def register_data_type(type_: A, /) -> A:
-    """Values of this type are data, without a marker."""
-    _DATA_TYPES.append(type_)
-    return type_
-
-
 def is_data(value: Any, /) -> bool:
     """Whether a value is data by its type: an array, a variable, an object."""
-    return isinstance(value, tuple(_DATA_TYPES))
+    return isinstance(value, (*_ARRAYS, Tracked))
 
 
 def has_data(value: Any, /) -> list[Any]:
@@ -75,7 +66,6 @@ class _Attributes(Tracked, pytree=False):
 attributes_of: Callable[[Any], dict[Any, Any]] = _Attributes.__dict__["__dict__"].__get__
 
 
-@register_data_type
 class Pytree(_Attributes, metaclass=ABCMeta):
     """The base of the classes of objects. `class Kind(Pytree, pytree=False)` is no tree of JAX."""
 
@@ -125,10 +115,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         if _is_marker(value):
             is_data, value = value.metadata[_MARK], value.metadata["value"]
             if not is_data and has_data(value):
-                raise DataError(
-                    f"Found data in the value of the static attribute {type(self).__name__}.{key}, "
-                    f"of type {type(value).__qualname__}."
-                )
+                raise DataError(f"Found data in the static attribute {type(self).__name__}.{key}.")
             _put(self, "_tags", {**self._tags, key: is_data})
         elif isinstance(value, _ARRAYS) and isinstance(attributes_of(self).get(key), _ARRAYS):
             return value

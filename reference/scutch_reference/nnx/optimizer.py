@@ -49,10 +49,7 @@ class Optimizer(Pytree):
         gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
-        changed = jax.tree.map(
-            lambda p, u: jnp.asarray(p + u, jnp.result_type(p)), parameters, updates
-        )
-        update(model, changed)
+        update(model, jax.tree.map(lambda p, u: (p + u).astype(p.dtype), parameters, updates))
         jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=is_variable)
         self.step.set_value(self.step.get_value() + 1)
         return updates

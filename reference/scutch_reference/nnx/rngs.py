@@ -1,7 +1,7 @@
 """Seed streams: randomness as objects, so that it is state like any other.
 
-A stream is a key and a count. Each draw folds the count into the key and moves the count on, so the
-same seed and the same draws give the same keys, and one stream does not disturb another.
+Each draw folds the count of a stream into its key, and moves the count on: the same seeds and draws
+give the same keys, and no stream disturbs another.
 """
 
 import functools
@@ -125,12 +125,9 @@ class Rngs(_Random, Pytree):
 
     def __getitem__(self, name: str) -> RngStream:
         streams = attributes_of(self)
-        found: RngStream | None = streams.get(name) or streams.get("default")
-        if found is None:
-            raise StreamError(
-                f"There is no stream {name!r} and no default stream; there is {tuple(streams)!r}."
-            )
-        return found
+        if name not in streams and "default" not in streams:
+            raise StreamError(f"There is no stream {name!r}, and no default; only {[*streams]!r}.")
+        return streams.get(name) or streams["default"]  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

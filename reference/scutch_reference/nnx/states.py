@@ -1,7 +1,6 @@
-"""States: the leaves of an object by path, in nested mappings, apart from its structure.
+"""States: the leaves of an object by path, in nested mappings, or *flat*, as pairs of both.
 
-`flat` and `nested` are inverse forms of the same content: pairs of (path, leaf), and mappings in
-mappings. A pure dictionary is a state whose variables are replaced by their values.
+A pure dictionary is a state whose variables are replaced by their values.
 """
 
 import functools
@@ -64,10 +63,7 @@ def together(*states: Any) -> FlatState[Any]:
 
 
 def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
-    """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
-
-    A leaf at the path `()` is returned as it is. A path through a leaf is an `UnknownPathError`.
-    """
+    """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4)."""
     state: State[Any, Any] = State()
     for path, leaf in FlatState(flat):
         if not path:
@@ -132,8 +128,7 @@ def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> 
 def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 
-    Leaves without a value stay; a value without a leaf is an `UnknownPathError`. Integer keys may
-    have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
+    A value without a leaf is an `UnknownPathError`; integer keys may have become strings.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))

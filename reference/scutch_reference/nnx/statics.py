@@ -1,8 +1,7 @@
 """Static data: what a function is specialized on, so it must be hashable and compare by content.
 
 Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`; a program may tell
-the first ones apart, and cannot tell the last ones. So static data is compared by a `frozen` key
-that says what Python's equality does not.
+the first ones apart, and cannot tell the last ones. So it is compared by a `frozen` key.
 """
 
 import functools
@@ -21,10 +20,7 @@ _EXACT = frozenset({str, bytes, bool, int, type(None)})
 
 
 def frozen(value: Any, where: str = "a static value") -> Hashable:
-    """A hashable key that is equal for equal static data, and for nothing else (JIT-3).
-
-    `UnhashableStaticError`: what is at `where` is not hashable, nor a container that is known.
-    """
+    """A hashable key that is equal for equal data alone, or `UnhashableStaticError` (JIT-3)."""
     kind, freeze = type(value), functools.partial(frozen, where=where)
     if kind in _EXACT:
         return kind, value

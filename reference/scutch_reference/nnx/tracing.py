@@ -2,11 +2,10 @@
 
 Only the *level* that made an object may change it: else tracers would outlive their traces.
 
-Whether anything changed is asked on every call. If the *epoch* of the process is the same, then no
-object that was ever flattened has another structure; if not, the *versions* of objects tell. A
-*cell* is a list that ends with the version; that of a variable starts with its value, so that a
-call can fetch and store it without touching the variable. Version 0 says that nobody has flattened
-the object yet: then its changes concern nobody, and the epoch stays.
+Every call asks for changes. If the *epoch* of the process is the same, no object that was ever
+flattened has another structure; if not, the *versions* of objects tell. A *cell* is a list that
+ends with the version; that of a variable starts with its value, so that a call reaches it without
+touching the variable. With version 0 nobody has flattened the object, so that the epoch stays.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
-"""Variables: the cells of a model that change, each with a type and metadata.
+"""Variables: the cells of a model that change; and the shardings that they ask for.
 
-A `Variable` holds one value (an array, or a tree of arrays) and metadata (names of mesh axes,
-hooks, whatever the user adds). Its *type* says what the value is for; filters select by it. The
-raw value is what is stored, the value is what the hooks make of it.
+The *type* of a variable says what it is for, and filters select by it. Its metadata are names of
+mesh axes, hooks, and what the user adds. The *raw* value is stored, the value is what hooks make.
 """
 
 import abc
@@ -52,7 +51,6 @@ def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied_tree(value: Any) -> Any:
-    """The value, in containers of its own."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
@@ -129,7 +127,7 @@ class Variable(Tracked, Generic[A]):
         """What is stored; no hook runs."""
         return self._cell[0]  # type: ignore[no-any-return]
 
-    def set_raw_value(self, value: A, **_: Any) -> None:
+    def set_raw_value(self, value: A) -> None:
         """Store a value; no hook runs."""
         self._check("change the value of")
         self._cell[0] = value
@@ -154,8 +152,7 @@ class Variable(Tracked, Generic[A]):
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
             raise MetadataError(
-                "set_metadata takes a dictionary, or a name and a value, or keywords; "
-                f"got {args!r} and {kwargs!r}."
+                f"Pass a dictionary, or a name and a value, or keywords, not {args!r}."
             )
         whole = len(args) == 1
         self._replace_metadata(args[0] if whole else self._metadata | (kwargs or dict([args])))
@@ -204,8 +201,7 @@ class Variable(Tracked, Generic[A]):
         self._check(f"set {name!r} of")
         if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
             raise AttributeError(
-                f"Cannot set {name!r} of a variable. For metadata write "
-                f"variable.set_metadata({name}=...), for the value variable[...] = ..."
+                f"Cannot set {name!r}: use v.set_metadata({name}=...), or v[...] = x."
             )
         object.__setattr__(self, name, value)
         if name == "__class__":
@@ -247,10 +243,7 @@ def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
 
 
 def _refuse(self: Any, other: Any) -> Any:
-    raise NotImplementedError(
-        "In-place operations would rebind the attribute to an array. Instead of `variable += x`, "
-        "write `variable[...] += x`."
-    )
+    raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
 for _name in f"{_ASKED} round {_BINARY}".split():
