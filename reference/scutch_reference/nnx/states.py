@@ -44,22 +44,17 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _walk(inner, (*path, key))
-    else:
-        yield path, value
+def to_flat_state(*states: Any) -> FlatState[Any]:
+    """The leaves of nested states with their paths, where later states win (OBJ-4)."""
 
+    def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                yield from walk(inner, (*path, key))
+        else:
+            yield path, value
 
-def to_flat_state(state: Any) -> FlatState[Any]:
-    """The leaves of a nested state with their paths; `from_flat_state` is the inverse (OBJ-4)."""
-    return FlatState(_walk(state, ()))
-
-
-def together(*states: Any) -> FlatState[Any]:
-    """The leaves of all of these states, where later ones win."""
-    return FlatState(pair for each in states for pair in to_flat_state(each))
+    return FlatState(pair for state in states for pair in walk(state, ()))
 
 
 def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
@@ -77,25 +72,23 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
     return state
 
 
-def partition(
-    flat: FlatState[V], filters: Sequence[Any], *, exhaustive: bool = True
-) -> tuple[FlatState[V], ...]:
-    """Each leaf in the part of the first filter that takes it; if `exhaustive`, all (OBJ-1)."""
-    predicates = to_predicates(filters)
-    parts: list[list[tuple[Path, V]]] = [[] for _ in filters]
+def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = True) -> list[Any]:
+    """A state for each filter, of the leaves that it takes first; if `exhaustive`, all (OBJ-1)."""
+    predicates = to_predicates(filters := filters or (...,))
+    parts: list[list[tuple[Path, Any]]] = [[] for _ in filters]
     for path, leaf in flat:
         first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
         if first is not None:
             parts[first].append((path, leaf))
         elif exhaustive:
             raise NoFilterMatchError(f"path {path!r}", leaf, filters)
-    return tuple(FlatState(part) for part in parts)
+    return list(map(from_flat_state, parts))
 
 
 def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
-    """The nested states of a partition: a tuple, or for one filter a state."""
-    parts = tuple(map(from_flat_state, partition(flat, filters or (...,), exhaustive=exhaustive)))
-    return parts if len(parts) > 1 else parts[0]
+    """The states of a partition: a tuple, or for one filter a state."""
+    parts = partition(flat, filters, exhaustive)
+    return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
@@ -110,7 +103,7 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
 
 def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
     """All leaves of all states, where later ones win (OBJ-4)."""
-    return from_flat_state(together(state, *states))
+    return from_flat_state(to_flat_state(state, *states))
 
 
 def map_state(function: Callable[[Path, Any], Any], state: Nested) -> "State[Any, Any]":

@@ -112,16 +112,16 @@ class Variable(Tracked, Generic[A]):
         """Store a value, or the part of it at `index`, after the hooks of setting."""
         self._check("change the value of")
         value = self._hooked("on_set_value", _copied_tree(value_of(value)))
-        old, part = self._cell[0], value
+        old = self._cell[0]
         # What fits takes the place of the whole, with nothing to broadcast or convert.
         fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
-        if index is not _UNSET and not fits:
-            if isinstance(old, jax.Array):
-                value = old.at[index].set(part)
-            else:
-                value = old.copy()
-                value[index] = part
-        self._cell[0] = value
+        if index is _UNSET or fits:
+            self._cell[0] = value
+        elif isinstance(old, jax.Array):
+            self._cell[0] = old.at[index].set(value)
+        else:
+            self._cell[0] = old.copy()
+            self._cell[0][index] = value
 
     def get_raw_value(self) -> A:
         """What is stored; no hook runs."""
