@@ -128,10 +128,10 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         self._changed()
         set_tags(self, {k: v for k, v in self._tags.items() if k != key})
 
-    def __getstate__(self) -> tuple[dict[Any, Any], dict[Any, bool]]:
-        return dict(attributes_of(self)), dict(self._tags)
+    def __getstate__(self) -> tuple[dict[Any, Any], Mapping[Any, bool]]:
+        return attributes_of(self), self._tags
 
-    def __setstate__(self, state: tuple[dict[Any, Any], dict[Any, bool]]) -> None:
+    def __setstate__(self, state: tuple[dict[Any, Any], Mapping[Any, bool]]) -> None:
         attributes_of(self).update(state[0])
         set_tags(self, state[1])
 

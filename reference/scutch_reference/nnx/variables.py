@@ -30,6 +30,8 @@ HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_r
 _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
+# Old names of metadata.
+_TODAY = {"sharding": "out_sharding", "sharding_names": "out_sharding"}
 _ARRAYS = (jax.Array, np.ndarray)
 
 
@@ -39,15 +41,6 @@ class VariableMetadata(Generic[A], abc.ABC):
 
     raw_value: A
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
-    tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in ("sharding", "sharding_names"):
-        if old in tidy:
-            tidy["out_sharding"] = tidy.pop(old)
-    return tidy
 
 
 def _copied_tree(value: Any) -> Any:
@@ -166,12 +159,12 @@ class Variable(Tracked, Generic[A]):
         self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
 
     def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_metadata", _tidied(metadata))
+        kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
+        object.__setattr__(self, "_metadata", kept)
         self._changed()
 
-    # The old name of the `out_sharding`, and the type as `VariableState` had it.
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
-    type = var_type = property(lambda self: type(self))
+    type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
@@ -306,8 +299,7 @@ def get_partition_spec(tree: Any) -> Any:
 
     def spec(value: Any) -> Any:
         if isinstance(value, Variable):
-            found = spec_of(value)
-            return value.replace(spec(value.get_raw_value()) if found is None else found)
+            return value.replace(spec_of(value) or spec(value.get_raw_value()))
         return partition_spec(()) if hasattr(value, "shape") else None
 
     return jax.tree.map(spec, tree, is_leaf=is_variable)
