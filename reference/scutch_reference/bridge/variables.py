@@ -23,7 +23,7 @@ from ..content import equal, kind
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata
-from ..nnx.statics import Static
+from ..nnx.tracing import Static
 from ..nnx.variables import HOOKS, add_axis, remove_axis
 
 A = TypeVar("A")

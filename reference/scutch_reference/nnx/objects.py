@@ -9,7 +9,6 @@ import inspect
 import reprlib
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
@@ -17,13 +16,12 @@ import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
-from .statics import Static as Key
-from .tracing import Tracer, Tracked
+from . import tracing
 
 A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
 _put = object.__setattr__
-_ARRAYS = (np.ndarray, jax.Array, Tracer, jax.ShapeDtypeStruct)
+_ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
 
 Data = Annotated[A, "nnx.Data"]
 Static = Annotated[A, "nnx.Static"]
@@ -49,7 +47,7 @@ def _is_marker(value: Any) -> bool:
 
 def is_data(value: Any, /) -> bool:
     """Whether a value is data by its type: an array, a variable, an object."""
-    return isinstance(value, (*_ARRAYS, Tracked))
+    return isinstance(value, (*_ARRAYS, tracing.Tracked))
 
 
 def has_data(value: Any, /) -> list[Any]:
@@ -57,7 +55,7 @@ def has_data(value: Any, /) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(value, is_leaf=is_data) if is_data(leaf)]
 
 
-class _Attributes(Tracked, pytree=False):
+class _Attributes(tracing.Tracked, pytree=False):
     """Gives instances their dictionary, under a name that `Pytree` can cover."""
 
     __slots__ = ("__dict__",)
@@ -77,9 +75,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A node without attributes, at the current trace level."""
         node = object.__new__(cls)
-        node._begin()
-        _put(node, "_exposed", False)
-        _put(node, "_tags", cls._class_tags)
+        node._begin(_exposed=False, _tags=cls._class_tags)
         return node
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -135,16 +131,16 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         attributes_of(self).update(state[0])
         set_tags(self, state[1])
 
-    def _flatten(self) -> tuple[list[tuple[Any, Any]], Key]:
-        found = dict(sorted(attributes_of(self).items(), key=itemgetter(0)))
-        data = {k: v for k, v in found.items() if self._tags.get(k) or has_data(v)}
+    def _flatten(self) -> tuple[list[tuple[Any, Any]], tracing.Static]:
+        found = attributes_of(self)
+        data = {k: found[k] for k in sorted(found) if self._tags.get(k) or has_data(found[k])}
         entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
         rest = {k: v for k, v in found.items() if k not in data}
-        static = Key((tuple(data), rest, self._tags), f"an attribute of {type(self).__name__}")
-        return list(zip(entries, data.values(), strict=True)), static
+        where, static = f"an attribute of {type(self).__name__}", (tuple(data), rest, self._tags)
+        return list(zip(entries, data.values(), strict=True)), tracing.Static(static, where)
 
     @classmethod
-    def _unflatten(cls, static: Key, children: Iterable[Any]) -> Self:
+    def _unflatten(cls, static: tracing.Static, children: Iterable[Any]) -> Self:
         keys, rest, tags = static.value
         node = Pytree.__new__(cls)
         node.__setstate__((rest | dict(zip(keys, children, strict=True)), tags))

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec, Sharding
 from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
-from .statics import frozen
+from .tracing import frozen
 from .variables import Variable
 
 

@@ -1,25 +1,34 @@
-"""What an object knows of the calls that use it: its trace level, and whether it has changed.
+"""What compiled calls go by: levels, versions, and static data.
 
-Only the *level* that made an object may change it: else tracers would outlive their traces.
+Only the trace *level* that made an object may change it: else tracers would outlive their traces.
 
 Every call asks for changes. If the *epoch* of the process is the same, no object that was ever
 flattened has another structure; if not, the *versions* of objects tell. A *cell* is a list that
 ends with the version; that of a variable starts with its value, so that a call reaches it without
 touching the variable. With version 0 nobody has flattened the object, so that the epoch stays.
+
+Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`; a program may tell
+the first ones apart, and cannot tell the last ones. So static data goes by a `frozen` key.
 """
 
+import functools
+from collections.abc import Hashable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import jax
 import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
 
-from ..errors import TraceLevelError
+from ..errors import TraceLevelError, UnhashableStaticError
 
 Tracer: type[Any] = jax.core.Tracer
 # JAX 0.4 only has the trace itself.
 _opaque_level: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
 # The one owner of the epoch. A lost update of two threads is harmless: each moves a version, too.
 EPOCH = [1]
+_EXACT = frozenset({str, bytes, bool, int, type(None)})
 
 
 def current_level() -> Any:
@@ -46,8 +55,9 @@ class Tracked:
         if pytree:
             jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
 
-    def _begin(self, *cell: Any) -> None:
-        for name, start in ("_cell", [*cell, 0]), ("_level", current_level()), ("_plans", None):
+    def _begin(self, *cell: Any, **slots: Any) -> None:
+        slots |= {"_cell": [*cell, 0], "_level": current_level(), "_plans": None}
+        for name, start in slots.items():
             object.__setattr__(self, name, start)
 
     def _check(self, tried: str) -> None:
@@ -60,3 +70,46 @@ class Tracked:
         if self._cell[-1]:
             self._cell[-1] += 1
             EPOCH[0] += 1
+
+
+def frozen(value: Any, where: str = "a static value") -> Hashable:
+    """A hashable key that is equal for equal data alone, or `UnhashableStaticError` (JIT-3)."""
+    kind, freeze = type(value), functools.partial(frozen, where=where)
+    if kind in _EXACT:
+        return kind, value
+    if kind in (float, complex):
+        return kind, repr(value)
+    if isinstance(value, tuple | list):
+        return kind, *map(freeze, value)
+    if isinstance(value, Mapping | set | frozenset):
+        return kind, frozenset(map(freeze, value.items() if isinstance(value, Mapping) else value))
+    if isinstance(value, functools.partial):
+        return kind, value.func, freeze(value.args), freeze(value.keywords)
+    if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
+        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
+        return kind, array.shape, str(value.dtype), array.tobytes()
+    try:
+        hash(value)
+    except TypeError as error:
+        raise UnhashableStaticError(where, value) from error
+    return kind, value
+
+
+@dataclass(unsafe_hash=True)
+class Static:
+    """A value that is part of a structure: it hashes and compares by its `frozen` key."""
+
+    value: Any = field(compare=False)
+    key: Hashable = field(init=False, repr=False)
+    where: InitVar[str] = "a static value"
+
+    def __post_init__(self, where: str) -> None:
+        self.key = frozen(self.value, where)
+
+
+def copied(value: Any) -> Any:
+    """Plain containers anew, everything else as it is: what a getter may hand out (OBJ-5)."""
+    if type(value) is dict:
+        return {key: copied(each) for key, each in value.items()}
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

@@ -20,8 +20,7 @@ from ..errors import MetadataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
-from .statics import Static, copied
-from .tracing import Tracked
+from .tracing import Static, Tracked, copied
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -276,12 +275,10 @@ def with_metadata(initializer: F, **metadata: Any) -> F:
     return cast(F, boxing(initializer, box))
 
 
-def with_partitioning(
-    initializer: F, sharding: Any, mesh: Mesh | None = None, **metadata: Any
-) -> F:
+def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
     """An initializer whose variables know the names of their axes."""
-    given = {"mesh": mesh} if mesh is not None else {}
-    return with_metadata(initializer, out_sharding=sharding, **given, **metadata)
+    more |= {"mesh": mesh} if mesh is not None else {}
+    return with_metadata(initializer, out_sharding=sharding, **more)
 
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:

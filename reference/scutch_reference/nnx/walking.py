@@ -15,8 +15,7 @@ from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .filters import Path
 from .objects import Pytree
 from .states import State
-from .statics import Static, frozen
-from .tracing import EPOCH, Tracer, Tracked
+from .tracing import EPOCH, Static, Tracer, Tracked, frozen
 from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
