@@ -23,9 +23,8 @@ from ..content import equal, kind
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata
-from ..nnx.spmd import add_axis, remove_axis
-from ..nnx.statics import Static
-from ..nnx.variables import HOOKS
+from ..nnx.tracing import Static
+from ..nnx.variables import HOOKS, add_axis, remove_axis
 
 A = TypeVar("A")
 Type: TypeAlias = type[nnx.Variable[Any]]
@@ -109,7 +108,7 @@ class NNXMeta(AxisMetadata[A]):
         return NNXMeta(self.var_type, val, self.metadata)
 
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Name a new axis, if the variable has names, and run its hooks; see `nnx.spmd`."""
+        """Name a new axis, if the variable has names, and run its hooks; see `nnx.variables`."""
         add_axis(variable := self.to_nnx_variable(), index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 

@@ -33,13 +33,11 @@ from ..errors import (
     UnhashableStaticError,
 )
 from .definitions import Ref, built, visits
-from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report
 from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
-from .statics import Static
-from .tracing import Tracer, current_level
+from .tracing import EPOCH, Static, Tracer, current_level
 from .walking import EMPTY, Plan, is_object, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.

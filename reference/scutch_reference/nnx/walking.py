@@ -12,13 +12,11 @@ import jax
 import numpy as np
 
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
-from .epochs import EPOCH
 from .filters import Path
 from .objects import Pytree
 from .states import State
-from .statics import Static, frozen
-from .tracing import Tracer
-from .variables import Tracked, Variable
+from .tracing import EPOCH, Static, Tracer, Tracked, frozen
+from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
