@@ -76,14 +76,16 @@ class _Call:
     def run(self, variables: Any, mutable: Filter, rngs: Any, args: Any) -> tuple[Any, Scope]:
         """Call the function on a copy of the module that has these variables."""
         changes = {"variables": copied(variables), "mutable": mutable, "rngs": rngs, "created": {}}
-        scope, goes_on = replace(self.scope, **changes), self.cls is type(self.module)
+        scope, stage = replace(self.scope, **changes), self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
-        if goes_on:  # A function begins where its module is, and this goes on where it ends.
+        if self.cls is not type(self.module) or stage not in ("setup", "compact"):
+            return inner._run(self.function, args, self.kwargs), scope
+        # A function begins where its module is, and that goes on where it ends.
+        if stage == "compact":
             inner._set_up()
-            inner._set(_stage="compact", _taken=inner._taken | self.taken)
+        inner._set(_stage=stage, _taken=set(self.taken))
         output = inner._run(self.function, args, self.kwargs)
-        if goes_on:
-            self.module._set(_taken=inner._taken)
+        self.module._set(_taken=inner._taken)
         return output, scope
 
     def whole(self, wrap: Fn, variables: Filter, rngs: Filter) -> Any:

@@ -89,10 +89,6 @@ class Variable:
             value = held.replace_boxed(value)
         self.module.put_variable(self.collection, self.name, value)
 
-    def is_mutable(self) -> bool:
-        """Whether the value may be written."""
-        return self.module.is_mutable_collection(self.collection)
-
 
 @dataclass_transform(eq_default=True)
 @dataclasses.dataclass(eq=False)
@@ -119,6 +115,8 @@ class Module:
             special = name in plain or (name.startswith("__") and name != "__call__")
             if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
                 setattr(cls, name, _method(value))
+            if isinstance(value, dataclasses.Field) and not value.init:  # It follows from others.
+                value.compare = value.repr = False
         comparable = "__hash__" not in vars(cls)
         dataclasses.dataclass(eq=comparable, unsafe_hash=comparable)(cls)
 
@@ -154,7 +152,7 @@ class Module:
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
-        names = [field.name for field in dataclasses.fields(self)]
+        names = [field.name for field in dataclasses.fields(self) if field.init]
         return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
     @property
@@ -215,8 +213,9 @@ class Module:
 
     def _bound(self, scope: Scope, path: Path = (), parent: Any = None, cls: Any = None) -> Any:
         """A copy of the module, of class `cls` or the same, with a place in a scope."""
-        copy = object.__new__(cls or type(self))
-        copy._set(**self._fields(), name=path[-1] if path else self.name, parent=parent)
+        name = path[-1] if path else self.name
+        copy = (cls or type(self))(**self._fields(), name=name, parent=None)
+        copy._set(parent=parent)
         copy._bind(scope, path, self.scope)
         return copy
 
@@ -354,10 +353,6 @@ class Module:
         described = self if self.scope is None else self.clone()
         bound: Self = described._bound(Scope(copied(variables), mutable, streams))
         return bound
-
-    def unbind(self) -> tuple[Self, dict[str, Any]]:
-        """The module without variables, and the variables."""
-        return self.clone(), copied(self.variables)
 
     def apply(
         self,
