@@ -24,7 +24,7 @@ class Mapped(Lifted):
         super().__init__(*args, **options)
         self._metadata = metadata or {}
 
-    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+    def inside(self, frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
         """Call the function on copies that do not name the axis; new ones get its name, too."""
         if PARTITION_NAME not in self._metadata:
             return function()
@@ -34,11 +34,11 @@ class Mapped(Lifted):
             if isinstance(axis, int):
                 remove_axis(variable, axis, self._metadata)
         out = function()
-        definition, found, _, _ = walked([*roots, out])
+        definition, found, _, _ = walked([*nodes[0], out])
         old = set(map(id, nodes))
-        for root, path, owner in definition.leaves:
+        for path, owner in definition.leaves:
             if owner is not None and id(found[owner]) not in old:
-                named.append((found[owner], frame.at((root, *path), found[owner])))
+                named.append((found[owner], frame.at(path, found[owner])))
         for variable, axis in named:
             if isinstance(axis, int):
                 add_axis(variable, axis, self._metadata)

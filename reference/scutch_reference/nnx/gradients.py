@@ -49,9 +49,9 @@ class Differentiated(Lifted):
                 found.append(len(leaves) + layout.plain.index(i))
                 continue
             flat, takes = {}, to_predicate(wanted.filter)
-            for n, (root, path, _) in enumerate(frame.definition.leaves):
-                if layout.roots[root] == i and n not in taken and takes(path, leaves[n]):
-                    flat[path] = n
+            for n, (root, *path) in enumerate(frame.paths):
+                if layout.roots[root] == i and n not in taken and takes(tuple(path), leaves[n]):
+                    flat[tuple(path)] = n
             taken.update(flat.values())
             found.append(_like(roots[layout.roots.index(i)], flat))
         return found
@@ -60,10 +60,10 @@ class Differentiated(Lifted):
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            roots, nodes = built(frame.definition, values)
+            nodes = built(frame.definition, values)
             pairs = zip(frame.owners, values, strict=True)
             leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
-            numbers = self._numbers(frame, roots, leaves)
+            numbers = self._numbers(frame, nodes[0], leaves)
 
             def loss(parts: list[Any]) -> Any:
                 now = [*leaves, *plain]
@@ -106,37 +106,22 @@ def grad(
     reduce_axes: Sequence[Any] = (),
     graph: bool | None = None,
     graph_updates: bool | None = None,
+    _with_value: bool = False,
 ) -> Any:
-    """The gradient of a function of objects, as states of their parameters.
+    """The gradient of a function of objects: for an object a `State` of variables that hold it.
 
     Args:
-      argnums: Arguments to differentiate by: numbers (for objects, their `Param`s), or
-        `DiffState`s with other filters; the others are those of `jax.grad` and `jit`.
-
-    Returns:
-      A `State` of variables that hold gradients for an object, arrays for other arguments; a tuple
-      of them if `argnums` is a sequence.
+      argnums: One argument or several to differentiate by: numbers (for objects, their `Param`s),
+        or `DiffState`s with other filters. Other options are those of `jax.grad` and `jit`.
     """
-    options = {"argnums": argnums, "has_aux": has_aux, "with_value": False}
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": _with_value}
     options |= {"holomorphic": holomorphic, "allow_int": allow_int}
     return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
-def value_and_grad(
-    f: Any = None,
-    *,
-    argnums: Any = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Sequence[Any] = (),
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
-    """The output of a function of objects and its gradient; see `grad`."""
-    options = {"argnums": argnums, "has_aux": has_aux, "with_value": True}
-    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
-    return lift(Differentiated, f, graph_updates=graph_updates, **options)
+def value_and_grad(f: Any = None, **options: Any) -> Any:
+    """The output of a function of objects and its gradient; the options are those of `grad`."""
+    return grad(f, **options, _with_value=True)
 
 
 class Checkpointed(Lifted):
