@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from .. import linen, nnx
 from ..errors import CrossingError
 from ..linen.scope import put
-from ..meta import Partitioned
+from ..meta import Partitioned, boxing
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 A = TypeVar("A")
@@ -178,10 +178,8 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
-        rest: dict[Any, Any] = {}  # What the first call made, as a `ToNNX` does.
-        for path in held.keys() - flat.keys():
-            put(rest, path, held[path])
-        _fill(made, rest)
+        rest = [(path, variable) for path, variable in held.items() if path not in flat]
+        _fill(made, nnx.from_flat_state(rest))  # What the first call made, as a `ToNNX` does.
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
@@ -235,9 +233,4 @@ def with_partitioning(
     initializer: Callable[..., Any], names: Any, mesh: Mesh | None = None
 ) -> Callable[..., Any]:
     """An initializer that names the axes of parameters of either kind (BRG-8)."""
-
-    @functools.wraps(initializer)
-    def annotated(*args: Any, **kwargs: Any) -> Annotated[Any]:
-        return Annotated(initializer(*args, **kwargs), names, mesh)
-
-    return annotated
+    return boxing(initializer, functools.partial(Annotated, names=names, mesh=mesh))
