@@ -35,13 +35,11 @@ def _promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
     return [None if array is None else jnp.asarray(array, dtype) for array in arrays]
 
 
-def affine(
-    x: Array, kernel: Array, bias: Array | None, dtype: Any, dot_general: Any, precision: Any
-) -> Array:
+def affine(x: Array, kernel: Array, bias: Array | None, dtype: Any, precision: Any) -> Array:
     """Shape (..., n) to (..., features), with a kernel of shape (n, features)."""
     x, kernel, bias = _promoted(dtype, x, kernel, bias)
-    outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), precision=precision)
-    return outputs if bias is None else outputs + jnp.expand_dims(bias, range(outputs.ndim - 1))
+    outputs = jnp.dot(x, kernel, precision=precision)
+    return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
 
 
 def rows(table: Array, indices: Array, dtype: Any) -> Array:

@@ -1,9 +1,8 @@
 """Variables on both sides of the bridge: collections and boxes in Linen, types and metadata in NNX.
 
 Names of *collections* and variable types are paired one to one, for all threads. What a Linen *box*
-holds beside its value is *metadata* of the NNX variable, which remembers the class of the box;
-metadata that no box came with travels in an `NNXMeta`. To cross is no event: no hook runs, no value
-is placed, and no container is shared between the two sides.
+holds is *metadata* of the variable, which remembers its class; other metadata travels in an
+`NNXMeta`. To cross is no event: no hook runs, nothing is placed, and no container is shared.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
 from jax.sharding import PartitionSpec
@@ -31,13 +30,8 @@ from ..placement import ARRAYS
 A = TypeVar("A")
 Type: TypeAlias = type[nnx.Variable[Any]]
 _BOX_TYPE = "linen_meta_type"
-_KNOWN: dict[str, Type] = {
-    "params": nnx.Param,
-    "batch_stats": nnx.BatchStat,
-    "cache": nnx.Cache,
-    "intermediates": nnx.Intermediate,
-    "perturbations": nnx.Perturbation,
-}
+_KNOWN: dict[str, Type] = {"params": nnx.Param, "batch_stats": nnx.BatchStat, "cache": nnx.Cache}
+_KNOWN |= {"intermediates": nnx.Intermediate, "perturbations": nnx.Perturbation}
 _pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
 _lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
@@ -123,8 +117,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
-        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
-        return cast(PartitionSpec | None, spec)
+        spec: nnx.Variable[Any] = nnx.get_partition_spec(self.to_nnx_variable())
+        return spec.get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """The variable; no hook runs."""

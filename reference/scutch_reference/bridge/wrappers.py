@@ -1,8 +1,7 @@
 """Modules of one kind as modules of the other (BRG-7, BRG-8).
 
-Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's variables as attributes,
-`ToLinen` keeps the NNX object's variables in collections. A call takes them across the bridge,
-runs the module that is wrapped, and takes back what changed.
+`ToNNX` keeps the Linen module's variables as attributes, `ToLinen` the NNX object's in collections.
+A call takes them across the bridge, runs the module that is wrapped, and takes back what changed.
 """
 
 import contextlib
@@ -72,11 +71,10 @@ def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
 
 
 class ToNNX(nnx.Module):
-    """A Linen module as an NNX module, whose attributes are the Linen module's variables (BRG-7).
+    """A Linen module as an NNX module: its methods, and its variables as attributes (BRG-7).
 
-    Its methods are the Linen module's. The variables are made by `lazy_init`, with the arguments of
-    a call; names, meshes and rules of boxes are their metadata (BRG-8). `rngs` are seed streams for
-    the calls that pass none.
+    These are made by `lazy_init`, with the arguments of a call; names, meshes and rules of boxes
+    are metadata (BRG-8). `rngs` are seed streams for the calls that pass none.
     """
 
     def __init__(self, module: linen.Module, rngs: nnx.Rngs | jax.Array | None = None):
@@ -134,13 +132,9 @@ def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Vari
 class ToLinen(linen.Module):
     """An NNX class as a Linen module, in whose collections its object's variables lie (BRG-7).
 
-    The object is made anew for each call, of variables and of keys for its streams. A method of
-    the class is a method of the module. Annotated variables are boxes in their collections (BRG-8).
-
-    Args:
-      args, kwargs: For the constructor of the class, which gets `rngs` too where it takes them.
-      skip_rng: Whether to pass no `rngs`.
-      metadata_fn: Makes of a variable what lies in its collection.
+    The object is made anew for each call, by its class with `args`, `kwargs` and, if it takes them,
+    `rngs`, which `skip_rng` prevents; its methods are the module's. What lies in a collection is
+    what `metadata_fn` makes of the variable: with names a box (BRG-8).
     """
 
     nnx_class: Callable[..., Any]
@@ -213,17 +207,13 @@ def to_linen(
 class Annotated(Partitioned[A]):
     """A box that an NNX variable takes too, for its value and its metadata."""
 
-    @property
-    def raw_value(self) -> A:
-        """The value."""
-        return self.value
+    raw_value = property(lambda self: self.value)
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the variable will know: the names, the mesh, and that this was a box."""
-        held = {name: each for name, each in self.to_nnx_metadata().items() if each is not None}
-        del held["value"]
-        return {**held, "linen_meta_type": Partitioned}
+        known = {"out_sharding": self.names, "linen_meta_type": Partitioned}
+        return known if self.mesh is None else {**known, "mesh": self.mesh}
 
 
 nnx.VariableMetadata.register(Annotated)

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 from jax.nn import initializers
 
 from .. import arithmetic
@@ -23,7 +22,6 @@ class Dense(Module):
     precision: Any = None
     kernel_init: Fn = initializers.lecun_normal()
     bias_init: Fn = initializers.zeros
-    dot_general: Fn = lax.dot_general
 
     @compact
     def __call__(self, inputs: Array) -> Array:
@@ -32,8 +30,7 @@ class Dense(Module):
         bias, kernel = None, self.param("kernel", self.kernel_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape[1:], self.param_dtype)
-        options = self.dtype, self.dot_general, self.precision
-        return arithmetic.affine(inputs, kernel, bias, *options)
+        return arithmetic.affine(inputs, kernel, bias, self.dtype, self.precision)
 
 
 class Embed(Module):
@@ -78,8 +75,7 @@ class _Norm(Module):
             scale = self.param("scale", self.scale_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape, self.param_dtype)
-        options = self.epsilon, self.dtype
-        return arithmetic.normalized(x, statistics, (scale, bias), axes, *options)
+        return arithmetic.normalized(x, statistics, (scale, bias), axes, self.epsilon, self.dtype)
 
 
 class LayerNorm(_Norm):

@@ -5,7 +5,6 @@ from dataclasses import InitVar, field
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 from jax.nn import initializers
 
 from .. import arithmetic
@@ -43,7 +42,6 @@ class Linear(_Layer):
     precision: Any = None
     kernel_init: InitVar[Initializer] = initializers.lecun_normal()
     bias_init: InitVar[Initializer] = initializers.zeros
-    dot_general: Callable[..., Any] = lax.dot_general
 
     def __post_init__(self, rngs: Rngs, kernel_init: Any, bias_init: Any) -> None:
         self.kernel = self._parameter(rngs, kernel_init, self.in_features, self.out_features)
@@ -51,8 +49,8 @@ class Linear(_Layer):
 
     def __call__(self, inputs: Array) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
-        options = self.dtype, self.dot_general, self.precision
-        return arithmetic.affine(inputs, value_of(self.kernel), value_of(self.bias), *options)
+        parameters = value_of(self.kernel), value_of(self.bias)
+        return arithmetic.affine(inputs, *parameters, self.dtype, self.precision)
 
 
 @dataclass(kw_only=True)
