@@ -57,16 +57,15 @@ class _Call:
         reach(self.module, "")
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
 
-    def collections(self, choice: Filter = True) -> dict[str, Any]:
+    def collections(self, choice: Filter) -> dict[str, Any]:
         """What the places hold of the collections that a filter takes."""
-        found: dict[str, Any] = self._moved(self.scope, {}, choice)
-        return found
+        return self._moved(self.scope, choice, {})
 
     def write(self, collections: dict[str, Any]) -> None:
         """Give the places what the transformed function returned, where it may change."""
-        self._moved(Scope(collections), self.scope.variables, self.scope.mutable)
+        self._moved(Scope(collections), self.scope.mutable, self.scope.variables)
 
-    def _moved(self, scope: Scope, target: Any, choice: Filter = True) -> Any:
+    def _moved(self, scope: Scope, choice: Filter, target: dict[str, Any]) -> dict[str, Any]:
         for path in self.paths:
             for name, tree in scope.at(path, choice).items():
                 put(target, (name, *path), tree)
@@ -87,15 +86,15 @@ class _Call:
         self.module._set(_taken=inner._taken)
         return output, scope
 
-    def whole(self, wrap: Fn, variables: Filter, rngs: Filter) -> Any:
-        """What the function returns whose wrapping leaves variables and keys as they are."""
+    def whole(self, wrap: Fn, variables: Filter, rngs: Filter, **options: Any) -> Any:
+        """What the wrapped function returns; it takes what `_program` takes, and nothing first."""
 
-        def body(held: Any, keys: Any, *args: Any) -> Any:
+        def body(_: None, held: Any, keys: Any, *args: Any) -> Any:
             output, scope = self.run(held, both(self.scope.mutable, variables), keys, args)
             return output, scope.mutated()
 
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
-        output, changed = wrap(body)(self.collections(variables), keys, *self.args)
+        output, changed = wrap(body, **options)(None, self.collections(variables), keys, *self.args)
         self.write(changed)
         return output
 
@@ -209,8 +208,8 @@ def vmap(
     """Call a module in lanes, each with its slice of the variables (LIN-2, LIN-4).
 
     Args:
-      variable_axes: For a filter of collections, the axis of their variables, or `None` for
-        variables that all lanes share. Other collections are not visible inside.
+      variable_axes: For a filter of collections, their axis, or `None` if lanes share them. Others
+        are not visible inside.
       split_rngs: For a filter of streams, whether lanes draw different keys.
     """
 
@@ -255,10 +254,10 @@ def scan(
     return _lifted(target, "Scan", methods, loop)
 
 
-def _after(others: int, positions: Positions) -> tuple[int, ...]:
-    """Positions of arguments that come after so many others, instead of after the module."""
+def _after(positions: Positions) -> tuple[int, ...]:
+    """Positions of arguments that come after those of `_program`, instead of after the module."""
     given = [positions] if isinstance(positions, int) else positions
-    return tuple(position - 1 + others for position in given if position > 0)
+    return tuple(position + 2 for position in given if position > 0)
 
 
 def remat(
@@ -277,9 +276,9 @@ def remat(
     """
 
     def transform(call: _Call) -> Any:
-        static = tuple(i for i in _after(2, static_argnums) if i < 2 + len(call.args))
+        static = tuple(i for i in _after(static_argnums) if i < 3 + len(call.args))
         options: Any = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static}
-        return call.whole(functools.partial(jax.checkpoint, **options), variables, rngs)
+        return call.whole(jax.checkpoint, variables, rngs, **options)
 
     return _lifted(target, "Checkpoint", methods, transform)
 
@@ -306,22 +305,16 @@ def jit(
     """Compile a module: equal modules of a class, called alike, share a program (LIN-2, LIN-4).
 
     Their fields must be hashable. A function, and a module that reaches others by its fields, is
-    compiled on each call: that is for calls that are compiled as a part of something else. For
-    what is visible inside, and for positions, see `remat`.
+    compiled on each call. For what is visible inside, and for positions, see `remat`.
     """
-    program = jax.jit(
-        _program,
-        static_argnums=(0, *_after(3, static_argnums)),
-        static_argnames=static_argnames,
-        donate_argnums=_after(3, donate_argnums),
-    )
+    static, donated = (0, *_after(static_argnums)), _after(donate_argnums)
+    options: Any = {"static_argnums": static, "donate_argnums": donated}
+    program = jax.jit(_program, static_argnames=static_argnames, **options)
 
     def transform(call: _Call) -> Any:
         module, scope = call.module, call.scope
         if call.paths != {module.path} or type(module) is call.cls:
-            static, donated = _after(2, static_argnums), _after(2, donate_argnums)
-            once = functools.partial(jax.jit, static_argnums=static, donate_argnums=donated)
-            return call.whole(once, variables, rngs)
+            return call.whole(jax.jit, variables, rngs, **options)
         mutable = hashable(both(scope.mutable, variables))
         settings = module.path, mutable, scope.initializing, scope.capture
         described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
