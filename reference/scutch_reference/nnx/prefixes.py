@@ -3,7 +3,7 @@
 Inside an object, a `StateSharding` or `StateAxes` gives one for each filter.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -56,19 +56,10 @@ class StateSharding(FilterPrefix):
     shardings = property(attrgetter("values_"))
 
 
-class StateAxes(FilterPrefix, Mapping[Any, Any]):
+class StateAxes(FilterPrefix):
     """An axis, `None` or `Carry` for each filter."""
 
     axes = property(attrgetter("values_"))
-
-    def __getitem__(self, key: Any) -> Any:
-        return dict(zip(self.filters, self.values_, strict=True))[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.filters)
-
-    def __len__(self) -> int:
-        return len(self.filters)
 
 
 def is_branch(prefix: Any) -> bool:

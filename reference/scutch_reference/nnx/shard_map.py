@@ -1,7 +1,5 @@
 """Lifted `jax.shard_map`: functions of objects, run by each device on its part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
