@@ -1,7 +1,7 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`;
-then `linen` and `nnx`, which do not know each other, and `bridge` between them.
+Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`; then
+`arithmetic`, and on it `linen` and `nnx`, which do not know each other, and `bridge` between them.
 """
 
 __version__ = "0.1.0"
