@@ -30,22 +30,22 @@ Rules: TypeAlias = Sequence[tuple[str, Any]]
 def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
     """The rules as nested tuples, or an error that says which one is wrong."""
     if not isinstance(rules, (tuple, list)):
-        raise errors.AxisRulesError(f"Axis rules must be a tuple or a list, got {rules!r}.")
-    return tuple(map(_checked_rule, rules))
-
-
-def _checked_rule(rule: Any) -> tuple[str, Any]:
-    if not isinstance(rule, (tuple, list)) or len(rule) != 2:
-        raise errors.AxisRulesError(f"An axis rule must be a pair, got {rule!r}.")
-    name, axes = rule[0], tuple(rule[1]) if isinstance(rule[1], list) else rule[1]
-    parts = mesh_axes(axes)
-    if not isinstance(name, str):
-        raise errors.AxisRulesError(f"An axis rule must begin with a logical name, got {rule!r}.")
-    if not all(isinstance(axis, str) for axis in parts):
-        raise errors.AxisRulesError(f"An axis rule must end with mesh axes, got {rule!r}.")
-    if len(set(parts)) < len(parts):
-        raise errors.AxisRulesError(f"An axis rule may use a mesh axis once, got {rule!r}.")
-    return name, axes
+        raise errors.AxisRulesError("Axis rules must be a tuple or a list", rules)
+    checked = []
+    for rule in rules:
+        pair = isinstance(rule, (tuple, list)) and len(rule) == 2
+        name, axes = rule if pair else ("", None)
+        checked.append((name, tuple(axes) if isinstance(axes, list) else axes))
+        parts = mesh_axes(checked[-1][1])
+        needs = {
+            "must be a pair": pair,
+            "must begin with a logical name": isinstance(name, str),
+            "must end with mesh axes": all(isinstance(axis, str) for axis in parts),
+            "may use a mesh axis once": all(parts.count(axis) == 1 for axis in parts),
+        }
+        if unmet := [need for need, met in needs.items() if not met]:
+            raise errors.AxisRulesError(f"An axis rule {unmet[0]}", rule)
+    return tuple(checked)
 
 
 _context = threading.local()  # The one owner of the rules in context; each thread has its own.
@@ -84,10 +84,10 @@ def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[
     taken = [axis for name in names if not isinstance(name, str) for axis in mesh_axes(name)]
     for used in (filter(logical.__contains__, names), taken):
         if repeated := [name for name, count in Counter(used).items() if count > 1]:
-            raise errors.RepeatedAxisError(repeated, names)
+            raise errors.RepeatedAxisError(tuple(repeated), names)
     spec = [None if isinstance(name, str) else name for name in names]
     for name, axes in rules:
-        if name in logical and not {*mesh_axes(axes)} & {*taken}:
+        if name in logical and {*taken}.isdisjoint(mesh_axes(axes)):
             spec[logical.pop(name)] = axes
             taken += mesh_axes(axes)
     return partition_spec(tuple(spec)), tuple(logical)
@@ -165,14 +165,13 @@ def with_logical_constraint(
             raise errors.UnmatchedAxisError(unmatched, names, checked)
         for leaf in tree_leaves(part):
             if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
-                raise errors.RankMismatchError(names, leaf.shape)
+                raise errors.RankMismatchError(len(names), names, leaf)
         if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
             return part
         return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), part)
 
-    if all_leaves([x]):
-        return constrained(logical_axis_resources, x)
-    return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)
+    is_names = (lambda spec: True) if all_leaves([x]) else _is_names
+    return tree_map(constrained, logical_axis_resources, x, is_leaf=is_names)
 
 
 class LogicallyPartitioned(Partitioned[A]):

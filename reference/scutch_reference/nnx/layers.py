@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.nn import initializers
 
-from ..errors import LayerError
+from ..errors import ModuleError
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs, RngStream
@@ -41,7 +41,7 @@ def _first(name: str, *values: Flag) -> bool:
     for value in values:
         if value is not None:
             return value
-    raise LayerError(f"Nobody says `{name}`: pass it to the call or to the constructor.")
+    raise ModuleError(f"Nobody says `{name}`: pass it to the call or to the constructor.")
 
 
 @dataclass(kw_only=True)
@@ -112,7 +112,7 @@ class Embed(_Layer):
     def __call__(self, inputs: Array) -> Array:
         """Integers of shape (...) to vectors of shape (..., features); NaN beyond the table."""
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
-            raise LayerError(f"Embed takes integers, got inputs of dtype {inputs.dtype}.")
+            raise ModuleError(f"Embed takes integers, got inputs of dtype {inputs.dtype}.")
         (table,) = self.promote_dtype((_value(self.embedding),), dtype=self.dtype, inexact=False)
         if self.num_embeddings == 1:
             return jnp.broadcast_to(table, (*inputs.shape, self.features))
@@ -247,7 +247,7 @@ class Dropout(Module):
             return jnp.zeros_like(inputs)
         key = self.rngs if rngs is None else rngs
         if key is None:
-            raise LayerError("Dropout has no `rngs`: pass them to the call or to the constructor.")
+            raise ModuleError("Dropout has no `rngs`: pass them to the call or to the constructor.")
         if isinstance(key, Rngs):
             key = key[self.rng_collection]
         key = key() if isinstance(key, RngStream) else key

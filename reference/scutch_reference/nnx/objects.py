@@ -194,7 +194,7 @@ def _check_mark(node: Pytree, key: Any, value: Any, is_data: bool) -> None:
     if not is_data and has_data(value):
         raise DataError(
             f"Found data in the value of the static attribute {type(node).__name__}.{key}, of "
-            f"type {type(value).__qualname__}."
+            f"type {type(value).__qualname__}. Mark it with nnx.data(...)."
         )
 
 

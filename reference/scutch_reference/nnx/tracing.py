@@ -25,7 +25,7 @@ def current_level() -> Any:
     return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
 
 
-def check_level(level: Any, tried: str, value: Any, where: str = "") -> None:
+def check_level(level: Any, tried: str, value: Any, where: str = "an object") -> None:
     """Raise `TraceLevelError` where a value is to be changed that another trace level made."""
     if level != current_level():
         raise TraceLevelError(tried, value, where)

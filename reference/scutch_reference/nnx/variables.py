@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..errors import MetadataError
+from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import boxing
 from ..placement import constrain, partition_spec
@@ -191,7 +191,7 @@ class Variable(Tracked, Generic[A]):
     def get_metadata(self, name: str = _UNSET, default: Any = _UNSET, **_: Any) -> Any:
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
         if name is _UNSET and default is not _UNSET:
-            raise MetadataError(f"get_metadata got a default, {default!r}, but no name.")
+            raise DataError(f"get_metadata got a default, {default!r}, but no name.")
         if default is not _UNSET and name not in self._metadata:
             return default
         return copied(self._metadata if name is _UNSET else self._metadata[name])
@@ -207,7 +207,7 @@ class Variable(Tracked, Generic[A]):
             case [] if kwargs:
                 self._replace_metadata(self._metadata | _tidied(kwargs))
             case _:
-                raise MetadataError(
+                raise DataError(
                     "set_metadata takes a dictionary, or a name and a value, or keywords; "
                     f"got {args!r} and {kwargs!r}."
                 )
@@ -249,7 +249,7 @@ class Variable(Tracked, Generic[A]):
         """Take over raw value and metadata of a variable of the same type."""
         if self.type is not other.type:
             mine, theirs = self.type.__name__, other.type.__name__
-            raise MetadataError(f"A {mine} cannot copy from a {theirs}: the types differ.")
+            raise DataError(f"A {mine} cannot copy from a {theirs}: the types differ.")
         self.update_from_state(other)
 
     def update_from_state(self, state: Variable[A]) -> None:
