@@ -1,7 +1,6 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`;
-then `linen` and `nnx`, which do not know each other, and `bridge` between them.
+Read `errors`, `placement`, `content`, `meta` and `logical`, `linen` or `nnx`, and then `bridge`.
 """
 
 __version__ = "0.1.0"

@@ -18,9 +18,8 @@ def kind(leaf: Any) -> Any:
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
-    ours: tuple[list[Any], Any] = tree_flatten(left)
-    theirs: tuple[list[Any], Any] = tree_flatten(right)
-    return bool(ours[1] == theirs[1]) and all(map(_equal_leaves, ours[0], theirs[0]))
+    (ours, structure), (theirs, other) = map(tree_flatten, (left, right))
+    return structure == other and all(map(_equal_leaves, ours, theirs))
 
 
 def _equal_leaves(left: Any, right: Any) -> bool:

@@ -27,8 +27,7 @@ class PartitioningUnspecifiedError(ScutchReferenceError[Any, Mapping[Any, Any]])
 
 
 class AxisNameError(ScutchReferenceError[Any, int, Any, Any]):  # BOX-9
-    text = """Tried to remove axis {1} of names {0!r} as {3!r}, but the axis there is named {2!r}.
-    Remove axes in the reverse of the order they were added."""
+    text = "Tried to remove axis {1} of names {0!r} as {3!r}, but the axis there is named {2!r}."
 
 
 class AxisIndexError(ScutchReferenceError[Any, int, int], IndexError):  # BOX-11
@@ -40,8 +39,7 @@ class NamesError(ScutchReferenceError[Any]):
 
 
 class StructureMismatchError(ScutchReferenceError[str, str, str]):  # BOX-15
-    text = """replace_boxed needs updates with the structure of the unboxed tree. At {0} the tree
-    has {1}, the updates have {2}."""
+    text = "The updates have another structure. At {0} the tree has {1}, the updates have {2}."
 
 
 class RankMismatchError(ScutchReferenceError[int, Sequence[Any], Any]):  # LOG-8
@@ -59,26 +57,22 @@ class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3
 
 
 class UnmatchedAxisError(ScutchReferenceError[Sequence[Any], Sequence[Any], Any]):  # LOG-8
-    text = """Axis names {0!r} of {1!r} did not match a rule that is still free, and the fallback is
-    RAISE_ERROR. The rules are {2!r}."""
+    text = "Axis names {0!r} of {1!r} match no rule that is still free; the rules are {2!r}."
 
 
 class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1
     text = """Tried to {0} {2}, a {1.__class__.__qualname__}, from a different trace level than the
-    one it was created at. A transformed function may change the objects it is given, or creates,
-    but not those it finds around it: jit(lambda counter, x: counter.set_value(x))(counter, x)."""
+    one it was created at. Pass it to the transformed function, or create it in there."""
 
 
 class LeakedTracerError(ScutchReferenceError[str, Path, Any]):
     text = """The variable at {0}, path {1!r} holds a tracer, {2.aval}, of a transformation that is
-    over. It was assigned inside a transformed function that did not get the variable as an
-    argument; pass it in, or return the value."""
+    over. A transformed function assigned it that did not get the variable as an argument."""
 
 
 class UnhashableStaticError(ScutchReferenceError[str, Any], TypeError):  # JIT-4
-    text = """Static data must be hashable, but {0} is {1!r} of the unhashable type
-    {1.__class__.__qualname__}. Use a hashable type (a tuple for a list, a frozen dataclass), or
-    pass arrays as data: nnx.data(...)."""
+    text = """Static data must be hashable, but {0} is {1!r}, a {1.__class__.__qualname__}. Use a
+    hashable type (a tuple for a list, a frozen dataclass), or arrays as data: nnx.data(...)."""
 
 
 class AliasingError(ScutchReferenceError[str, Any, tuple[str, Any], tuple[str, Any]]):  # JIT-2
@@ -110,9 +104,8 @@ class IndivisibleSizeError(ScutchReferenceError[str, Sequence[int], Any, int, in
 
 
 class ReplicationError(ScutchReferenceError[str, Any, Sequence[Any]]):  # SHM-4
-    text = """{0}: the value may differ along the mesh axes {2!r}, but its spec {1!r} says that it
-    is replicated there. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or turn the
-    check off with check_rep=False."""
+    text = """{0}: the value may differ along the mesh axes {2!r}, but not by its spec {1!r}. Reduce
+    it (jax.lax.psum, pmean), name the axes in the spec, or do not check: check_rep=False."""
 
 
 class DataError(ScutchReferenceError[str]):

@@ -20,13 +20,10 @@ from .content import Node, difference, field
 from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
-Maker = Callable[..., A]
-# Under this key the parameters of a transformation hold the name of the axis that it adds.
-PARTITION_NAME = "partition_name"
-# Names of these types are kept as they are.
-_PLAIN = frozenset((str, type(None)))
-# Fields of boxes that are called otherwise in the metadata of variables.
-_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
+Fn = Callable[..., A]
+PARTITION_NAME = "partition_name"  # The key of a new axis' name, in the parameters of its maker.
+_PLAIN = frozenset((str, type(None)))  # Names of these types are kept as they are.
+_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}  # In the metadata of variables.
 
 
 class AxisMetadata(Generic[A], abc.ABC):
@@ -93,11 +90,8 @@ def _changed(names: tuple[Any, ...], adds: bool, index: int, name: Any) -> tuple
 class Partitioned(Node, AxisMetadata[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
-    Args:
-      value: An array, or any tree of arrays, tracers, abstract values and boxes.
-      names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
-      mesh: The mesh for `unbox`, where it is not to be the one in context.
-
+    `value` is any tree of arrays, tracers, abstract values and boxes. `names` has for each axis a
+    mesh axis, a tuple of them, or `None`. `mesh` is for `unbox`, in the place of that in context.
     Subclasses are frozen dataclasses and pytree nodes by themselves; all but `value` is static.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
@@ -136,10 +130,8 @@ class Partitioned(Node, AxisMetadata[A]):
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
 
-        Args:
-          index: Place of the new axis, in the array that has it: -1 is last (BOX-11). Beyond the
-            rank, the gap is unsharded (BOX-7).
-          params: Holds the name under `PARTITION_NAME`, `None` for an unsharded axis (BOX-8).
+        `index` is its place in the array that has it: -1 is last (BOX-11), and a gap before it is
+        unsharded (BOX-7). `params` holds the name under `PARTITION_NAME`; `None` is one (BOX-8).
         """
         return self._with("names", _changed(self.names, True, index, self._name(params)))
 
@@ -182,19 +174,14 @@ class Partitioned(Node, AxisMetadata[A]):
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Maker[Any], box: Callable[[Any], A]) -> Maker[A]:
+def boxing(fn: Fn[Any], box: Callable[[Any], A]) -> Fn[A]:
     """`fn`, with its name and docstring, and what it returns in a box (BOX-19)."""
     return functools.wraps(fn)(lambda *args, **kwargs: box(fn(*args, **kwargs)))
 
 
-def with_partitioning(
-    fn: Maker[Any], names: Any, mesh: Mesh | None = None
-) -> Maker[Partitioned[Any]]:
+def with_partitioning(fn: Fn[Any], names: Any, mesh: Mesh | None = None) -> Fn[Partitioned[Any]]:
     """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
     return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
-
-
-# Trees of boxes -----------------------------------------------------------------------------------
 
 
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
