@@ -8,13 +8,12 @@ from .filters import Nothing as Nothing, OfType as OfType, PathContains as PathC
 from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_predicate
 from .gradients import DiffState as DiffState, grad as grad, remat as remat
 from .gradients import value_and_grad as value_and_grad
-from .graphs import GraphDef as GraphDef, clone as clone, find_duplicates as find_duplicates
-from .graphs import graphdef as graphdef, iter_children as iter_children, iter_graph as iter_graph
-from .graphs import merge as merge, pop as pop, pure as pure, recursive_map as recursive_map
-from .graphs import set_metadata as set_metadata, split as split, state as state, update as update
+from .graphs import GraphDef as GraphDef, clone as clone, graphdef as graphdef
+from .graphs import iter_children as iter_children, iter_graph as iter_graph, merge as merge
+from .graphs import pop as pop, pure as pure, set_metadata as set_metadata, split as split
+from .graphs import state as state, update as update
 from .graphs import variables as variables
 from .jit import JitWrapped as JitWrapped, eval_shape as eval_shape, jit as jit
-from .jit import jit_partial as jit_partial
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, Embed as Embed
 from .layers import LayerNorm as LayerNorm, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential

@@ -1,7 +1,5 @@
 """Lifted `jax.vmap` and `jax.lax.scan`: variables have one more axis outside, or are carried."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +8,7 @@ import jax.numpy as jnp
 
 from ..errors import LiftingError
 from .lifting import Frame, Lifted, lift
-from .prefixes import RETURNED, for_jax, is_branch
+from .prefixes import RETURNED, for_jax
 from .spmd import PARTITION_NAME, add_axis, remove_axis
 from .walking import walked
 
@@ -24,7 +22,7 @@ class Mapped(Lifted):
         super().__init__(*args, **options)
         self._metadata = metadata or {}
 
-    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+    def inside(self, frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
         """Call the function on copies that do not name the axis; new ones get its name, too."""
         if PARTITION_NAME not in self._metadata:
             return function()
@@ -34,11 +32,11 @@ class Mapped(Lifted):
             if isinstance(axis, int):
                 remove_axis(variable, axis, self._metadata)
         out = function()
-        definition, found, _, _ = walked([*roots, out])
+        definition, found, _, _ = walked([*nodes[0], out])
         old = set(map(id, nodes))
-        for root, path, owner in definition.leaves:
+        for path, owner in definition.leaves:
             if owner is not None and id(found[owner]) not in old:
-                named.append((found[owner], frame.at((root, *path), found[owner])))
+                named.append((found[owner], frame.at(path, found[owner])))
         for variable, axis in named:
             if isinstance(axis, int):
                 add_axis(variable, axis, self._metadata)
@@ -83,9 +81,13 @@ class Carry:
     """What goes from one step to the next: the class itself is the mark."""
 
 
+def _is_axis(value: Any) -> bool:
+    return value is None or value is Carry
+
+
 def _mapped(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
     """`function` of each axis, and of the parts of the trees that it is for."""
-    return jax.tree.map(function, axes, *trees, is_leaf=lambda x: x is None or x is Carry)
+    return jax.tree.map(function, axes, *trees, is_leaf=_is_axis)
 
 
 def _moved(tree: Any, start: int, end: int) -> Any:
@@ -99,14 +101,13 @@ class Scanned(Mapped):
         """`jax.lax.scan`, where leaves and arguments are sliced, carried or shared."""
         frame.always = [axis is Carry for axis in frame.asked]
         axes, plain = frame.arguments(frame.asked, frame.plain), frame.plain
-        is_whole, has_plain = self.out_prefix is Carry, Carry in plain
-        out_axes = (Carry,) if is_whole else self.out_prefix
-        carries = is_branch(out_axes) and Carry in out_axes
-        place = out_axes.index(Carry) if carries else -1
-        if plain.count(Carry) > carries:
+        ends, form = jax.tree.flatten(for_jax(self.out_prefix, None), is_leaf=_is_axis)
+        structure: Any = form
+        place: Any = ends.index(Carry) if Carry in ends else None
+        if plain.count(Carry) > ends.count(Carry) or ends.count(Carry) > 1:
             raise LiftingError(
                 "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
-                f"got {plain!r} and {out_axes!r}."
+                f"got {plain!r} and {self.out_prefix!r}."
             )
 
         def now(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
@@ -123,29 +124,31 @@ class Scanned(Mapped):
         def transformed(*everything: Any) -> Any:
             def step(carry: Any, slices: Any) -> Any:
                 outcome, groups, out = frame.run(*_mapped(now, axes, carry, slices, everything))
-                leaves, last = self._carried(frame, outcome.changed, groups), None
-                out = (out,) if is_whole else out
-                if carries:
-                    if not isinstance(out, tuple) or len(out) != len(out_axes):
-                        raise LiftingError(f"scan needs a tuple like {out_axes!r}, got {out!r}.")
-                    if has_plain:
-                        last, out = out[place], (*out[:place], None, *out[place + 1 :])
-                    elif out[place] is not RETURNED:
-                        raise LiftingError("scan carries an object: the function must return it.")
+                leaves = self._carried(frame, outcome.changed, groups)
+                try:
+                    parts = structure.flatten_up_to(out)
+                except ValueError as error:
+                    like = f"scan needs an output like {self.out_prefix!r}, got {out!r}."
+                    raise LiftingError(like) from error
+                last = parts[place] if place is not None else RETURNED
+                if Carry in plain:
+                    parts[place] = None
+                elif last is not RETURNED:
+                    raise LiftingError("scan carries an object: the function must return it.")
                 after = (leaves, *(last if axis is Carry else None for axis in plain))
-                return after, (outcome, groups, out)
+                return after, (outcome, groups, parts)
 
             start = _mapped(lambda axis, x: x if axis is Carry else None, axes, everything)
             slices = _mapped(sliced, axes, everything)
-            carry, (outcome, rest, out) = jax.lax.scan(step, start, slices, **self.options)
+            carry, (outcome, rest, parts) = jax.lax.scan(step, start, slices, **self.options)
             groups = [[outside(axis, x) for x in rest[i]] for i, axis in enumerate(frame.groups)]
             for number, (group, i) in outcome.changed.items():
                 if frame.asked[number] is Carry:
                     groups[group][i] = carry[0][number]
-            out = _mapped(outside, for_jax(tuple(out_axes) if carries else out_axes, None), out)
-            if has_plain:
-                out = (*out[:place], carry[1 + plain.index(Carry)], *out[place + 1 :])
-            return outcome, groups, out[0] if is_whole else out
+            parts = list(map(outside, ends, parts))
+            if Carry in plain:
+                parts[place] = carry[1 + plain.index(Carry)]
+            return outcome, groups, structure.unflatten(parts)
 
         return transformed
 

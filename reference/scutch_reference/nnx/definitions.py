@@ -1,16 +1,14 @@
 """Definitions: the structure of a graph of objects, without the values of its leaves.
 
 A graph is taken apart into *nodes* (everything with an identity: objects, variables, lists, dicts,
-states), each described by its type, its static data and its *items*. Nodes are numbered depth
-first; the leaves of one node follow each other. So two graphs are the same but for their values
-exactly when their definitions are equal.
+states), each with its type, static data and *items*. Node 0 is the list that the graph starts from,
+the others are numbered depth first; leaves come in the order of their nodes. So two graphs are the
+same but for their values exactly when their definitions are equal.
 """
-
-from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -43,75 +41,11 @@ class Tree(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The structure of one node.
-
-    `static` is the metadata of a variable, the marks of an object, the factory of a defaultdict.
-    """
+    """One node; `static` are a variable's metadata, an object's marks, a defaultdict's factory."""
 
     type: type[Any]
     static: Any
     items: tuple[tuple[Any, Any], ...]
-
-
-class Definition:
-    """The structure of a graph: its nodes, and the items that it starts from (OBJ-1, JIT-3)."""
-
-    def __init__(self, nodes: tuple[Node, ...], roots: tuple[Any, ...]):
-        self.nodes, self.roots = nodes, roots
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return interned, (self.nodes, self.roots)
-
-    def __repr__(self) -> str:
-        names = ", ".join(node.type.__name__ for node in self.nodes[:4])
-        return f"GraphDef({len(self.nodes)} nodes: {names}{', ...' * (len(self.nodes) > 4)})"
-
-    @cached_property
-    def visits(self) -> tuple[tuple[int, Path, Any, bool], ...]:
-        """(root, path, item, first) for each way into a node, depth first."""
-        seen: set[int] = set()
-
-        def visit(root: int, path: Path, item: Any) -> Iterator[Any]:
-            inside = item.items if isinstance(item, Tree) else ()
-            if isinstance(item, Ref):
-                first = item.number not in seen
-                seen.add(item.number)
-                yield root, path, item, first
-                inside = self.nodes[item.number].items if first else ()
-            for key, each in inside:
-                yield from visit(root, (*path, key), each)
-
-        return tuple(stop for i, item in enumerate(self.roots) for stop in visit(i, (), item))
-
-    @cached_property
-    def places(self) -> tuple[tuple[int, Path], ...]:
-        """The root and path by which each node is reached first."""
-        return tuple((root, path) for root, path, _, first in self.visits if first)
-
-    @cached_property
-    def leaves(self) -> tuple[tuple[int, Path, int | None], ...]:
-        """Root, path, and node if it is the value of a variable, of each leaf in order."""
-        found: list[tuple[int, Path, int | None]]
-        found = [(i, path, None) for i, item in enumerate(self.roots) for path in leaf_paths(item)]
-        for i, (node, (root, path)) in enumerate(zip(self.nodes, self.places, strict=True)):
-            alone = is_variable(node)
-            ends = [()] if alone else leaf_paths(node)
-            found += [(root, path + end, i if alone else None) for end in ends]
-        return tuple(found)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The number of the first leaf of each node; leaves of the roots come first."""
-        first = sum(map(leaf_count, self.roots))
-        return tuple(accumulate(map(leaf_count, self.nodes), initial=first))
-
-
-_known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
-
-
-def interned(nodes: tuple[Node, ...], roots: tuple[Any, ...]) -> Definition:
-    """The one definition of this content, as long as somebody uses it."""
-    return _known.setdefault((nodes, roots), Definition(nodes, roots))
 
 
 def is_variable(node: Node) -> bool:
@@ -131,16 +65,79 @@ def leaf_count(item: Any) -> int:
     return len(leaf_paths(item))
 
 
+def visits(
+    nodes: Sequence[Node], item: Any, path: Path = (), seen: set[int] | None = None
+) -> Iterator[tuple[Path, int, bool]]:
+    """(path, node, whether it is the first) for each way from an item to a node, depth first."""
+    seen = set() if seen is None else seen
+    inside: tuple[tuple[Any, Any], ...] = ()
+    if isinstance(item, Ref):
+        first = item.number not in seen
+        seen.add(item.number)
+        yield path, item.number, first
+        inside = nodes[item.number].items if first else ()
+    elif isinstance(item, Tree):
+        inside = item.items
+    for key, each in inside:
+        yield from visits(nodes, each, (*path, key), seen)
+
+
+class Definition:
+    """The structure of a graph; equal ones are the same object (OBJ-1, JIT-3).
+
+    Paths in it begin with the place in the list that it starts from.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...]):
+        self.nodes = nodes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return interned, (self.nodes,)
+
+    def __repr__(self) -> str:
+        names = ", ".join(node.type.__name__ for node in self.nodes[1:5])
+        return f"GraphDef({len(self.nodes) - 1} nodes: {names}{', ...' * (len(self.nodes) > 5)})"
+
+    @cached_property
+    def visits(self) -> tuple[tuple[Path, int, bool], ...]:
+        """All ways to nodes, from the start."""
+        return tuple(visits(self.nodes, Ref(0)))
+
+    @cached_property
+    def places(self) -> tuple[Path, ...]:
+        """The path by which each node is reached first."""
+        return tuple(path for path, _, first in self.visits if first)
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[Path, int | None], ...]:
+        """The path of each leaf in order, and its node if it is the value of a variable."""
+        found: list[tuple[Path, int | None]] = []
+        for number, (node, path) in enumerate(zip(self.nodes, self.places, strict=True)):
+            own = [(path, number)] if is_variable(node) else []
+            found += own or [(end, None) for end in leaf_paths(node, path)]
+        return tuple(found)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The number of the first leaf of each node."""
+        return tuple(accumulate(map(leaf_count, self.nodes), initial=0))
+
+
+_known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
+
+
+def interned(nodes: tuple[Node, ...]) -> Definition:
+    """The one definition of this content, as long as somebody uses it."""
+    return _known.setdefault(nodes, Definition(nodes))
+
+
 def contents(value: Any) -> Any:
     """What holds the items of a node by their path entries: a list, or a dict."""
     return attributes_of(value) if isinstance(value, Pytree) else value
 
 
 def blank(node: Node, value: Any = None) -> Any:
-    """A node of this type without its items.
-
-    A variable gets the raw `value`; or if that is a variable, its raw value and metadata.
-    """
+    """A node without its items; a variable has this raw value, or all that this variable has."""
     static = node.static and node.static.value
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
@@ -150,7 +147,7 @@ def blank(node: Node, value: Any = None) -> Any:
         made = Pytree.__new__(node.type)
         set_tags(made, static)
         return made
-    return node.type() if node.static is None else node.type(static)
+    return node.type() if static is None else node.type(static)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
@@ -176,11 +173,14 @@ def take(node: Any, key: Any) -> None:
     del contents(node)[key]
 
 
-def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
-    """Make these keys and values the content of a node, and nothing else."""
-    if isinstance(value, Variable):
-        return
-    inside, new = contents(value), dict(items)
+def refill(
+    value: Any, node: Node, nodes: Sequence[Any], leaves: Iterator[Any], same: Collection[Any] = ()
+) -> None:
+    """Make the items of a node the content of an object; the `same` ones stay, if static."""
+    inside, new = contents(value), {}
+    for key, item in node.items:
+        stays = (key, item) in same and not leaf_count(item)
+        new[key] = inside[key] if stays else filled(item, nodes, leaves)
     if isinstance(value, Pytree):  # Its attributes stay in their order.
         new = {key: new[key] for key in inside if key in new} | new
     inside.clear()
@@ -190,12 +190,13 @@ def refill(value: Any, items: Iterable[tuple[Any, Any]]) -> None:
         inside.update(new)
 
 
-def built(definition: Definition, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """New objects around these leaves, roots and all nodes; `walked` is the inverse (OBJ-1)."""
-    starts = definition.starts
-    nodes = [blank(n, *leaves[i : i + 1]) for n, i in zip(definition.nodes, starts, strict=False)]
-    for i, (node, made) in enumerate(zip(definition.nodes, nodes, strict=True)):
-        own = iter(leaves[starts[i] : starts[i + 1]])
-        refill(made, [(key, filled(item, nodes, own)) for key, item in node.items])
-    own = iter(leaves[: starts[0]])
-    return [filled(item, nodes, own) for item in definition.roots], nodes
+def built(definition: Definition, leaves: Sequence[Any]) -> list[Any]:
+    """New nodes around these leaves, from the list of the roots on; `walked` is the inverse."""
+    own, pairs = iter(leaves), zip(definition.nodes, definition.starts, strict=False)
+    nodes = [blank(node, *leaves[i : i + 1]) for node, i in pairs]
+    for node, made in zip(definition.nodes, nodes, strict=True):
+        if isinstance(made, Variable):
+            next(own)
+        else:
+            refill(made, node, nodes, own)
+    return nodes

@@ -1,7 +1,5 @@
 """Lifted `grad`, `value_and_grad` and `remat`: derivatives with respect to variables in objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +8,11 @@ import jax
 
 from ..errors import LiftingError
 from .definitions import built
-from .filters import to_predicate
+from .filters import Path, to_predicate
+from .graphs import pure, state
 from .lifting import Frame, Lifted, lift
-from .states import from_flat_state
-from .variables import Param, Variable
-from .walking import entries, is_object
+from .variables import Param
+from .walking import is_object
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,10 @@ class DiffState:
 
     argnum: int
     filter: Any
+
+
+class _Number(int):
+    """The number of a leaf, in its place."""
 
 
 class Differentiated(Lifted):
@@ -35,9 +37,20 @@ class Differentiated(Lifted):
         self._wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
         self._has_aux, self._with_value = has_aux, with_value
 
-    def _numbers(self, frame: Frame, roots: list[Any], leaves: list[Any]) -> list[Any]:
+    def _numbers(self, frame: Frame, leaves: list[Any]) -> list[Any]:
         """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
         layout, bound, taken, found = frame.layout, len(self._bound), set[int](), list[Any]()
+        numbered = built(frame.definition, list(map(_Number, range(len(leaves)))))[0]
+
+        def takes(path: Path, leaf: Any) -> bool:
+            number = pure(leaf)
+            return number not in taken and predicate(path, leaves[number])
+
+        def chosen(part: Any) -> Any:
+            if is_object(part):
+                return state(part, takes)
+            return part if isinstance(part, _Number) and takes((), part) else None
+
         for wanted in self._wanted:
             i = wanted.argnum + (bound if wanted.argnum >= 0 else layout.positional)
             if not bound <= i < layout.positional:
@@ -47,33 +60,28 @@ class Differentiated(Lifted):
                 )
             if i in layout.plain:
                 found.append(len(leaves) + layout.plain.index(i))
-                continue
-            flat, takes = {}, to_predicate(wanted.filter)
-            for n, (root, path, _) in enumerate(frame.definition.leaves):
-                if layout.roots[root] == i and n not in taken and takes(path, leaves[n]):
-                    flat[path] = n
-            taken.update(flat.values())
-            found.append(_like(roots[layout.roots.index(i)], flat))
+            else:
+                part, predicate = numbered[layout.roots.index(i)], to_predicate(wanted.filter)
+                found.append(jax.tree.map(chosen, part, is_leaf=is_object))
+                taken.update(jax.tree.leaves(found[-1]))
         return found
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            roots, nodes = built(frame.definition, values)
+            nodes, count = built(frame.definition, values), len(values)
             pairs = zip(frame.owners, values, strict=True)
-            leaves = [value if owner is None else nodes[owner] for owner, value in pairs]
-            numbers = self._numbers(frame, roots, leaves)
+            numbers = self._numbers(frame, [v if i is None else nodes[i] for i, v in pairs])
 
             def loss(parts: list[Any]) -> Any:
-                now = [*leaves, *plain]
+                now = [*values, *plain]
                 jax.tree.map(now.__setitem__, numbers, parts)
-                raw = [x.get_raw_value() if isinstance(x, Variable) else x for x in now]
-                outcome, groups, out = frame.run(raw[: len(leaves)], *raw[len(leaves) :])
+                outcome, groups, out = frame.run(now[:count], *now[count:])
                 return (out[0] if self._has_aux else out), (outcome, groups, out)
 
             differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)
-            start = jax.tree.map([*leaves, *plain].__getitem__, numbers)
+            start = jax.tree.map([*values, *plain].__getitem__, numbers)
             (_, (outcome, groups, out)), found = differentiated(start)
             gradients = found[0] if self._is_single else tuple(found)
             if self._with_value:
@@ -81,19 +89,6 @@ class Differentiated(Lifted):
             return outcome, groups, (gradients, out[1]) if self._has_aux else gradients
 
         return transformed
-
-
-def _like(root: Any, flat: dict[Any, Any]) -> Any:
-    """States in place of the objects in an argument."""
-    if is_object(root):
-        return from_flat_state(flat)
-
-    def part(keys: Any, value: Any) -> Any:
-        path = entries(keys)
-        below = {p[len(path) :]: each for p, each in flat.items() if p[: len(path)] == path}
-        return _like(value, below) if is_object(value) else below.get(())
-
-    return jax.tree_util.tree_map_with_path(part, root, is_leaf=is_object)
 
 
 def grad(
@@ -106,37 +101,22 @@ def grad(
     reduce_axes: Sequence[Any] = (),
     graph: bool | None = None,
     graph_updates: bool | None = None,
+    _with_value: bool = False,
 ) -> Any:
-    """The gradient of a function of objects, as states of their parameters.
+    """The gradient of a function of objects: for an object a `State` of variables that hold it.
 
     Args:
-      argnums: Arguments to differentiate by: numbers (for objects, their `Param`s), or
-        `DiffState`s with other filters; the others are those of `jax.grad` and `jit`.
-
-    Returns:
-      A `State` of variables that hold gradients for an object, arrays for other arguments; a tuple
-      of them if `argnums` is a sequence.
+      argnums: One argument or several to differentiate by: numbers (for objects, their `Param`s),
+        or `DiffState`s with other filters. Other options are those of `jax.grad` and `jit`.
     """
-    options = {"argnums": argnums, "has_aux": has_aux, "with_value": False}
+    options = {"argnums": argnums, "has_aux": has_aux, "with_value": _with_value}
     options |= {"holomorphic": holomorphic, "allow_int": allow_int}
     return lift(Differentiated, f, graph_updates=graph_updates, **options)
 
 
-def value_and_grad(
-    f: Any = None,
-    *,
-    argnums: Any = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Sequence[Any] = (),
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
-    """The output of a function of objects and its gradient; see `grad`."""
-    options = {"argnums": argnums, "has_aux": has_aux, "with_value": True}
-    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
-    return lift(Differentiated, f, graph_updates=graph_updates, **options)
+def value_and_grad(f: Any = None, **options: Any) -> Any:
+    """The output of a function of objects and its gradient; the options are those of `grad`."""
+    return grad(f, **options, _with_value=True)
 
 
 class Checkpointed(Lifted):

@@ -1,23 +1,20 @@
 """The functional form of objects: `split` takes one apart, `merge` puts it together again.
 
-The definition is structure, a state is values. Both are snapshots: the variables in a state are
-copies, so what happens to them does not happen to the object, until `update` says so.
+Both parts, structure and states of values, are snapshots: the variables in a state are copies.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
 
 from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
-from .filters import Path, to_predicate
+from .filters import Path
 from .objects import Pytree
 from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
 from .variables import Variable
-from .walking import entries, is_node, read, walked
+from .walking import is_node, keys_in, one_level, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition
@@ -35,7 +32,7 @@ def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
     definition, nodes, slots, _ = walked([node])
     leaves = zip(definition.leaves, read(slots), strict=True)
-    copies = ((p, v if i is None else nodes[i].copy()) for (_, p, i), v in leaves)
+    copies = ((p[1:], v if i is None else nodes[i].copy()) for (p, i), v in leaves)
     return definition, FlatState(copies)
 
 
@@ -50,13 +47,9 @@ def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
 
 
 def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) -> Any:
-    """A new object of this structure and these leaves; the inverse of `split` (OBJ-1).
-
-    Raises:
-      UnknownPathError: A leaf is missing, or one has no place.
-    """
+    """A new object of this structure and these leaves, all of them; inverse of `split` (OBJ-1)."""
     flat = dict(together(state, *states))
-    owners = {path: owner for _, path, owner in graphdef.leaves}
+    owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
     if unknown := [path for path in flat if path not in owners]:
@@ -83,29 +76,27 @@ def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
 def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     """The variables of an object themselves, not copies, that the filters take, as states."""
     definition, nodes, _, _ = walked([node])
-    flat = FlatState((path, nodes[i]) for _, path, i in definition.leaves if i is not None)
+    flat = FlatState((path[1:], nodes[i]) for path, i in definition.leaves if i is not None)
     return parts_of(flat, filters, exhaustive=False)
 
 
 def update(node: Any, state: Any, /, *states: Any) -> None:
     """Set leaves of an object to those of states, in place (OBJ-2).
 
-    Raises:
-      UnknownPathError: A state has a path that the object does not have. Nothing was changed.
-      TraceLevelError: The object was made at another trace level.
+    It is an `UnknownPathError`, and nothing changes, if a state has a path that it does not have.
     """
     definition, nodes, slots, _ = walked([node])
-    numbers = {path: i for i, (_, path, _) in enumerate(definition.leaves)}
-    for _, path, item, _ in definition.visits:  # A variable has each path that leads to it.
-        if is_variable(definition.nodes[item.number]):
-            numbers[path] = definition.starts[item.number]
+    numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
+    for path, number, _ in definition.visits:  # A variable has each path that leads to it.
+        if is_variable(definition.nodes[number]):
+            numbers[path[1:]] = definition.starts[number]
     flat = together(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()
     for path, leaf in flat:
         number = numbers[path]
-        owner = definition.leaves[number][2]
+        owner = definition.leaves[number][1]
         if owner is None:
             values[number] = _raw(leaf)
             changed.add(number)
@@ -137,11 +128,9 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, Variable):
         return []
     if is_node(value):
-        inside = contents(value)
-        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
-        return [(key, inside[key]) for key in (sorted(keys) if isinstance(value, Pytree) else keys)]
-    pairs, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    return [(entries(path)[0], child) for path, child in pairs if path]
+        return [(key, contents(value)[key]) for key in keys_in(value)]
+    keys, children, _ = one_level(value) or ((), (), None)
+    return list(zip(keys, children, strict=True))
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
@@ -163,30 +152,6 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
     """Names and objects directly inside an object."""
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
-
-
-def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
-    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
-    copy = clone(node)
-    replaced: dict[int, Any] = {}
-    for path, value in list(iter_graph(copy)):
-        if is_node(value):
-            for key, child in _children(value):
-                if id(child) in replaced:
-                    put(value, key, replaced[id(child)])
-            replaced[id(value)] = function(path, value)
-    return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
-
-
-def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
-    """The paths of each node that is reached more than once, and that the filter takes."""
-    definition, nodes, _, _ = walked([node])
-    predicate = to_predicate(only)
-    paths: dict[int, list[Path]] = {}
-    for _, path, (number,), _ in definition.visits:
-        if predicate(path, nodes[number]):
-            paths.setdefault(number, []).append(path)
-    return [each for each in paths.values() if len(each) > 1]
 
 
 def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:

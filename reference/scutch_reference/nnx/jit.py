@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import jax
 
 from ..errors import LiftingError
+from .definitions import visits
 from .graphs import clone
 from .lifting import Frame, Lifted, lift
-from .outcomes import commit, ways
+from .outcomes import commit
 
 
 class JitWrapped(Lifted):
@@ -27,9 +27,9 @@ class JitWrapped(Lifted):
         gone = self.donated(layout.positional, layout.names)
         roots = [root for root, i in enumerate(layout.roots) if gone[i]]
         # Also the nodes that are reached through another argument first.
-        starts = [((), definition.roots[root]) for root in roots]
-        nodes = {number for _, number in ways(definition.nodes, starts)}
-        donated = [root in roots or owner in nodes for root, _, owner in definition.leaves]
+        starts = [definition.nodes[0].items[root][1] for root in roots]
+        nodes = {way[1] for item in starts for way in visits(definition.nodes, item)}
+        donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
         numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
         if any(donated):
             frame.donated = frame.always = donated
@@ -72,10 +72,9 @@ def named(run: Callable[..., Any], function: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of JAX, with the objects around it (JIT-9).
+    """A stage of JAX, with the objects around it, which says all that is not said here (JIT-9).
 
-    What is not said here, the stage of JAX says of what it sees: the donated leaves of objects, if
-    there are any, the others, then the plain arguments.
+    To it, arguments are the donated leaves of objects, if any, the others, then plain arguments.
     """
 
     stage: Any
@@ -151,25 +150,16 @@ def jit(
     Args:
       fun: The function; a method, a partial or a callable object too. Without it, a decorator.
       in_shardings: A prefix of the positional arguments: shardings, or `StateSharding` for
-        objects. Variables have these shardings afterwards.
+        objects. Variables have these shardings afterwards; two for one are an `AliasingError`.
       donate_argnums, donate_argnames: Variables of donated objects get new buffers.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: If False, values of variables come out, but no change of structure.
-
-    Raises:
-      UnhashableStaticError: A static argument, or static data, is not hashable.
-      AliasingError: One variable is reached at two places with different shardings (JIT-2).
     """
     options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
     options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
     options |= {"device": device, "backend": backend}
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
-
-
-def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:
-    """`jit` of a function with its first arguments bound."""
-    return jit(functools.partial(fun, *args), **options)  # type: ignore[no-any-return]
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, graph: Any = None, **kwargs: Any) -> Any:

@@ -1,10 +1,7 @@
 """Layouts: which arguments of a call are objects, which are plain, which are static.
 
-That depends on the types of the arguments and the names of the keywords only, and, for containers,
-on whether there are objects inside. So it is found once and looked up afterwards.
+That follows from their types and names, and for containers from whether there are objects inside.
 """
-
-from __future__ import annotations
 
 import functools
 import inspect
@@ -21,10 +18,9 @@ Choice = Callable[[int, Sequence[str]], list[bool]]
 
 
 def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
-    """Arguments chosen by number or by name, as `jax.jit` has them (JIT-4).
+    """Arguments chosen by number or by name, as in `jax.jit`, after so many that are bound (JIT-4).
 
-    If one of both is None, the other and the names of the parameters tell it. Of the parameters,
-    so many are bound: the user does not count them.
+    If one of both is None, the other and the names of the parameters tell it.
     """
     chosen, named = (
         (given,) if isinstance(given, int | str) else tuple(given or ())
@@ -97,11 +93,7 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def unbound(function: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function without the objects that are bound to it, and those as arguments (JIT-7).
-
-    A bound method, a partial or a callable object changes the objects in it, so they must be
-    arguments for the change to come out.
-    """
+    """A function, and what is bound to it as arguments, so that changes of it come out (JIT-7)."""
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     while True:

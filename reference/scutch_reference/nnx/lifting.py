@@ -18,25 +18,35 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from operator import getitem, not_
+from operator import attrgetter, getitem, is_, not_
 from typing import Any, TypeAlias
 
 import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from ..errors import AliasingError, LiftingError, NoFilterMatchError, UnhashableStaticError
-from .definitions import built
+from ..errors import (
+    AliasingError,
+    LeakedTracerError,
+    LiftingError,
+    NoFilterMatchError,
+    UnhashableStaticError,
+)
+from .definitions import Ref, built, visits
 from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
-from .outcomes import commit, report, ways
-from .placing import explain, place
-from .prefixes import FilterPrefix, for_jax, is_branch, is_end
+from .outcomes import commit, report
+from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
 from .statics import Static
+from .tracing import Tracer, current_level
 from .walking import EMPTY, Plan, has_objects, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 _CACHE_LIMIT = 1024
+# The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
+_sharding_of = attrgetter("_sharding")
 
 
 class Frame:
@@ -61,18 +71,19 @@ class Frame:
         self.prefixes: Any = (*layout.roots_of(prefixes), lifted.out_prefix)
         self.plain = [for_jax(each, lifted.default) for each in layout.plain_of(prefixes)]
         self.labels = (*layout.roots_of(layout.labels), "output")
-        self.paths = [(root, *path) for root, path, _ in definition.leaves]
-        self.owners = [owner for _, _, owner in definition.leaves]
+        self.paths = [path for path, _ in definition.leaves]
+        self.owners = [owner for _, owner in definition.leaves]
         ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
         given = [v for end in ends for v in getattr(end, "values_", [end]) if v is not None]
         self.groups = tuple(dict.fromkeys([lifted.default, *given]))
         # For what comes out of `run`: an outcome without leaves, the groups, and the output.
         self.outside = (lifted.default, self.groups, for_jax(lifted.out_prefix, lifted.default))
-        nodes = built(definition, values)[1]
+        nodes = built(definition, values)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
-        again = [((r, *p), item) for r, p, item, first in definition.visits if not first]
         asked = list(map(self.at, self.paths, leaves))
-        self.asked = self.agreed(asked, nodes, ways(definition.nodes, again))
+        again = [(Ref(number), path) for path, number, first in definition.visits if not first]
+        ways = (way for item, path in again for way in visits(definition.nodes, item, path))
+        self.asked = self.agreed(asked, nodes, ways)
         self.always = [False] * len(values)  # Leaves that go out though they are as before.
         self.transformed: Any = lifted.transform(self)
 
@@ -97,11 +108,11 @@ class Frame:
             raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
         return self.lifted.default if prefix is None else prefix
 
-    def agreed(self, asked: list[Any], nodes: Any, others: Iterable[tuple[Path, int]]) -> list[Any]:
+    def agreed(self, asked: list[Any], nodes: Any, others: Iterable[Any]) -> list[Any]:
         """What is asked of each leaf; an `AliasingError` if other ways to it disagree (JIT-2)."""
         asked, free = list(asked), self.lifted.free
         numbers = {owner: i for i, owner in enumerate(self.owners)}
-        for path, node in others if len(self.groups) > 1 else ():
+        for path, node, _ in others if len(self.groups) > 1 else ():
             if (i := numbers.get(node)) is not None:
                 first, other = asked[i], self.at(path, nodes[node])
                 if first is free:
@@ -118,11 +129,67 @@ class Frame:
         others = compress(values, map(not_, self.donated))
         return list(compress(values, self.donated)), list(others), *plain
 
+    def place(self, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
+        """The leaves where they are asked to be, and the numbers of those that moved (JIT-5).
+
+        That all are there, the usual case, is seen by the identity of shardings that were right.
+        """
+        try:
+            seen = list(map(_sharding_of, values))
+        except AttributeError:  # Not all leaves are arrays on devices.
+            seen = []
+        is_settled = bool(seen and self.settled) and all(map(is_, seen, self.settled))
+        if is_settled or plan.level != current_level():
+            return values, ()
+        placed, moved = list(values), []
+        for i, value in enumerate(values):
+            leaves, treedef = jax.tree.flatten(value)
+            sent = [self._sent(leaf, i) for leaf in leaves]
+            if not all(map(is_, sent, leaves)):
+                placed[i] = jax.tree.unflatten(treedef, sent)
+                moved.append(i)
+        if not moved:
+            self.settled = seen
+        return placed, moved
+
+    def _sent(self, leaf: Any, number: int) -> Any:
+        """A leaf where it is asked to be; one that the user put elsewhere is for JAX to judge."""
+        sharding = self.placements[number]
+        if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
+            return leaf
+        if isinstance(sharding, NamedSharding):
+            check_spec(self.where(number), np.shape(leaf), sharding.spec, sharding.mesh)
+        present = getattr(leaf, "sharding", None)
+        stays = getattr(leaf, "committed", True) and not self.lifted.sends_committed
+        if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
+            return leaf
+        return jax.device_put(leaf, sharding)
+
+    def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
+        """Raise an error that says which argument and path is at fault, where one of them is."""
+        if isinstance(error, jax.errors.UnexpectedTracerError):
+            for (root, *path), value in zip(self.paths, values, strict=True):
+                for leaf in jax.tree.leaves(value):
+                    if isinstance(leaf, Tracer):
+                        raise LeakedTracerError(self.labels[root], path, leaf) from error
+        if isinstance(error, ValueError):
+            labels = [*self.layout.plain_of(self.layout.labels), *map(self.where, self.paths)]
+            asked, given = [*self.plain, *self.asked], [*plain, *values]
+            for label, prefix, value in zip(labels, asked, given, strict=True):
+                for where, spec, leaf in spread(prefix, value, label):
+                    mesh = getattr(spec, "mesh", self.mesh)
+                    spec = getattr(spec, "spec", spec)
+                    if isinstance(spec, PartitionSpec) and mesh is not None:
+                        try:
+                            check_spec(where, np.shape(leaf), spec, mesh)
+                        except ValueError as better:
+                            raise better from error
+
     def run(self, leaves: Sequence[Any], *plain: Any) -> Any:
         """The function on leaves, which is what the transformation of JAX gets to see."""
-        roots, nodes = built(self.definition, leaves)
-        args, kwargs = self.layout.assembled(*roots, *plain, *self.statics)
-        out = self.lifted.inside(self, roots, nodes, lambda: self.lifted.function(*args, **kwargs))
+        nodes = built(self.definition, leaves)
+        args, kwargs = self.layout.assembled(*nodes[0], *plain, *self.statics)
+        out = self.lifted.inside(self, nodes, lambda: self.lifted.function(*args, **kwargs))
         return report(self, nodes, leaves, out)
 
 
@@ -167,7 +234,7 @@ class Lifted:
         """The transformation of JAX, applied to `frame.run`."""
         raise NotImplementedError
 
-    def inside(self, frame: Frame, roots: Any, nodes: Any, function: Callable[[], Any]) -> Any:
+    def inside(self, frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
         """Call the function on the copies."""
         return function()
 
@@ -240,11 +307,11 @@ class Lifted:
         moved: Sequence[int] = ()
         try:
             if frame.placements:
-                values, moved = place(frame, plan, values)
+                values, moved = frame.place(plan, values)
             arguments = frame.arguments(values, plain)
             outcome, groups, out = (function or frame.transformed)(*arguments)
         except Exception as error:
-            explain(frame, values, plain, error)
+            frame.explain(values, plain, error)
             raise
         for number in moved:
             plan.containers[number][plan.keys[number]] = values[number]

@@ -8,14 +8,13 @@ story is static. `commit` retells it on the real objects.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
 from ..errors import TraceLevelError
-from . import definitions
-from .definitions import Definition, Node, Ref, Tree, is_variable
+from .definitions import Node, Ref, Tree, blank, is_variable, refill, visits
 from .filters import Path
 from .objects import Pytree, set_tags
 from .prefixes import RETURNED
@@ -53,22 +52,15 @@ class Outcome:
 jax.tree_util.register_pytree_node(Outcome, lambda x: ((), x), lambda x, _: x)
 
 
-def ways(nodes: Iterable[Node], starts: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, int]]:
-    """Path and number of each node that items lead to, from each item anew."""
-    for start, item in starts:
-        for _, path, each, _ in Definition(tuple(nodes), (item,)).visits:
-            yield (*start, *path), each.number
-
-
 def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
     """Compare copies with what they were before the function, when they had these leaves (JIT-1).
 
     It returns an `Outcome`, the arrays of each group, and the output without objects.
     """
-    old, walk = frame.definition, Walk(nodes)
-    for index, (root, path) in enumerate(old.places):
-        walk.describe(index, (root, *path))
-    returned: list[tuple[Path, Any]] = []
+    old, walk, returned = frame.definition, Walk(nodes), list[tuple[Path, Any]]()
+    inputs = len(nodes[0])
+    for index, path in enumerate(old.places[1:], 1):
+        walk.describe(index, path)
 
     def is_known(value: Any) -> bool:
         return is_object(value) or id(value) in walk.index
@@ -76,13 +68,14 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
     def without(entry: Any, value: Any) -> Any:
         if not is_known(value):
             return value
-        path = (len(old.roots), *entries(entry))
+        path = (inputs, *entries(entry))
         returned.append((path, Ref(walk.number(value, path))))
         return RETURNED
 
     out = jax.tree_util.tree_map_with_path(without, out, is_leaf=is_known)
-    others = ways(walk.described, returned if frame.lifted.free is None else ())
-    asked = frame.agreed(frame.asked, walk.nodes, others)
+    others = returned if frame.lifted.free is None else ()
+    ways = (way for path, item in others for way in visits(walk.described, item, path))
+    asked = frame.agreed(frame.asked, walk.nodes, ways)
     always = [a or x != y for a, x, y in zip(frame.always, asked, frame.asked, strict=True)]
     groups = list(map(frame.groups.index, asked))
     # Where a value comes from, if it is to be treated so.
@@ -97,7 +90,7 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
         sources[id(value), group] = source = (group, len(arrays[group]) - 1)
         return source
 
-    for index, node in enumerate(walk.described):
+    for index, node in enumerate(walk.described[1:], 1):
         values, found = [(c[key], path) for c, key, path in walk.leaves[index]], []
         if index < len(nodes):
             first, is_same, has_moved = old.starts[index], node == old.nodes[index], False
@@ -111,7 +104,7 @@ def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> t
                 values = [] if is_variable(node) else values
         for value, path in values:
             leaf = walk.nodes[index] if is_variable(node) else value
-            group = frame.groups.index(frame.at(path, leaf, is_new=path[0] < len(old.roots)))
+            group = frame.groups.index(frame.at(path, leaf, is_new=path[0] < inputs))
             if (id(value), group) not in sources:
                 send(value, group)
             found.append(sources[id(value), group])
@@ -130,8 +123,7 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
         touched |= {each.number for each in outcome.rewrites}
         for number, node in enumerate(nodes):
             if number in touched and getattr(node, "_level", level) != level:
-                root, path = old.places[number]
-                raise TraceLevelError("change", node, frame.where((root, *path)))
+                raise TraceLevelError("change", node, frame.where(old.places[number]))
     containers, keys = plan.containers, plan.keys
     for number, (group, place) in outcome.changed.items():
         containers[number][keys[number]] = groups[group][place]
@@ -142,32 +134,24 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
         return [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
 
     new = [each for each in outcome.rewrites if each.number >= len(old.nodes)]
-    nodes = nodes + [definitions.blank(each.node, *own(each)[:1]) for each in new]
+    nodes += [blank(each.node, *own(each)[:1]) for each in new]
     for each in outcome.rewrites if frame.lifted.structural else new:
+        node, described = nodes[each.number], each.node
         before = old.nodes[each.number] if each.number < len(old.nodes) else None
-        _rewrite(nodes[each.number], each.node, before, nodes, iter(own(each)))
-    returned = iter(outcome.returned)
-    return jax.tree.map(
-        lambda x: nodes[next(returned)] if x is RETURNED else x,
-        out,
-        is_leaf=lambda x: x is RETURNED,
-    )
+        if type(node) is not described.type:
+            object.__setattr__(node, "__class__", described.type)
+        if is_object(node):
+            node._changed()
+        if not is_variable(described):
+            if isinstance(node, Pytree):
+                set_tags(node, described.static.value)
+            same = frozenset(before.items if before else ())
+            refill(node, described, nodes, iter(own(each)), same)
+        elif before and before.static != described.static:
+            node._replace_metadata(described.static.value)
+    again = iter(outcome.returned)
 
+    def known(part: Any) -> Any:
+        return nodes[next(again)] if part is RETURNED else part
 
-def _rewrite(node: Any, new: Node, old: Node | None, nodes: list[Any], own: Iterator[Any]) -> None:
-    static: Any = new.static
-    if type(node) is not new.type:
-        object.__setattr__(node, "__class__", new.type)
-    if is_object(node):
-        node._changed()
-    if is_variable(new):
-        if old is not None and old.static != static:
-            node._replace_metadata(static.value)
-        return
-    same, inside, items = set(old.items if old else ()), definitions.contents(node), []
-    for key, item in new.items:  # Equal static data stays the object that it was.
-        is_kept = (key, item) in same and not definitions.leaf_count(item)
-        items.append((key, inside[key] if is_kept else definitions.filled(item, nodes, own)))
-    if isinstance(node, Pytree):
-        set_tags(node, static.value)
-    definitions.refill(node, items)
+    return jax.tree.map(known, out, is_leaf=lambda part: part is RETURNED)

@@ -1,12 +1,9 @@
-"""Prefixes: one value for a whole argument, or one for each part of it.
+"""Prefixes: a sharding, a spec or an axis for a whole argument, or for each part of it.
 
-They say what a transformation is to do with its arguments: a sharding, a spec, an axis. Inside an
-object a `StateSharding` or `StateAxes` gives one for each filter.
+Inside an object, a `StateSharding` or `StateAxes` gives one for each filter.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -14,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec, Sharding
 
-from ..errors import NoFilterMatchError
+from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
 from .statics import frozen
@@ -25,9 +22,7 @@ from .variables import Variable
 class FilterPrefix:
     """A value for each filter; the first filter that takes a variable gives its value (JIT-6).
 
-    Args:
-      values: A mapping of filters to values; or pairs; or a `State`, whose leaves are the values
-        for exactly their paths.
+    It is made of a mapping or of pairs; or of a `State` of values for exactly their paths.
     """
 
     filters: tuple[Any, ...]
@@ -61,19 +56,10 @@ class StateSharding(FilterPrefix):
     shardings = property(attrgetter("values_"))
 
 
-class StateAxes(FilterPrefix, Mapping[Any, Any]):
+class StateAxes(FilterPrefix):
     """An axis, `None` or `Carry` for each filter."""
 
     axes = property(attrgetter("values_"))
-
-    def __getitem__(self, key: Any) -> Any:
-        return dict(zip(self.filters, self.values_, strict=True))[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.filters)
-
-    def __len__(self) -> int:
-        return len(self.filters)
 
 
 def is_branch(prefix: Any) -> bool:
@@ -119,3 +105,16 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
     except (ValueError, TypeError):
         return []
     return found
+
+
+def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) -> None:
+    """Refuse a spec that a mesh, or an array of this shape, cannot have (SHM-4)."""
+    for axis, entry in enumerate(spec):
+        parts = 1
+        for name in entry if isinstance(entry, tuple) else (entry,):
+            if name is not None and name is not PartitionSpec.UNCONSTRAINED:
+                if name not in mesh.axis_names:
+                    raise MeshAxisError(where, spec, name, mesh.axis_names)
+                parts *= mesh.shape[name]
+        if shape is not None and (shape[axis] % parts if axis < len(shape) else entry is not None):
+            raise IndivisibleSizeError(where, shape, spec, axis, parts)

@@ -1,7 +1,5 @@
 """Lifted `jax.shard_map`: functions of objects, run by each device on its part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +10,7 @@ from ..errors import ReplicationError
 from ..placement import partition_spec
 from .jit import named
 from .lifting import Frame, Lifted, lift
-from .placing import check_spec
-from .prefixes import spread
+from .prefixes import check_spec, spread
 
 UNSHARDED = partition_spec(())
 
@@ -105,10 +102,6 @@ def shard_map(
         objects. Keyword arguments are not sharded, nor are those with None.
       check_rep, check_vma: Whether to check that values agree between devices where specs say so.
       auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
-
-    Raises:
-      MeshAxisError, IndivisibleSizeError: A mesh, or an array, cannot have a spec (SHM-4).
-      ReplicationError: A value differs between devices, and its spec says that it does not.
     """
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)

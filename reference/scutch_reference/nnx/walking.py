@@ -1,7 +1,5 @@
 """Walking: from objects to a definition, their leaf values, and a proof that it is still true."""
 
-from __future__ import annotations
-
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
@@ -64,7 +62,7 @@ def entries(path: Sequence[Any]) -> Path:
     return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
 
 
-def _one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
+def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
     """Keys, children and structure of a tree node of JAX, or None if it is a leaf."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if pairs and not pairs[0][0]:
@@ -84,16 +82,23 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
         return None, list(value)
     if type(value) in _DICTS:
         return None, [*value, *value.values()]
-    level = _one_level(value)
+    level = one_level(value)
     return (frozen(value), []) if level is None else (level[2], level[1])
 
 
-class Walk:
-    """One walk over a graph, depth first, with paths that begin with the number of a root.
+def keys_in(node: Any) -> Any:
+    """The path entries of what is directly in a node."""
+    inside = contents(node)
+    if isinstance(inside, list):
+        return range(len(inside))
+    return sorted(inside) if isinstance(node, Pytree) else list(inside)
 
-    It finds nodes (the `known` ones have the first numbers, and are described only when asked for),
-    for each its leaves (container and key, to read and to write, and path), and `checks` for the
-    mutable parts that report no changes.
+
+class Walk:
+    """One walk over a graph, depth first: nodes, their descriptions, and leaves of each.
+
+    Nodes that are `known` before have the first numbers, and are described only when asked for. A
+    leaf is a container, a key and a path; `checks` are for mutable parts that report no changes.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
@@ -124,18 +129,15 @@ class Walk:
             metadata = Static(value._metadata, "metadata")
             self.described[index] = Node(type(value), metadata, (("value", LEAF),))
             return
-        inside: Any = contents(value)
-        keys = range(len(inside)) if isinstance(inside, list) else list(inside)
-        tags, static = {}, None
+        inside, tags, static = contents(value), {}, None
         if isinstance(value, Pytree):
-            keys = sorted(keys)
             tags = {key: tag for key, tag in value._tags.items() if key in inside}
             static = Static(tags)
         elif isinstance(value, defaultdict):
             static = Static(value.default_factory)
-        items = tuple((k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys)
-        self.described[index] = Node(type(value), static, items)
-        if not isinstance(value, Pytree) or value._exposed:
+        found = [(k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys_in(value)]
+        self.described[index] = Node(type(value), static, tuple(found))
+        if path and (not isinstance(value, Pytree) or value._exposed):
             self.checks.append((inside, *_inside(inside)))
 
     def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
@@ -146,16 +148,16 @@ class Walk:
         if kind == VALUE or (tag and isinstance(value, _SCALARS)):
             leaves.append((inside, key, path))
             return LEAF
-        level = _one_level(value) if kind == OTHER else None
+        level = one_level(value) if kind == OTHER else None
+        cls: Any = type(value)
         if level is not None:
             keys, children, treedef = level
             items = [self.item(children, i, (*path, k), leaves, tag) for i, k in enumerate(keys)]
-            if not _is_fixed(type(value)):
+            if not _is_fixed(cls):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
-        cls: Any = type(value)
         by_identity = cls.__hash__ is object.__hash__ or callable(value)
         if kind == OTHER and not (by_identity or _is_fixed(cls)):
             self.checks.append((value, static.key, []))
@@ -164,10 +166,10 @@ class Walk:
 
 def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
     """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
-    walk, own = Walk(), list[Any]()
-    items = tuple(walk.item(roots, i, (i,), own) for i in range(len(roots)))
-    slots = [(container, key) for some in (own, *walk.leaves) for container, key, _ in some]
-    return interned(tuple(walk.described), items), walk.nodes, slots, walk
+    walk = Walk()
+    walk.number(list(roots), ())
+    slots = [(container, key) for some in walk.leaves for container, key, _ in some]
+    return interned(tuple(walk.described)), walk.nodes, slots, walk
 
 
 def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -176,10 +178,7 @@ def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
 
 
 class Plan:
-    """A flattened graph that knows whether it is still true (JIT-3).
-
-    It holds cells and plain containers, not objects, so that it keeps none of them alive.
-    """
+    """A flattened graph that knows whether it is still true (JIT-3), and keeps no object alive."""
 
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
@@ -196,7 +195,7 @@ class Plan:
         self.level = levels[0] if levels and levels.count(levels[0]) == len(levels) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
         variables = sum(isinstance(node, Variable) for node in nodes)
-        later = {item.number for item in self.definition.roots[1:] if isinstance(item, Ref)}
+        later = {item.number for _, item in walk.described[0].items[1:] if isinstance(item, Ref)}
         self.withheld = bool(walk.again & later) and bool(self.checks or len(slots) != variables)
 
     def holds(self) -> bool:

@@ -76,7 +76,7 @@ def world(seed: int) -> Node:
 
 def step(rng: random.Random, root: Any) -> Any:
     """Do one random thing to a world."""
-    nodes = walked([root])[1]
+    nodes = walked([root])[1][1:]
     known = list(nodes)
     node = rng.choice(nodes)
     choice = rng.random()
@@ -129,7 +129,7 @@ def run(seed: int, steps: int, root: Any, x: Any) -> Any:
     """
     rng = random.Random(seed)
     results = [step(rng, root) for _ in range(steps)]
-    inside = set(map(id, walked([root])[1]))
+    inside = set(map(id, walked([root])[1][1:]))
     kept = [r for r in results if id(r) in inside or not isinstance(r, list | dict)]
     return [r for r in kept if r is not None] + [x * 2]
 
@@ -138,5 +138,5 @@ def snapshot(root: Any, out: Any, before: list[Any]) -> Any:
     """A world in a form that compares: structure, values, and which node is which."""
     definition, nodes, slots, _ = walked([root, out])
     numbers = {id(node): i for i, node in enumerate(before)}
-    identities = [numbers.get(id(node)) for node in nodes]
+    identities = [numbers.get(id(node)) for node in nodes[1:]]
     return definition, identities, [np.asarray(leaf).tolist() for leaf in read(slots)]
