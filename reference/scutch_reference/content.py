@@ -18,8 +18,9 @@ def kind(leaf: Any) -> Any:
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
-    (ours, structure), (theirs, other) = map(tree_flatten, (left, right))
-    return structure == other and all(map(_equal_leaves, ours, theirs))
+    sides: Any = map(tree_flatten, (left, right))
+    (ours, structure), (theirs, other) = sides
+    return bool(structure == other) and all(map(_equal_leaves, ours, theirs))
 
 
 def _equal_leaves(left: Any, right: Any) -> bool:
