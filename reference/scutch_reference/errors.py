@@ -65,8 +65,8 @@ class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1
     one it was created at. Pass it to the transformed function, or create it in there."""
 
 
-class LeakedTracerError(ScutchReferenceError[str, Path, Any]):
-    text = """The variable at {0}, path {1!r} holds a tracer, {2.aval}, of a transformation that is
+class LeakedTracerError(ScutchReferenceError[str, Any]):
+    text = """The variable at {0} holds a tracer, {1.aval}, of a transformation that is
     over. A transformed function assigned it that did not get the variable as an argument."""
 
 
