@@ -165,10 +165,10 @@ class Frame:
     def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
         """Raise an error that says which argument and path is at fault, where one of them is."""
         if isinstance(error, jax.errors.UnexpectedTracerError):
-            for (root, *path), value in zip(self.paths, values, strict=True):
+            for path, value in zip(self.paths, values, strict=True):
                 for leaf in jax.tree.leaves(value):
                     if isinstance(leaf, Tracer):
-                        raise LeakedTracerError(self.labels[root], path, leaf) from error
+                        raise LeakedTracerError(self.where(path), leaf) from error
         if isinstance(error, ValueError):
             labels = [*self.layout.plain_of(self.layout.labels), *map(self.where, self.paths)]
             parts = map(spread, [*self.plain, *self.asked], [*plain, *values], labels)

@@ -63,7 +63,7 @@ class Tracked:
     def _check(self, tried: str) -> None:
         """Raise `TraceLevelError` if this was made at another trace level."""
         if self._level != current_level():
-            raise TraceLevelError(tried, self)
+            raise TraceLevelError(tried, self, "an object")
 
     def _changed(self) -> None:
         """Say that the structure is another one now."""

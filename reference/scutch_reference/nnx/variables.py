@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..errors import MetadataError
+from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
@@ -143,9 +143,7 @@ class Variable(Tracked, Generic[A]):
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
-            raise MetadataError(
-                f"Pass a dictionary, or a name and a value, or keywords, not {args!r}."
-            )
+            raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
         whole = len(args) == 1
         self._replace_metadata(args[0] if whole else self._metadata | (kwargs or dict([args])))
 
