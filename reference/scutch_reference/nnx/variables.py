@@ -50,8 +50,8 @@ class Variable(Tracked, Generic[A]):
     """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
     `value` is an array, a tree of arrays, or what `with_metadata` makes. In the metadata may be
-    `HOOKS`, functions or tuples of functions; and in `out_sharding` (`sharding`, `sharding_names`
-    of old) names of axes, by which the value is sharded on `mesh`, or on the mesh in context.
+    `HOOKS`, functions or tuples of functions; and in `out_sharding` names of axes, by which the
+    value is sharded on `mesh`, or on the mesh in context.
     """
 
     __slots__ = ("_metadata",)
@@ -201,12 +201,6 @@ class Variable(Tracked, Generic[A]):
         metadata = "".join(f", {k}={v!r}" for k, v in self._metadata.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return np.asarray(self.get_value()).__array__(*args, **kwargs)
-
-    def __jax_array__(self) -> Any:
-        return self.get_value()
-
 
 def is_variable(value: Any) -> bool:
     """Whether a value is a variable."""
@@ -222,8 +216,9 @@ def _kind(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-# What Python asks of a variable, by an operator or a function, its value answers. A binary operator
+# What is asked of a variable, by an operator or a function, its value answers. A binary operator
 # has a reflected form, and one that would assign to the variable.
+_ARRAY = {"array": np.asarray, "jax_array": value_of}
 _ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
 _BINARY = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or"
 
@@ -236,8 +231,8 @@ def _refuse(self: Any, other: Any) -> Any:
     raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
-for _name in f"{_ASKED} round {_BINARY}".split():
-    _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
+for _name in [*_ARRAY, *f"{_ASKED} round {_BINARY}".split()]:
+    _function = getattr(operator, f"__{_name}__", None) or (_ARRAY | vars(builtins))[_name]
     setattr(Variable, f"__{_name}__", _answer(_function, 1))
     if _name in _BINARY.split():
         setattr(Variable, f"__r{_name}__", _answer(_function, -1))
