@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jax import lax, random
 
-from .errors import LayerError
+from .errors import ModuleError
 
 Array: TypeAlias = Any
 Axes: TypeAlias = int | Sequence[int]
@@ -16,7 +16,7 @@ def flag(name: str, *places: bool | None, once: bool = False) -> bool:
     """What is said in the first of some places, or, with `once`, in the only one."""
     said = [value for value in places if value is not None]
     if not said or (once and len(said) > 1):
-        raise LayerError(f"Pass {name} to the layer or to its call, once; got {said!r}.")
+        raise ModuleError(f"Pass {name} to the layer or to its call, once; got {said!r}.")
     return said[0]
 
 
@@ -45,7 +45,7 @@ def affine(x: Array, kernel: Array, bias: Array | None, dtype: Any, precision: A
 def rows(table: Array, indices: Array, dtype: Any) -> Array:
     """The row of a table for each integer; NaN beyond it."""
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
-        raise LayerError(f"Embed takes integers, got {jnp.result_type(indices)}.")
+        raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
     return jnp.take(jnp.asarray(table, dtype), indices, axis=0)
 
 

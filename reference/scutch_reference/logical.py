@@ -1,8 +1,7 @@
 """Logical axis names: boxes that do not know the mesh, and rules that do (document 002).
 
-A *logical* name says what an axis is for: 'batch', 'embed'. A *rule* pairs it with the mesh axes
-that it may be sharded over; *rules* are tried in order, and of the mesh axes each array uses each
-one once. So the model is annotated once, and another layout is another tuple of rules.
+A *logical* name says what an axis is for; a *rule* pairs it with mesh axes. Rules are tried in
+order, and an array uses each mesh axis once. Another layout is another tuple of rules.
 
 >>> rules = (("batch", "data"), ("hidden", "model"), ("heads", "model"))
 >>> tuple(logical_to_mesh_axes(("batch", "heads", "hidden"), rules))
@@ -14,15 +13,15 @@ import enum
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.tree_util import all_leaves, tree_leaves, tree_map
+from jax.tree_util import tree_leaves, tree_map
 
 from . import errors
-from .meta import A, Partitioned, axis_names, boxing
-from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
+from .meta import A, Fn, Partitioned, axis_names, boxing
+from .placement import ARRAYS, constrain, context_mesh, mesh_axes, partition_spec
 
 Rules: TypeAlias = Sequence[tuple[str, Any]]
 
@@ -30,22 +29,22 @@ Rules: TypeAlias = Sequence[tuple[str, Any]]
 def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
     """The rules as nested tuples, or an error that says which one is wrong."""
     if not isinstance(rules, (tuple, list)):
-        raise errors.AxisRulesError(f"Axis rules must be a tuple or a list, got {rules!r}.")
-    return tuple(map(_checked_rule, rules))
-
-
-def _checked_rule(rule: Any) -> tuple[str, Any]:
-    if not isinstance(rule, (tuple, list)) or len(rule) != 2:
-        raise errors.AxisRulesError(f"An axis rule must be a pair, got {rule!r}.")
-    name, axes = rule[0], tuple(rule[1]) if isinstance(rule[1], list) else rule[1]
-    parts = mesh_axes(axes)
-    if not isinstance(name, str):
-        raise errors.AxisRulesError(f"An axis rule must begin with a logical name, got {rule!r}.")
-    if not all(isinstance(axis, str) for axis in parts):
-        raise errors.AxisRulesError(f"An axis rule must end with mesh axes, got {rule!r}.")
-    if len(set(parts)) < len(parts):
-        raise errors.AxisRulesError(f"An axis rule may use a mesh axis once, got {rule!r}.")
-    return name, axes
+        raise errors.AxisRulesError("Axis rules must be a tuple or a list", rules)
+    checked = []
+    for rule in rules:
+        pair = isinstance(rule, (tuple, list)) and len(rule) == 2
+        name, axes = rule if pair else ("", None)
+        checked.append((name, tuple(axes) if isinstance(axes, list) else axes))
+        parts = mesh_axes(checked[-1][1])
+        needs = {
+            "must be a pair": pair,
+            "must begin with a logical name": isinstance(name, str),
+            "must end with mesh axes": all(isinstance(axis, str) for axis in parts),
+            "may use a mesh axis once": all(parts.count(axis) == 1 for axis in parts),
+        }
+        if unmet := [need for need, met in needs.items() if not met]:
+            raise errors.AxisRulesError(f"An axis rule {unmet[0]}", rule)
+    return tuple(checked)
 
 
 _context = threading.local()  # The one owner of the rules in context; each thread has its own.
@@ -84,10 +83,10 @@ def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[
     taken = [axis for name in names if not isinstance(name, str) for axis in mesh_axes(name)]
     for used in (filter(logical.__contains__, names), taken):
         if repeated := [name for name, count in Counter(used).items() if count > 1]:
-            raise errors.RepeatedAxisError(repeated, names)
+            raise errors.RepeatedAxisError(tuple(repeated), names)
     spec = [None if isinstance(name, str) else name for name in names]
     for name, axes in rules:
-        if name in logical and not {*mesh_axes(axes)} & {*taken}:
+        if name in logical and {*taken}.isdisjoint(mesh_axes(axes)):
             spec[logical.pop(name)] = axes
             taken += mesh_axes(axes)
     return partition_spec(tuple(spec)), tuple(logical)
@@ -96,11 +95,10 @@ def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[
 def logical_to_mesh_axes(
     array_dim_names: Sequence[Any] | None, rules: Rules | None = None
 ) -> PartitionSpec | None:
-    """Map the logical names of one array to mesh axes; a name that no rule takes is unsharded.
+    """Map the logical names of one array to mesh axes, by the rules given or in context.
 
-    A rule gives its mesh axes to its name, if that has none yet and all of them are still free in
-    this array (LOG-1 to LOG-4). Any other name than a string stays as it is: `None`, a tuple of
-    mesh axes, `UNCONSTRAINED`. By default the rules are those in context.
+    A name gets the axes of its first rule that are all still free, or none; `None`, a tuple of
+    mesh axes, and `UNCONSTRAINED` stay as they are (LOG-1 to LOG-4).
     """
     if array_dim_names is None:
         return None
@@ -132,14 +130,6 @@ class RulesFallback(enum.Enum):
     NO_CONSTRAINT = "no_constraint"
 
 
-def _is_names(spec: Any) -> bool:
-    """Whether this is the spec of one array, and not a tree of specs."""
-    if type(spec) is not tuple:
-        return spec is None or isinstance(spec, PartitionSpec)
-    named = any(isinstance(name, str) or name is UNCONSTRAINED for name in spec)
-    return named or all(name is None for name in spec)
-
-
 def with_logical_constraint(
     x: Any,
     logical_axis_resources: Any,
@@ -147,32 +137,24 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain arrays to the mesh axes of their logical names, where there are some (LOG-8).
+    """Constrain an array, or all in a tree, to the mesh axes of its logical names (LOG-8).
 
-    The names are one for each axis, a tuple or a `PartitionSpec`, or a tree of those that is a
-    prefix of `x`; `None` leaves a part of it alone. Rules and mesh are by default those in context.
+    Without names, without rules, or without a mesh, given or in context, `x` is returned.
     """
     checked = _rules_or_context(rules)
-    if not checked or (mesh is None and context_mesh() is None):
+    meshless = mesh is None and context_mesh() is None
+    if logical_axis_resources is None or not checked or meshless:
         return x
-
-    def constrained(names: Any, part: Any) -> Any:
-        if names is None:
-            return part
-        names = axis_names(names)
-        spec, unmatched = _assigned(names, checked)
-        if unmatched and fallback is RulesFallback.RAISE_ERROR:
-            raise errors.UnmatchedAxisError(unmatched, names, checked)
-        for leaf in tree_leaves(part):
-            if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
-                raise errors.RankMismatchError(names, leaf.shape)
-        if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
-            return part
-        return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), part)
-
-    if all_leaves([x]):
-        return constrained(logical_axis_resources, x)
-    return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)
+    names = axis_names(logical_axis_resources)
+    spec, unmatched = _assigned(names, checked)
+    if unmatched and fallback is RulesFallback.RAISE_ERROR:
+        raise errors.UnmatchedAxisError(unmatched, names, checked)
+    for leaf in tree_leaves(x):
+        if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
+            raise errors.RankMismatchError(len(names), names, leaf)
+    if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
+        return x
+    return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), x)
 
 
 class LogicallyPartitioned(Partitioned[A]):
@@ -190,11 +172,11 @@ class LogicallyPartitioned(Partitioned[A]):
 
     def _mesh_spec(self) -> PartitionSpec | None:
         rules = get_logical_axis_rules() if self.rules is None else self.rules
-        return logical_to_mesh_axes(self.names, rules) if rules else None
+        return _assigned(self.names, rules)[0] if rules else None
 
 
 def with_logical_partitioning(
-    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
-) -> Callable[..., LogicallyPartitioned[Any]]:
+    fn: Fn[Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
+) -> Fn[LogicallyPartitioned[Any]]:
     """Box what an initializer returns, in a `LogicallyPartitioned` (BOX-19, LOG-9)."""
     return boxing(fn, functools.partial(LogicallyPartitioned, names=names, mesh=mesh, rules=rules))

@@ -9,26 +9,21 @@ import abc
 import copy
 import dataclasses
 import functools
-import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
-import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
-from .content import difference, equal, kind
+from .content import Node, difference, field
 from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")
-Maker = Callable[..., A]
-# Under this key the parameters of a transformation hold the name of the axis that it adds.
-PARTITION_NAME = "partition_name"
-# Names of these types are kept as they are.
-_PLAIN = frozenset((str, type(None)))
-# Fields of boxes that are called otherwise in the metadata of variables.
-_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
+Fn = Callable[..., A]
+PARTITION_NAME = "partition_name"  # The key of a new axis' name, in the parameters of its maker.
+_PLAIN = frozenset((str, type(None)))  # Names of these types are kept as they are.
+_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}  # In the metadata of variables.
 
 
 class AxisMetadata(Generic[A], abc.ABC):
@@ -59,17 +54,11 @@ class AxisMetadata(Generic[A], abc.ABC):
         """Return the box for a value without the axis; `add_axis` is the inverse (BOX-6)."""
 
 
-# Without the Python call that `abc` makes of `isinstance`: it is asked of every node of a tree.
+# `isinstance`, but for the Python call that `abc` makes of it: it is asked of every node of a tree.
 _is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
+is_axis_metadata = _is_box  # Boxes and nothing else (BOX-1).
 # The outermost boxes and the other leaves of a tree, and its structure around them.
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
-# Past the guard, as `box.__dict__ = fields` would not be.
-_set_dict: Callable[[Any, dict[str, Any]], None] = vars(AxisMetadata)["__dict__"].__set__
-
-
-def is_axis_metadata(val: Any) -> bool:
-    """Tell boxes from everything else (BOX-1)."""
-    return _is_box(val)
 
 
 def axis_names(names: Any) -> tuple[Any, ...]:
@@ -83,69 +72,34 @@ def axis_names(names: Any) -> tuple[Any, ...]:
     return kept
 
 
-def _copied(box: A, name: str, value: Any) -> A:
-    """A copy with another field, at a third of the cost of the constructor."""
-    copied, fields = object.__new__(type(box)), box.__dict__.copy()
-    fields[name] = value
-    _set_dict(copied, fields)
-    return copied
+@functools.lru_cache(maxsize=4096)
+def _changed(names: tuple[Any, ...], adds: bool, index: int, name: Any) -> tuple[Any, ...]:
+    """The names with a new axis, or without an old one."""
+    axes = len(names) + adds
+    if index < -axes:
+        raise errors.AxisIndexError(names, index, -axes)
+    at = index + axes if index < 0 else index
+    if adds:
+        return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
+    found = names[at] if at < axes else None
+    if found != name:
+        raise errors.AxisNameError(names, index, found, name)
+    return names[:at] + names[at + 1 :]
 
 
-@dataclass_transform(frozen_default=True, eq_default=False)
-class Box(AxisMetadata[A]):
-    """Makes a subclass a frozen dataclass and a pytree node: `value` is data, all else static."""
-
-    _static_of: ClassVar["operator.attrgetter[tuple[Any, ...]]"]
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        dataclasses.dataclass(frozen=True, eq=False)(cls)
-        # A subclass may well say `@dataclass(frozen=True)` too. It gets its way if it finds no
-        # guard, keeps our equality if it finds one, and needs no guard: ours is inherited.
-        del cls.__setattr__, cls.__delattr__
-        for name in {"__eq__", "__hash__"} - vars(cls).keys():
-            setattr(cls, name, getattr(cls, name))
-        fields = dataclasses.fields(cast(Any, cls))
-        static = [field.name for field in fields if field.init and field.name != "value"]
-        cls._static_of = static_of = operator.attrgetter(*static)
-        key = jax.tree_util.GetAttrKey("value")
-
-        def build(values: Any, children: Any) -> Any:
-            box = object.__new__(cls)
-            box.__dict__.update(zip(static, values, strict=True), value=children[0])
-            return box
-
-        # `jax.tree_util.register_dataclass` would be quicker, but until JAX 0.12 it takes two
-        # classes with equal static fields for one, and a jit cache gives back the wrong class.
-        jax.tree_util.register_pytree_with_keys(
-            cls,
-            lambda box: (((key, vars(box)["value"]),), static_of(box)),
-            build,
-            lambda box: ((vars(box)["value"],), static_of(box)),
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-class Partitioned(Box[A]):
+class Partitioned(Node, AxisMetadata[A]):
     """A box whose metadata are the mesh axes that each axis of the value is sharded over.
 
-    Args:
-      value: An array, or any tree of arrays, tracers, abstract values and boxes.
-      names: For each axis a mesh axis, a tuple of them, or `None` for an unsharded axis.
-      mesh: The mesh for `unbox`, where it is not to be the one in context.
-
+    `value` is any tree of arrays, tracers, abstract values and boxes. `names` has for each axis a
+    mesh axis, a tuple of them, or `None`. `mesh` is for `unbox`, in the place of that in context.
     Subclasses are frozen dataclasses and pytree nodes by themselves; all but `value` is static.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
     """
 
-    value: A
+    _are_data: ClassVar[bool] = False
+    value: A = field()
     names: tuple[Any, ...]
     mesh: Mesh | None = None
 
@@ -171,45 +125,32 @@ class Partitioned(Box[A]):
 
     def replace_boxed(self, val: Any) -> Self:
         """Return a box with the same metadata around `val` (BOX-4)."""
-        return _copied(self, "value", val)
-
-    def replace(self, **changes: Any) -> Self:
-        """Return a box with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        return self._with("value", val)
 
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
 
-        Args:
-          index: Place of the new axis, in the array that has it: -1 is last (BOX-11). Beyond the
-            rank, the gap is unsharded (BOX-7).
-          params: Holds the name under `PARTITION_NAME`, `None` for an unsharded axis (BOX-8).
+        `index` is its place in the array that has it: -1 is last (BOX-11), and a gap before it is
+        unsharded (BOX-7). `params` holds the name under `PARTITION_NAME`; `None` is one (BOX-8).
         """
-        if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(self, params)
-        names, name = self.names, params[PARTITION_NAME]
-        axes = len(names) + 1
-        if index < -axes:
-            raise errors.AxisIndexError(self, index, -axes)
-        at = index + axes if index < 0 else index
-        name = tuple(name) if type(name) is list else name
-        if at > len(names):
-            names += (None,) * (at - len(names))
-        return _copied(self, "names", (*names[:at], name, *names[at:]))
+        return self._with("names", _changed(self.names, True, index, self._name(params)))
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
+        return self._with("names", _changed(self.names, False, index, self._name(params)))
+
+    def _name(self, params: Mapping[Any, Any]) -> Any:
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
-        names, name = self.names, params[PARTITION_NAME]
-        axes = len(names)
-        if index < -axes:
-            raise errors.AxisIndexError(self, index, -axes)
-        at = index + axes if index < 0 else index
-        found = names[at] if at < axes else None
-        if found != (tuple(name) if type(name) is list else name):
-            raise errors.AxisNameError(self, index, found, name)
-        return _copied(self, "names", names[:at] + names[at + 1 :])
+        name = params[PARTITION_NAME]
+        return tuple(name) if type(name) is list else name
+
+    def _with(self, name: str, value: Any) -> Self:
+        """A copy with another field, at a third of the cost of the constructor."""
+        fields = (copied := object.__new__(type(self))).__dict__
+        fields |= self.__dict__
+        fields[name] = value
+        return copied
 
     def get_partition_spec(self) -> PartitionSpec:
         """Return `PartitionSpec(*names)` (BOX-16)."""
@@ -229,39 +170,18 @@ class Partitioned(Box[A]):
         keys = {f.name: _NNX_NAMES.get(f.name, f.name) for f in dataclasses.fields(cls)}
         return cls(**{name: metadata[key] for name, key in keys.items() if key in metadata})
 
-    def __eq__(self, other: Any) -> bool:
-        """Compare the whole content; traced values are equal to themselves only (BOX-20)."""
-        if type(self) is not type(other):
-            return NotImplemented
-        return self._static_of(self) == self._static_of(other) and equal(self.value, other.value)
-
-    def __hash__(self) -> int:
-        """Hash structure, shapes, dtypes and names, never the numbers (BOX-20)."""
-        leaves, structure = tree_flatten(self.value)
-        return hash((type(self), self._static_of(self), structure, *map(kind, leaves)))
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Maker[Any], box: Callable[[Any], A]) -> Maker[A]:
+def boxing(fn: Fn[Any], box: Callable[[Any], A]) -> Fn[A]:
     """`fn`, with its name and docstring, and what it returns in a box (BOX-19)."""
-
-    @functools.wraps(fn)
-    def init(*args: Any, **kwargs: Any) -> A:
-        return box(fn(*args, **kwargs))
-
-    return init
+    return functools.wraps(fn)(lambda *args, **kwargs: box(fn(*args, **kwargs)))
 
 
-def with_partitioning(
-    fn: Maker[Any], names: Any, mesh: Mesh | None = None
-) -> Maker[Partitioned[Any]]:
+def with_partitioning(fn: Fn[Any], names: Any, mesh: Mesh | None = None) -> Fn[Partitioned[Any]]:
     """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
     return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
-
-
-# Trees of boxes -----------------------------------------------------------------------------------
 
 
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
@@ -296,27 +216,11 @@ def _contents(nodes: list[Any], constrained: bool) -> tuple[list[Any], bool]:
     return values, not all_leaves(values) or any(map(_is_box, values))
 
 
-def _opened(tree: Any, constrained: bool) -> Any:
-    nodes, structure = _flatten(tree)
-    values, more = _contents(nodes, constrained)
-    return structure.unflatten(_opened(values, constrained) if more else values)
-
-
-def unbox(tree: Any) -> Any:
+def unbox(tree: Any, apply_constraint: bool = True) -> Any:
     """Open every box, at any depth, with its constraint (BOX-14)."""
-    return _opened(tree, constrained=True)
-
-
-def _refilled(tree: Any, updates: Any) -> Any:
-    slots, structure = _flatten(tree)
-    values = structure.flatten_up_to(updates)
-    contents, more = _contents(slots, constrained=False)
-    if more:
-        values = _refilled(contents, values)
-    elif not all_leaves(values):
-        raise ValueError("a subtree where a leaf is expected")
-    pairs = zip(slots, values, strict=True)
-    return structure.unflatten([x.replace_boxed(v) if _is_box(x) else v for x, v in pairs])
+    nodes, structure = _flatten(tree)
+    values, more = _contents(nodes, apply_constraint)
+    return structure.unflatten(unbox(values, apply_constraint) if more else values)
 
 
 def replace_boxed(tree: Any, updates: Any) -> Any:
@@ -324,13 +228,21 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
     `updates` has the structure of `unbox(tree)`; leaves that are in no box are replaced as well.
     """
+    slots, structure = _flatten(tree)
     try:
-        return _refilled(tree, updates)
+        values = structure.flatten_up_to(updates)
+        contents, more = _contents(slots, constrained=False)
+        if more:
+            values = replace_boxed(contents, values)
+        elif not all_leaves(values):
+            raise ValueError("a subtree where a leaf is expected")
     except ValueError as error:
-        found = difference(_opened(tree, constrained=False), updates)
+        found = difference(unbox(tree, apply_constraint=False), updates)
         if found is None:
             raise
         raise errors.StructureMismatchError(*found) from error
+    pairs = zip(slots, values, strict=True)
+    return structure.unflatten([x.replace_boxed(v) if _is_box(x) else v for x, v in pairs])
 
 
 def _spec(node: Any) -> PartitionSpec | None:

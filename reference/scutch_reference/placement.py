@@ -1,8 +1,8 @@
 """Where arrays go: the mesh in context, and the constraint that sends an array to a mesh.
 
-JAX has three ways to say it, and each refuses what the others are for: `with_sharding_constraint`
-speaks of Auto axes, `reshard` of Explicit ones, `device_put` moves a value that exists already.
-Inside `shard_map` axes are Manual: the value is one device's part, and nothing is left to say.
+JAX says it in three ways, and each refuses what the others are for: `with_sharding_constraint`
+with Auto axes, `reshard` with Explicit ones, `device_put` with a value that exists already. Inside
+`shard_map` axes are Manual: the value is one device's part, and nothing is left to say.
 """
 
 import functools
@@ -47,8 +47,7 @@ def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
 @functools.lru_cache(maxsize=4096)
 def partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
     """Return `PartitionSpec(*names)`, the same object for the same names."""
-    # JAX leaves the constructor untyped.
-    return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))
+    return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))  # JAX leaves it untyped.
 
 
 def mesh_axes(entry: Any) -> tuple[Any, ...]:
@@ -60,63 +59,53 @@ def mesh_axes(entry: Any) -> tuple[Any, ...]:
 
 def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionSpec:
     """The spec with `axes` struck out, and `gap` where nothing else stood."""
-
-    def entry(old: Any) -> Any:
-        kept = tuple(axis for axis in mesh_axes(old) if axis not in axes)
-        if kept == mesh_axes(old):
-            return old
-        return (kept if len(kept) > 1 else kept[0]) if kept else gap
-
-    return partition_spec(tuple(map(entry, spec)))
+    kept = [tuple(axis for axis in mesh_axes(entry) if axis not in axes) for entry in spec]
+    pairs = zip(spec, kept, strict=True)
+    return partition_spec(tuple(old if new == mesh_axes(old) else new or gap for old, new in pairs))
 
 
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     """The spec for `reshard`, which knows no `UNCONSTRAINED`: such an axis stays as it is."""
     taken = {axis for entry in spec for axis in mesh_axes(entry)}
     present = jax.typeof(array).sharding.spec
-    kept = [None if taken & {*mesh_axes(entry)} else entry for entry in present]
-    return partition_spec(
-        tuple(kept[axis] if entry is UNCONSTRAINED else entry for axis, entry in enumerate(spec))
-    )
+    kept = [entry if taken.isdisjoint(mesh_axes(entry)) else None for entry in present]
+    entries = [kept[i] if entry is UNCONSTRAINED else entry for i, entry in enumerate(spec)]
+    return partition_spec(tuple(entries))
 
 
 def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
     """Constrain one array to `spec`, on `mesh` or else on the mesh in context (BOX-18).
 
-    What is no array has no sharding, and is returned; so is an array without a mesh. `ValueError`:
-    JAX refuses the spec, for its length, an unknown axis, or an indivisible size.
+    What is no array, or has no mesh, is returned. It is a `ValueError` if JAX refuses the spec.
     """
-    around = context_mesh()
-    if not isinstance(array, ARRAYS) or (mesh is None and around is None):
+    around: Any = context_mesh()
+    target: Any = around if mesh is None else mesh
+    if target is None or not isinstance(array, ARRAYS):
         return array
     if manual := _axes(around, "Manual"):
-        spec, mesh = _without(spec, manual, None), None
-        if not _axes(around, "Auto") and not _axes(around, "Explicit"):
+        spec, target = _without(spec, manual, None), around
+        if len(manual) == len(around.axis_names):
             return array
     # An operation on a constant may be traced too.
     tracer = jax.core.Tracer
     traced = isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
-    target = mesh if mesh is not None else around
     if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
         try:
-            target = _get_mesh() if not _get_mesh().empty else target
+            target = target if _get_mesh().empty else _get_mesh()
         except ValueError:  # JAX tells it nobody in a transformation: a constant under `vmap`.
             traced = True
-
-    def sharding(spec: PartitionSpec) -> NamedSharding | PartitionSpec:
-        return NamedSharding(target, spec) if isinstance(target, Mesh) else spec
-
     if not traced and UNCONSTRAINED not in tuple(spec):
         # The one way that takes all kinds of axes, any device, and leaves a mesh in context.
-        return jax.device_put(array, sharding(spec))
+        return jax.device_put(array, NamedSharding(target, spec))
     explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
-    alone = traced and not isinstance(around, AbstractMesh)
-    if explicit and alone and isinstance(target, Mesh) and jax.typeof(array).sharding.mesh.empty:
+    alone = traced and isinstance(target, Mesh) and not isinstance(around, AbstractMesh)
+    if explicit and alone and jax.typeof(array).sharding.mesh.empty:
         # Without a mesh of its own, a program knows Auto axes only.
         target, explicit, auto = Mesh(target.devices, target.axis_names), [], auto + explicit
     if explicit:
-        array = _reshard(array, sharding(_settled(array, _without(spec, auto, None))))
-    if auto or not explicit:
-        spec = _without(spec, explicit, UNCONSTRAINED)
-        array = _with_sharding_constraint(array, sharding(spec))
+        settled = _settled(array, _without(spec, auto, None))
+        array = _reshard(array, NamedSharding(target, settled))
+    if auto:
+        free = NamedSharding(target, _without(spec, explicit, UNCONSTRAINED))
+        array = _with_sharding_constraint(array, free)
     return array

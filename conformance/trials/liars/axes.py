@@ -50,7 +50,7 @@ class AnonymousError:
 
     def add_axis(self, index, params):
         if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(None, params)
+            raise errors.PartitioningUnspecifiedError(type(self)(None, ()), params)
         return super().add_axis(index, params)
 
 

@@ -4,8 +4,7 @@ import copy
 
 import jax
 import numpy as np
-from scutch_reference import meta
-from scutch_reference.meta import Box
+from scutch_reference import content, meta
 from trials.liars.tale import instead_of, of_boxes
 
 
@@ -19,9 +18,9 @@ class Node:
     """Registers a box class as a node of its own making."""
 
     def __init_subclass__(cls, **kwargs):
-        if not issubclass(cls, Box):
+        if not issubclass(cls, content.Node):
             return  # the lie, and not yet the box class that tells it
-        super(Box, cls).__init_subclass__(**kwargs)
+        super(content.Node, cls).__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_node(cls, cls.flatten, cls.unflatten)
 
     def flatten(self):

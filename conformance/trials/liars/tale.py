@@ -98,9 +98,9 @@ def initializer(box: type, wraps: Callable[..., Any] = functools.wraps) -> Calla
 def box_class(lie: type, base: type) -> type:
     """A box class with the methods of a lie, where `pickle` finds it."""
     name = f"{lie.__name__}{base.__name__}"
-    # The reference looks in the class itself to see whether it unboxes in a way of its own.
-    own = {"unbox": lie.unbox} if hasattr(lie, "unbox") else {}
-    box = type(name, (lie, base), {"__module__": __name__, **own})
+    box = type(name, (lie, base), {"__module__": __name__})
+    if "__setattr__" in vars(lie):  # in the place of the guard of frozen dataclasses
+        box.__setattr__ = lie.__setattr__
     setattr(sys.modules[__name__], name, box)
     return box
 

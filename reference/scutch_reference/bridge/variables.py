@@ -18,13 +18,12 @@ import jax
 from jax.sharding import PartitionSpec
 
 from .. import nnx
-from ..content import equal, kind
+from ..content import Node
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
-from ..nnx.spmd import add_axis, remove_axis
-from ..nnx.statics import Static
-from ..nnx.variables import HOOKS
+from ..nnx.tracing import Static
+from ..nnx.variables import HOOKS, add_axis, remove_axis
 from ..placement import ARRAYS
 
 A = TypeVar("A")
@@ -104,7 +103,7 @@ class NNXMeta(AxisMetadata[A]):
         return NNXMeta(self.var_type, val, self.metadata)
 
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Name a new axis, if the variable has names, and run its hooks; see `nnx.spmd`."""
+        """Name a new axis, if the variable has names, and run its hooks; see `nnx.variables`."""
         add_axis(variable := self.to_nnx_variable(), index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 
@@ -122,12 +121,7 @@ class NNXMeta(AxisMetadata[A]):
         """The variable; no hook runs."""
         return self.var_type.from_metadata(self.value, self.metadata)
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and equal(self, other)
-
-    def __hash__(self) -> int:
-        leaves, structure = jax.tree.flatten(self)
-        return hash((structure, *map(kind, leaves)))
+    __eq__, __hash__ = Node.__eq__, Node.__hash__
 
 
 jax.tree_util.register_pytree_with_keys(

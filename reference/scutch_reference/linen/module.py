@@ -242,7 +242,7 @@ class Module:
         elif self.is_mutable_collection("params"):
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
-            raise errors.ScopeParamNotFoundError(name, self.path, present)
+            raise errors.ScopeParamNotFoundError(name, self.path, [*present])
         value = self.get_variable("params", name)
         return meta.unbox(value) if unbox else value
 
@@ -295,7 +295,7 @@ class Module:
         """A key that no other path or call gets, of a stream, or `params` if it was not passed."""
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
-            raise errors.InvalidRngError(name, self.path, scope.rngs)
+            raise errors.InvalidRngError(name, self.path, [*scope.rngs])
         scope.counts[self.path, stream] += 1
         label = "/".join((*self.path, str(scope.counts[self.path, stream])))
         return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))

@@ -1,40 +1,14 @@
 """What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, Self, dataclass_transform
+from typing import Any, Self
 
 import jax
 
-
-def field(*, pytree_node: bool = True, **kwargs: Any) -> Any:
-    """A field of a train state; with `pytree_node=False` it is static."""
-    return dataclasses.field(metadata={"pytree_node": pytree_node}, **kwargs)
+from ..content import Node, field
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class _Node:
-    """Makes a subclass a frozen dataclass and a pytree node."""
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        fields = dataclasses.fields(dataclasses.dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[arg-type]
-        static = [each.name for each in fields if not each.metadata.get("pytree_node", True)]
-        data = [each.name for each in fields if each.name not in static]
-
-        def flatten(node: Any) -> Any:
-            children = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in data]
-            return children, tuple(getattr(node, name) for name in static)
-
-        def build(values: Any, children: Any) -> Any:
-            node = object.__new__(cls)
-            vars(node).update(zip([*static, *data], [*values, *children], strict=True))
-            return node
-
-        jax.tree_util.register_pytree_with_keys(cls, flatten, build)
-
-
-class TrainState(_Node):
+class TrainState(Node):
     """Parameters, and the state of an optimizer for them. Subclasses add fields of their own.
 
     The optimizer `tx` is a gradient transformation, as optax has them: `init` and `update`; its
@@ -58,7 +32,3 @@ class TrainState(_Node):
         updates, state = self.tx.update(grads, self.opt_state, self.params)
         params = jax.tree.map(lambda p, update: (p + update).astype(p.dtype), self.params, updates)
         return self.replace(step=self.step + 1, params=params, opt_state=state, **changes)
-
-    def replace(self, **changes: Any) -> Self:
-        """The state with other values for some fields."""
-        return dataclasses.replace(self, **changes)

@@ -9,7 +9,7 @@ from jax.nn import initializers
 
 from .. import arithmetic
 from ..arithmetic import Array
-from ..errors import LayerError
+from ..errors import ModuleError
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs, RngStream
@@ -157,7 +157,7 @@ class Dropout(Module):
         def key() -> Array:
             source = self.rngs if rngs is None else rngs
             if source is None:
-                raise LayerError("Dropout has no `rngs`: pass them to its call or constructor.")
+                raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
             source = source[self.rng_collection] if isinstance(source, Rngs) else source
             return source() if isinstance(source, RngStream) else source
 
