@@ -329,8 +329,7 @@ class Module:
         """A copy that has these variables, for interactive use; see `apply`."""
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
-        bound: Self = described._bound(Scope(copied(variables), mutable, streams))
-        return bound
+        return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
 
     def apply(
         self,
