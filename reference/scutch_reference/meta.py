@@ -66,9 +66,9 @@ def axis_names(names: Any) -> tuple[Any, ...]:
     try:
         hash(kept := tuple([tuple(name) if type(name) is list else name for name in names]))
     except TypeError as error:
-        raise errors.NamesError(names) from error
+        raise errors.NamesError(f"got {names!r}") from error
     if isinstance(names, str):
-        raise errors.NamesError(names)
+        raise errors.NamesError(f"got {names!r}")
     return kept
 
 
