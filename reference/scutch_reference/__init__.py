@@ -1,6 +1,7 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read `errors`, `placement`, `content`, `meta` and `logical`, `linen` or `nnx`, and then `bridge`.
+Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`; then
+`arithmetic`, and on it `linen` and `nnx`, which do not know each other, and `bridge` between them.
 """
 
 __version__ = "0.1.0"

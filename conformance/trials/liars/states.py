@@ -111,7 +111,7 @@ class Unsorted:
     def __init_subclass__(cls):
         jax.tree_util.register_pytree_node(
             cls,
-            lambda state: (list(state.raw_mapping.values()), tuple(state.raw_mapping)),
+            lambda state: (list(state.values()), tuple(state)),
             lambda keys, values: cls(zip(keys, values, strict=True)),
         )
 
@@ -124,4 +124,4 @@ class OrderOfMaking:
         pass
 
     def from_flat_state(flat):
-        return nnx.from_flat_state(flat, cls=OrderOfMaking.State)
+        return OrderOfMaking.State(nnx.from_flat_state(flat))

@@ -159,8 +159,8 @@ class ForksTheDefault:
     """Breaks OBJ-6d: a name without a stream has a fork of the default one."""
 
     class Rngs(nnx.Rngs):
-        def _stream(self, name):
-            found = super()._stream(name)
+        def __getitem__(self, name):
+            found = super().__getitem__(name)
             return found if name in self else found.fork()
 
 

@@ -1,19 +1,18 @@
 """Variables on both sides of the bridge: collections and boxes in Linen, types and metadata in NNX.
 
 Names of *collections* and variable types are paired one to one, for all threads. What a Linen *box*
-holds beside its value is *metadata* of the NNX variable, which remembers the class of the box;
-metadata that no box came with travels in an `NNXMeta`. To cross is no event: no hook runs, no value
-is placed, and no container is shared between the two sides.
+holds is *metadata* of the variable, which remembers its class; other metadata travels in an
+`NNXMeta`. To cross is no event: no hook runs, nothing is placed, and no container is shared.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
 from jax.sharding import PartitionSpec
@@ -22,21 +21,16 @@ from .. import nnx
 from ..content import equal, kind
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
-from ..meta import AxisMetadata
-from ..nnx.spmd import add_axis, remove_axis
-from ..nnx.statics import Static
-from ..nnx.variables import HOOKS
+from ..meta import AxisMetadata, is_axis_metadata
+from ..nnx.tracing import Static
+from ..nnx.variables import HOOKS, add_axis, remove_axis
+from ..placement import ARRAYS
 
 A = TypeVar("A")
 Type: TypeAlias = type[nnx.Variable[Any]]
 _BOX_TYPE = "linen_meta_type"
-_KNOWN: dict[str, Type] = {
-    "params": nnx.Param,
-    "batch_stats": nnx.BatchStat,
-    "cache": nnx.Cache,
-    "intermediates": nnx.Intermediate,
-    "perturbations": nnx.Perturbation,
-}
+_KNOWN: dict[str, Type] = {"params": nnx.Param, "batch_stats": nnx.BatchStat, "cache": nnx.Cache}
+_KNOWN |= {"intermediates": nnx.Intermediate, "perturbations": nnx.Perturbation}
 _pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
 _lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
 
@@ -68,7 +62,8 @@ def variable_type_from_name(
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
             register_variable_name(name, type(name, (base,), {"__module__": __name__}))
-        return cast(Type, _pairs[name])
+        typ: Type = _pairs[name]
+        return typ
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
@@ -78,7 +73,8 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
             if not allow_register:
                 raise RegistryError(f"The variable type {typ!r} has no name.")
             register_variable_name(typ.__name__, typ)
-        return cast(str, _pairs[typ])
+        name: str = _pairs[typ]
+        return name
 
 
 # The names of the documents; those above are of today. They register what is new.
@@ -109,7 +105,7 @@ class NNXMeta(AxisMetadata[A]):
         return NNXMeta(self.var_type, val, self.metadata)
 
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Name a new axis, if the variable has names, and run its hooks; see `nnx.spmd`."""
+        """Name a new axis, if the variable has names, and run its hooks; see `nnx.variables`."""
         add_axis(variable := self.to_nnx_variable(), index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 
@@ -120,8 +116,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """The spec of the variable (BRG-5e)."""
-        spec = nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()
-        return cast(PartitionSpec | None, spec)
+        spec: nnx.Variable[Any] = nnx.get_partition_spec(self.to_nnx_variable())
+        return spec.get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """The variable; no hook runs."""
@@ -150,24 +146,11 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
 
 def _anew(value: Any) -> Any:
     """The same leaves, in containers of their own."""
-    return jax.tree.map(lambda leaf: leaf, value)
+    return value if isinstance(value, ARRAYS) else jax.tree.map(lambda leaf: leaf, value)
 
 
 def _attributes(box: Any) -> dict[str, Any]:
     return dict(box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box))
-
-
-def _boxed(box_type: Any, attributes: dict[str, Any]) -> Any:
-    """A box of the class, or `None` where it would not hold all of the attributes."""
-    if hasattr(box_type, "from_nnx_metadata"):
-        box = box_type.from_nnx_metadata(dict(attributes))
-    else:
-        try:
-            inspect.signature(box_type).bind(**attributes)
-        except TypeError:
-            return None
-        box = box_type(**attributes)
-    return box if _attributes(box).keys() >= attributes.keys() else None
 
 
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
@@ -179,9 +162,13 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     if is_vanilla_variable(variable):
         return value
     attributes = {**metadata, "value": value}
-    box_type = attributes.pop(_BOX_TYPE, None)
-    box = None if box_type is None else _boxed(box_type, attributes)
-    return NNXMeta(type(variable), value, metadata) if box is None else box
+    if box_type := attributes.pop(_BOX_TYPE, None):
+        make = getattr(box_type, "from_nnx_metadata", None)
+        with contextlib.suppress(TypeError):  # The constructor does not take all of them.
+            box = make(dict(attributes)) if make else box_type(**attributes)
+            if _attributes(box).keys() >= attributes.keys():
+                return box
+    return NNXMeta(type(variable), value, metadata)
 
 
 def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
@@ -191,12 +178,12 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     `value` among them. An `NNXMeta` must be of the type of the collection.
     """
     typ = variable_type(col)
+    if not is_axis_metadata(x):
+        return typ.from_metadata(_anew(x), {})
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
             raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
         return x.replace_boxed(_anew(x.value)).to_nnx_variable()
-    if not isinstance(x, AxisMetadata):
-        return typ.from_metadata(_anew(x), {})
     attributes = _attributes(x)
     if "value" not in attributes:
         raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")

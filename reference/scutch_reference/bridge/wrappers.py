@@ -1,8 +1,7 @@
 """Modules of one kind as modules of the other (BRG-7, BRG-8).
 
-Each wrapper is a module of its own kind: `ToNNX` keeps the Linen module's variables as attributes,
-`ToLinen` keeps the NNX object's variables in collections. A call takes them across the bridge,
-runs the module that is wrapped, and takes back what changed.
+`ToNNX` keeps the Linen module's variables as attributes, `ToLinen` the NNX object's in collections.
+A call takes them across the bridge, runs the module that is wrapped, and takes back what changed.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from jax.sharding import Mesh
 from .. import linen, nnx
 from ..errors import CrossingError
 from ..linen.scope import put
-from ..meta import Partitioned
+from ..meta import Partitioned, boxing
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 A = TypeVar("A")
@@ -72,11 +71,10 @@ def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
 
 
 class ToNNX(nnx.Module):
-    """A Linen module as an NNX module, whose attributes are the Linen module's variables (BRG-7).
+    """A Linen module as an NNX module: its methods, and its variables as attributes (BRG-7).
 
-    Its methods are the Linen module's. The variables are made by `lazy_init`, with the arguments of
-    a call; names, meshes and rules of boxes are their metadata (BRG-8). `rngs` are seed streams for
-    the calls that pass none.
+    These are made by `lazy_init`, with the arguments of a call; names, meshes and rules of boxes
+    are metadata (BRG-8). `rngs` are seed streams for the calls that pass none.
     """
 
     def __init__(self, module: linen.Module, rngs: nnx.Rngs | jax.Array | None = None):
@@ -134,13 +132,9 @@ def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Vari
 class ToLinen(linen.Module):
     """An NNX class as a Linen module, in whose collections its object's variables lie (BRG-7).
 
-    The object is made anew for each call, of variables and of keys for its streams. A method of
-    the class is a method of the module. Annotated variables are boxes in their collections (BRG-8).
-
-    Args:
-      args, kwargs: For the constructor of the class, which gets `rngs` too where it takes them.
-      skip_rng: Whether to pass no `rngs`.
-      metadata_fn: Makes of a variable what lies in its collection.
+    The object is made anew for each call, by its class with `args`, `kwargs` and, if it takes them,
+    `rngs`, which `skip_rng` prevents; its methods are the module's. What lies in a collection is
+    what `metadata_fn` makes of the variable: with names a box (BRG-8).
     """
 
     nnx_class: Callable[..., Any]
@@ -178,10 +172,8 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
-        rest: dict[Any, Any] = {}  # What the first call made, as a `ToNNX` does.
-        for path in held.keys() - flat.keys():
-            put(rest, path, held[path])
-        _fill(made, rest)
+        rest = [(path, variable) for path, variable in held.items() if path not in flat]
+        _fill(made, nnx.from_flat_state(rest))  # What the first call made, as a `ToNNX` does.
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
@@ -215,17 +207,13 @@ def to_linen(
 class Annotated(Partitioned[A]):
     """A box that an NNX variable takes too, for its value and its metadata."""
 
-    @property
-    def raw_value(self) -> A:
-        """The value."""
-        return self.value
+    raw_value = property(lambda self: self.value)
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the variable will know: the names, the mesh, and that this was a box."""
-        held = {name: each for name, each in self.to_nnx_metadata().items() if each is not None}
-        del held["value"]
-        return {**held, "linen_meta_type": Partitioned}
+        known = {"out_sharding": self.names, "linen_meta_type": Partitioned}
+        return known if self.mesh is None else {**known, "mesh": self.mesh}
 
 
 nnx.VariableMetadata.register(Annotated)
@@ -235,9 +223,4 @@ def with_partitioning(
     initializer: Callable[..., Any], names: Any, mesh: Mesh | None = None
 ) -> Callable[..., Any]:
     """An initializer that names the axes of parameters of either kind (BRG-8)."""
-
-    @functools.wraps(initializer)
-    def annotated(*args: Any, **kwargs: Any) -> Annotated[Any]:
-        return Annotated(initializer(*args, **kwargs), names, mesh)
-
-    return annotated
+    return boxing(initializer, functools.partial(Annotated, names=names, mesh=mesh))

@@ -1,10 +1,9 @@
 """Transformations of JAX, lifted over modules (LIN-2 to LIN-4, LIN-8).
 
-Each takes a target and returns one of the same kind: a module class, of which it transforms the
-`methods`, or a function whose first argument is a module. In a call, the variables at the place of
-the module become arguments of the transformed function, and those that may have changed become
-results. A box among them loses the axis on the way in and gains it on the way out, by its own
-methods: `metadata_params` say which axis that is, under `PARTITION_NAME` its name (LIN-3).
+A target is a module class, of which `methods` are transformed, or a function whose first argument
+is a module. In a call, the variables at the place of the module become arguments, and those that
+may have changed become results. A box loses the axis on the way in and gains it on the way out, by
+its own methods: `metadata_params` have its name, under `PARTITION_NAME` (LIN-3).
 """
 
 import functools
@@ -58,16 +57,15 @@ class _Call:
         reach(self.module, "")
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
 
-    def collections(self, choice: Filter = True) -> dict[str, Any]:
+    def collections(self, choice: Filter) -> dict[str, Any]:
         """What the places hold of the collections that a filter takes."""
-        found: dict[str, Any] = self._moved(self.scope, {}, choice)
-        return found
+        return self._moved(self.scope, choice, {})
 
     def write(self, collections: dict[str, Any]) -> None:
-        """Give the places what the transformed function returned."""
-        self._moved(Scope(collections), self.scope.variables)
+        """Give the places what the transformed function returned, where it may change."""
+        self._moved(Scope(collections), self.scope.mutable, self.scope.variables)
 
-    def _moved(self, scope: Scope, target: Any, choice: Filter = True) -> Any:
+    def _moved(self, scope: Scope, choice: Filter, target: dict[str, Any]) -> dict[str, Any]:
         for path in self.paths:
             for name, tree in scope.at(path, choice).items():
                 put(target, (name, *path), tree)
@@ -76,33 +74,29 @@ class _Call:
     def run(self, variables: Any, mutable: Filter, rngs: Any, args: Any) -> tuple[Any, Scope]:
         """Call the function on a copy of the module that has these variables."""
         changes = {"variables": copied(variables), "mutable": mutable, "rngs": rngs, "created": {}}
-        scope, goes_on = replace(self.scope, **changes), self.cls is type(self.module)
+        scope, stage = replace(self.scope, **changes), self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
-        if goes_on:  # A function begins where its module is, and this goes on where it ends.
+        if self.cls is not type(self.module) or stage not in ("setup", "compact"):
+            return inner._run(self.function, args, self.kwargs), scope
+        # A function begins where its module is, and that goes on where it ends.
+        if stage == "compact":
             inner._set_up()
-            inner._set(_stage="compact", _taken=inner._taken | self.taken)
+        inner._set(_stage=stage, _taken=set(self.taken))
         output = inner._run(self.function, args, self.kwargs)
-        if goes_on:
-            self.module._set(_taken=inner._taken)
+        self.module._set(_taken=inner._taken)
         return output, scope
 
-    def whole(self, wrap: Fn, variables: Filter, rngs: Filter) -> Any:
-        """What the function returns whose wrapping leaves variables and keys as they are."""
+    def whole(self, wrap: Fn, variables: Filter, rngs: Filter, **options: Any) -> Any:
+        """What the wrapped function returns; it takes what `_program` takes, and nothing first."""
 
-        def body(held: Any, keys: Any, *args: Any) -> Any:
+        def body(_: None, held: Any, keys: Any, *args: Any) -> Any:
             output, scope = self.run(held, both(self.scope.mutable, variables), keys, args)
             return output, scope.mutated()
 
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
-        output, changed = wrap(body)(self.collections(variables), keys, *self.args)
+        output, changed = wrap(body, **options)(None, self.collections(variables), keys, *self.args)
         self.write(changed)
         return output
-
-    def keys(self, splits: Mapping[Any, bool], length: int) -> tuple[Any, Any]:
-        """The streams that are split, a key for each step or lane, and those that are not."""
-        rngs, asked = self.scope.rngs, {name: _chosen(splits, name) for name in self.scope.rngs}
-        split = {n: jax.random.split(self.module.make_rng(n), length) for n in rngs if asked[n]}
-        return split, {name: key for name, key in rngs.items() if asked[name] is False}
 
 
 def _lifted(target: Any, prefix: str, methods: Names | None, transform: Callable[..., Any]) -> Any:
@@ -126,16 +120,18 @@ def _lifted(target: Any, prefix: str, methods: Names | None, transform: Callable
 
 
 def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
-    """`fn(axis, *parts)` for each axis in a tree prefix of axes."""
-    return jax.tree.map(fn, axes, *trees, is_leaf=lambda x: x is None or x is broadcast)
+    """`fn(axis, *parts)` for each axis in a tree prefix of axes; `None` is there none."""
+    axes = tuple(axes) if isinstance(axes, list) else axes
+    axes = jax.tree.map(lambda axis: None if axis is broadcast else axis, axes)
+    return jax.tree.map(fn, axes, *trees, is_leaf=lambda axis: axis is None)
 
 
-def _to_front(axis: Any, tree: Any) -> Any:
-    return None if axis is broadcast else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
+def _to_front(axis: int | None, tree: Any) -> Any:
+    return None if axis is None else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
 
 
-def _from_front(axis: Any, tree: Any) -> Any:
-    return jax.tree.map(lambda x: x[0] if axis is broadcast else jnp.moveaxis(x, 0, axis), tree)
+def _from_front(axis: int | None, tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
 
 
 def _crossed(change: Fn, move: Fn, collections: Any, axes: Axes, params: Any) -> dict[str, Any]:
@@ -144,16 +140,57 @@ def _crossed(change: Fn, move: Fn, collections: Any, axes: Axes, params: Any) ->
     return {name: move(axis, change(collections[name], axis, params)) for name, axis in pairs}
 
 
-def _size(given: int | None, axes: Any, tree: Any, kind: str) -> int:
-    """The length of the axis that a call goes along; it is a `ModuleError` if there is not one."""
+@dataclass
+class _Loop:
+    """Transforms a call so that it goes along an axis, in lanes or steps."""
 
-    def measured(axis: int | None, part: Any) -> list[int]:
-        return [jnp.shape(x)[axis] for x in jax.tree.leaves(part) if axis is not None]
+    drive: Fn  # takes the body, what it carries, what it goes along, and its length
+    axes: Axes
+    splits: Mapping[Any, bool]
+    in_axes: Any
+    size: int | None
+    params: Mapping[Any, Any]
+    shared: Filter = False
+    carried: Filter = False
+    carries: int = 0  # how many arguments, and outputs
 
-    sizes: list[int] = sorted({*jax.tree.leaves((given, _by_axis(measured, axes, tree)))})
-    if len(sizes) != 1:
-        raise ModuleError(f"{kind} goes along one axis, but its sizes are {sizes!r}.")
-    return sizes[0]
+    def __call__(self, call: _Call) -> Any:
+        start, args = call.args[: self.carries], call.args[self.carries :]
+        held = call.collections((*self.axes, self.carried))
+        carried = {name: t for name, t in held.items() if _chosen(self.axes, name) is None}
+        held = _crossed(meta.remove_axis, _to_front, held, self.axes, self.params)
+        parts = _by_axis(_to_front, self.in_axes, args)
+        leaves: Any = jax.tree.leaves((held, parts))
+        sizes = {self.size, *(leaf.shape[0] for leaf in leaves)} - {None}
+        if len(sizes) != 1:
+            raise ModuleError(f"A lift goes along one axis, but its sizes are {sizes!r}.")
+        size, asked = sizes.pop(), {name: _chosen(self.splits, name) for name in call.scope.rngs}
+        split = {n: jax.random.split(call.module.make_rng(n), size) for n in asked if asked[n]}
+        same = {n: call.scope.rngs[n] for n in asked if asked[n] is False}
+        steps, constant = (held, parts, split), call.collections(self.shared)
+
+        def step(state: Any, x: Any, mutable: Filter) -> tuple[Any, Scope]:
+            (carried, carry), (held, parts, keys) = state, x
+            own = _by_axis(lambda a, x, part: x if a is None else part, self.in_axes, args, parts)
+            return call.run(constant | carried | held, mutable, same | keys, (*carry, *own))
+
+        if call.scope.initializing and (self.shared or self.carried):
+            # A first step, for the first values of what the loop does not make.
+            first = jax.tree.map(lambda leaf: leaf[0], steps)
+            made = step((carried, start), first, call.scope.mutable)[1].created
+            constant |= {n: t for n, t in made.items() if matches(self.shared, n)}
+            carried |= {n: t for n, t in made.items() if matches(self.carried, n)}
+
+        def body(state: Any, x: Any) -> Any:
+            output, scope = step(state, x, both(call.scope.mutable, (*self.axes, self.carried)))
+            changed, (*carry, y) = scope.mutated(), output if start else (output,)
+            kept = {n: changed.pop(n) for n in [*changed] if _chosen(self.axes, n) is None}
+            return (state[0] | kept, tuple(carry)), (y, changed)
+
+        (carried, carry), (y, changed) = self.drive(body, (carried, start), steps, size)
+        changed = _crossed(meta.add_axis, _from_front, changed, self.axes, self.params)
+        call.write(constant | carried | changed)
+        return (*carry, y) if start else y
 
 
 def vmap(
@@ -171,32 +208,17 @@ def vmap(
     """Call a module in lanes, each with its slice of the variables (LIN-2, LIN-4).
 
     Args:
-      variable_axes: For a filter of collections, the axis of their variables, or `None` for
-        variables that all lanes share. Other collections are not visible inside.
+      variable_axes: For a filter of collections, their axis, or `None` if lanes share them. Others
+        are not visible inside.
       split_rngs: For a filter of streams, whether lanes draw different keys.
     """
 
-    def transform(call: _Call) -> Any:
-        over = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)
-        held = call.collections(tuple(variable_axes))
-        slices = _crossed(meta.remove_axis, _to_front, held, variable_axes, metadata_params)
-        size = _size(axis_size, (over, 0), (call.args, slices), "vmap")
-        split, shared = call.keys(split_rngs, size)
+    def lanes(body: Fn, state: Any, steps: Any, size: int) -> Any:
+        lane, out = functools.partial(body, state), (None, (out_axes, 0))
+        return jax.vmap(lane, 0, out, axis_name, size, spmd_axis_name)(steps)
 
-        def body(slices: Any, keys: Any, args: Any) -> Any:
-            takes = both(call.scope.mutable, tuple(variable_axes))
-            output, scope = call.run(held | slices, takes, shared | keys, args)
-            changed = scope.mutated()
-            alike = {n: changed.pop(n) for n in [*changed] if _chosen(variable_axes, n) is None}
-            return output, alike, changed
-
-        lanes = jax.vmap(body, (0, 0, over), (out_axes, None, 0), axis_name, size, spmd_axis_name)
-        output, alike, changed = lanes(slices, split, call.args)
-        changed = _crossed(meta.add_axis, _from_front, changed, variable_axes, metadata_params)
-        call.write(alike | changed)
-        return output
-
-    return _lifted(target, "Vmap", methods, transform)
+    loop = _Loop(lanes, variable_axes, split_rngs, in_axes, axis_size, metadata_params)
+    return _lifted(target, "Vmap", methods, loop)
 
 
 def scan(
@@ -223,47 +245,19 @@ def scan(
       in_axes, out_axes: For each of `xs` and `y` an axis, or `broadcast`.
     """
 
-    def transform(call: _Call) -> Any:
-        carry, *rest = call.args
-        xs, over = tuple(rest), tuple(in_axes) if isinstance(in_axes, list) else in_axes
-        held = call.collections(tuple(variable_axes))
-        held = _crossed(meta.remove_axis, _to_front, held, variable_axes, metadata_params)
-        parts = _by_axis(_to_front, over, xs)
-        split, shared = call.keys(split_rngs, size := _size(length, 0, (held, parts), "scan"))
-        constant, carried = map(call.collections, (variable_broadcast, variable_carry))
+    def one_by_one(body: Fn, state: Any, steps: Any, size: int) -> Any:
+        state, (ys, changed) = jax.lax.scan(body, state, steps, size, reverse, unroll)
+        return state, (_by_axis(_from_front, out_axes, ys), changed)
 
-        def step(carried: Any, carry: Any, x: Any, mutable: Filter) -> tuple[Any, Scope]:
-            held, parts, keys = x
-            own = _by_axis(lambda axis, x, part: x if axis is broadcast else part, over, xs, parts)
-            return call.run(constant | carried | held, mutable, shared | keys, (carry, *own))
-
-        if call.scope.initializing and (variable_broadcast or variable_carry):
-            # A first step, for the first values of what the loop does not make.
-            first = jax.tree.map(lambda leaf: leaf[0], (held, parts, split))
-            made = step(carried, carry, first, call.scope.mutable)[1].created
-            constant |= {n: t for n, t in made.items() if matches(variable_broadcast, n)}
-            carried |= {n: t for n, t in made.items() if matches(variable_carry, n)}
-
-        def body(state: Any, x: Any) -> Any:
-            takes = both(call.scope.mutable, (*variable_axes, variable_carry))
-            (carry, y), scope = step(state[0], state[1], x, takes)
-            changed = scope.mutated()
-            return ({n: changed.pop(n, t) for n, t in state[0].items()}, carry), (y, changed)
-
-        (carried, carry), (ys, changed) = jax.lax.scan(
-            body, (carried, carry), (held, parts, split), size, reverse, unroll
-        )
-        changed = _crossed(meta.add_axis, _from_front, changed, variable_axes, metadata_params)
-        call.write(constant | carried | changed)
-        return carry, _by_axis(_from_front, out_axes, ys)
-
-    return _lifted(target, "Scan", methods, transform)
+    rest = variable_broadcast, variable_carry, 1
+    loop = _Loop(one_by_one, variable_axes, split_rngs, in_axes, length, metadata_params, *rest)
+    return _lifted(target, "Scan", methods, loop)
 
 
-def _after(others: int, positions: Positions) -> tuple[int, ...]:
-    """Positions of arguments that come after so many others, instead of after the module."""
+def _after(positions: Positions) -> tuple[int, ...]:
+    """Positions of arguments that come after those of `_program`, instead of after the module."""
     given = [positions] if isinstance(positions, int) else positions
-    return tuple(position - 1 + others for position in given if position > 0)
+    return tuple(position + 2 for position in given if position > 0)
 
 
 def remat(
@@ -282,9 +276,9 @@ def remat(
     """
 
     def transform(call: _Call) -> Any:
-        static = tuple(i for i in _after(2, static_argnums) if i < 2 + len(call.args))
+        static = tuple(i for i in _after(static_argnums) if i < 3 + len(call.args))
         options: Any = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static}
-        return call.whole(functools.partial(jax.checkpoint, **options), variables, rngs)
+        return call.whole(jax.checkpoint, variables, rngs, **options)
 
     return _lifted(target, "Checkpoint", methods, transform)
 
@@ -311,22 +305,16 @@ def jit(
     """Compile a module: equal modules of a class, called alike, share a program (LIN-2, LIN-4).
 
     Their fields must be hashable. A function, and a module that reaches others by its fields, is
-    compiled on each call: that is for calls that are compiled as a part of something else. For
-    what is visible inside, and for positions, see `remat`.
+    compiled on each call. For what is visible inside, and for positions, see `remat`.
     """
-    program = jax.jit(
-        _program,
-        static_argnums=(0, *_after(3, static_argnums)),
-        static_argnames=static_argnames,
-        donate_argnums=_after(3, donate_argnums),
-    )
+    static, donated = (0, *_after(static_argnums)), _after(donate_argnums)
+    options: Any = {"static_argnums": static, "donate_argnums": donated}
+    program = jax.jit(_program, static_argnames=static_argnames, **options)
 
     def transform(call: _Call) -> Any:
         module, scope = call.module, call.scope
         if call.paths != {module.path} or type(module) is call.cls:
-            static, donated = _after(2, static_argnums), _after(2, donate_argnums)
-            once = functools.partial(jax.jit, static_argnums=static, donate_argnums=donated)
-            return call.whole(once, variables, rngs)
+            return call.whole(jax.jit, variables, rngs, **options)
         mutable = hashable(both(scope.mutable, variables))
         settings = module.path, mutable, scope.initializing, scope.capture
         described = call.cls(**module.clone()._fields(), name=module.name, parent=None)

@@ -89,18 +89,13 @@ class Variable:
             value = held.replace_boxed(value)
         self.module.put_variable(self.collection, self.name, value)
 
-    def is_mutable(self) -> bool:
-        """Whether the value may be written."""
-        return self.module.is_mutable_collection(self.collection)
-
 
 @dataclass_transform(eq_default=True)
 @dataclasses.dataclass(eq=False)
 class Module:
-    """The base of Linen modules. A subclass is a dataclass, by its annotations.
+    """The base of Linen modules. A subclass is a dataclass, by its annotations (LIN-1).
 
-    The `parent` is the module that makes this one, or `None` for a module on its own. Without a
-    `name`, a module has that of its class and a number (LIN-1).
+    The `parent` is the module that makes this one. A `name` left out is the class and a number.
     """
 
     parent: Any = dataclasses.field(
@@ -119,6 +114,8 @@ class Module:
             special = name in plain or (name.startswith("__") and name != "__call__")
             if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
                 setattr(cls, name, _method(value))
+            if isinstance(value, dataclasses.Field) and not value.init:  # It follows from others.
+                value.compare = value.repr = False
         comparable = "__hash__" not in vars(cls)
         dataclasses.dataclass(eq=comparable, unsafe_hash=comparable)(cls)
 
@@ -154,7 +151,7 @@ class Module:
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
-        names = [field.name for field in dataclasses.fields(self)]
+        names = [field.name for field in dataclasses.fields(self) if field.init]
         return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
     @property
@@ -193,30 +190,26 @@ class Module:
             child._bind(self._scope, (*self.path, name))
 
     def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
-        """Take a place in a scope. Unbound modules among the fields get places below.
-
-        A copy of a bound module takes those that are bound in its `old` scope along.
-        """
+        """Take a place in a scope, and places below for fields that are unbound, or in `old`."""
         self._set(scope=scope, path=path, _taken=set(), _stage="new")
         bound: dict[int, Module] = {}
 
         def adopted(module: Module, name: str) -> Module:
-            if module.scope not in (None, old):
-                return module
-            if id(module) not in bound:
+            if module.scope in (None, old) and id(module) not in bound:
                 place = module.path if module.scope else (*path, module.name or name)
                 own = place[:-1] == path
                 if own:
                     self._reserve(place[-1])
                 bound[id(module)] = module._bound(scope, place, self if own else module.parent)
-            return bound[id(module)]
+            return bound.get(id(module), module)
 
         self._set(**mapped(adopted, self._fields()))
 
     def _bound(self, scope: Scope, path: Path = (), parent: Any = None, cls: Any = None) -> Any:
         """A copy of the module, of class `cls` or the same, with a place in a scope."""
-        copy = object.__new__(cls or type(self))
-        copy._set(**self._fields(), name=path[-1] if path else self.name, parent=parent)
+        name = path[-1] if path else self.name
+        copy = (cls or type(self))(**self._fields(), name=name, parent=None)
+        copy._set(parent=parent)
         copy._bind(scope, path, self.scope)
         return copy
 
@@ -226,7 +219,7 @@ class Module:
             self._set(_stage="ready", _made=set(self._taken))
 
     def _run(self, function: Fn, args: Any, kwargs: Any, stage: str | None = None) -> Any:
-        """Call a function of a module as a method: `setup` first, new modules inside."""
+        """Call a function as a method: `setup` first, new modules inside."""
         if stage is None:
             self._set_up()
         if hasattr(function, "compact") and self._scope and self._stage == "ready":
@@ -243,10 +236,7 @@ class Module:
     # Variables and keys
 
     def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
-        """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened.
-
-        It is an error where it can be neither, or has another shape than the initializer gives.
-        """
+        """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened."""
         self._reserve(name, "params")
         present = self.variables.get("params", {})
         if name in present:
@@ -312,10 +302,7 @@ class Module:
         return mutable
 
     def make_rng(self, name: str = "params") -> Any:
-        """A key of a stream that no other path and no earlier call gets.
-
-        `params` answers for streams that were not passed; without, it is an `InvalidRngError`.
-        """
+        """A key that no other path or call gets, of a stream, or `params` if it was not passed."""
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
             raise errors.InvalidRngError(name, self.path, [*scope.rngs])
@@ -355,10 +342,6 @@ class Module:
         bound: Self = described._bound(Scope(copied(variables), mutable, streams))
         return bound
 
-    def unbind(self) -> tuple[Self, dict[str, Any]]:
-        """The module without variables, and the variables."""
-        return self.clone(), copied(self.variables)
-
     def apply(
         self,
         variables: Mapping[str, Any],
@@ -372,11 +355,9 @@ class Module:
         """Call the module with these variables, which stay as they are.
 
         Args:
-          variables: By collection, trees of arrays and boxes; what `init` returned.
           rngs: A key for each stream, or one key for all of them.
-          method: Its name, or a function whose first argument is the module. Left out: `__call__`.
-          mutable: The collections that may change: a name, names, a boolean or a `DenyList`. If
-            given, the pair of the output and those collections is returned (LIN-8).
+          method: The name of one, or a function whose first argument is the module.
+          mutable: Collections that may change, and are returned beside the output (LIN-8).
           capture_intermediates: Sow the output of each `__call__`, or of each method that this
             predicate of module and name takes, in 'intermediates', which then is mutable.
         """
@@ -396,18 +377,15 @@ class Module:
         return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Make the variables that a call with these arguments needs, boxes and all (LIN-1).
-
-        `rngs` is a key for each stream, or one for all of them; options are those of `apply`.
-        """
+        """Make the variables that a call with these arguments needs; see `apply` (LIN-1)."""
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
-        if method is None or isinstance(method, str):
-            output = getattr(self, method or "__call__")(*args, **kwargs)
-        else:
+        if callable(method):
             output = self._run(getattr(method, "__func__", method), args, kwargs)
+        else:
+            output = getattr(self, method or "__call__")(*args, **kwargs)
         return output, self._scope.mutated()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

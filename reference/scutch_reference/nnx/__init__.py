@@ -3,6 +3,7 @@
 from jax.nn import gelu as gelu, initializers as initializers, relu as relu, sigmoid as sigmoid
 from jax.nn import silu as silu, softmax as softmax
 
+from ..meta import PARTITION_NAME as PARTITION_NAME
 from .filters import All as All, Any as Any, Everything as Everything, Not as Not
 from .filters import Nothing as Nothing, OfType as OfType, PathContains as PathContains
 from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_predicate
@@ -17,29 +18,27 @@ from .jit import JitWrapped as JitWrapped, eval_shape as eval_shape, jit as jit
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, Embed as Embed
 from .layers import LayerNorm as LayerNorm, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
-from .modules import iter_modules as iter_modules
 from .objects import Data as Data, Object as Object, Pytree as Pytree, Static as Static
-from .objects import check_pytree as check_pytree, data as data, dataclass as dataclass
-from .objects import has_data as has_data, is_data as is_data
-from .objects import register_data_type as register_data_type, static as static
-from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptArray as OptArray
-from .optimizer import OptState as OptState, OptVariable as OptVariable, Optimizer as Optimizer
+from .objects import data as data, dataclass as dataclass, has_data as has_data, is_data as is_data
+from .objects import static as static
+from .optimizer import OptArray as OptArray, OptState as OptState
+from .optimizer import OptVariable as OptVariable, Optimizer as Optimizer
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
 from .rngs import RngCount as RngCount, RngKey as RngKey, RngState as RngState
 from .rngs import RngStream as RngStream, Rngs as Rngs, fork_rngs as fork_rngs, reseed as reseed
 from .rngs import restore_rngs as restore_rngs, split_rngs as split_rngs
 from .axes import Carry as Carry, scan as scan
 from .shard_map import shard_map as shard_map
-from .spmd import PARTITION_NAME as PARTITION_NAME, get_named_sharding as get_named_sharding
-from .spmd import get_partition_spec as get_partition_spec, with_partitioning as with_partitioning
 from .jit import Compiled as Compiled, Lowered as Lowered, Traced as Traced
 from .states import FlatState as FlatState, State as State, filter_state as filter_state
 from .states import from_flat_state as from_flat_state, map_state as map_state
 from .states import merge_state as merge_state, replace_by_pure_dict as replace_by_pure_dict
-from .states import restore_int_paths as restore_int_paths, split_state as split_state
-from .states import to_flat_state as to_flat_state, to_pure_dict as to_pure_dict
+from .states import split_state as split_state, to_flat_state as to_flat_state
+from .states import to_pure_dict as to_pure_dict
 from .variables import BatchStat as BatchStat, Cache as Cache, Intermediate as Intermediate
 from .variables import Param as Param, Perturbation as Perturbation, Variable as Variable
 from .variables import VariableMetadata as VariableMetadata, VariableState as VariableState
-from .variables import with_metadata as with_metadata
+from .variables import get_named_sharding as get_named_sharding
+from .variables import get_partition_spec as get_partition_spec, with_metadata as with_metadata
+from .variables import with_partitioning as with_partitioning
 from .axes import vmap as vmap

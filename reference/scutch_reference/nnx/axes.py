@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import LiftingError
+from ..meta import PARTITION_NAME
 from .lifting import Frame, Lifted, lift
 from .prefixes import RETURNED, for_jax
-from .spmd import PARTITION_NAME, add_axis, remove_axis
+from .variables import add_axis, remove_axis
 from .walking import walked
 
 

@@ -1,10 +1,7 @@
 """Filters: which leaves of a state are meant, as predicates of (path, value).
 
-A filter may be written as a type, a tag, a predicate, a boolean, `...`, None, or a sequence of
-filters that means any of them; `to_predicate` gives it its one form.
+It may be written as a type, a tag, a boolean, `...`, None, or a sequence that means any of them.
 """
-
-from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -25,7 +22,6 @@ class OfType:
     type: builtins.type[Anything]
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """Whether `value` is an instance."""
         return isinstance(value, self.type)
 
 
@@ -36,7 +32,6 @@ class WithTag:
     tag: str
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """Whether the tags are equal."""
         return getattr(value, "tag", None) == self.tag
 
 
@@ -48,7 +43,6 @@ class PathContains:
     exact: bool = True
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """Whether `path` contains the key."""
         return self.key in path if self.exact else any(str(self.key) in str(p) for p in path)
 
 
@@ -62,7 +56,6 @@ class PathIn:
         object.__setattr__(self, "paths", frozenset(map(tuple, paths)))
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """Whether `path` is one of them."""
         return tuple(path) in self.paths
 
 
@@ -76,7 +69,6 @@ class Any:
         object.__setattr__(self, "predicates", tuple(map(to_predicate, filters)))
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """The disjunction."""
         return any(predicate(path, value) for predicate in self.predicates)
 
 
@@ -84,7 +76,6 @@ class All(Any):
     """Takes what all of its filters take."""
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """The conjunction."""
         return all(predicate(path, value) for predicate in self.predicates)
 
 
@@ -92,7 +83,6 @@ class Not(Any):
     """Takes what its filter does not take."""
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """The negation."""
         return not super().__call__(path, value)
 
 
@@ -102,25 +92,22 @@ Everything, Nothing = All, Any
 
 def to_predicate(filter: Filter) -> Predicate:
     """The one form of a filter, a predicate; `FilterError` if there is none (OBJ-3)."""
-    if isinstance(filter, str):
-        return WithTag(filter)
-    if isinstance(filter, type):
-        return OfType(filter)
+    if isinstance(filter, str | type):
+        return WithTag(filter) if isinstance(filter, str) else OfType(filter)
     if filter is ... or filter is True:
         return Everything()
     if filter is None or filter is False:
         return Nothing()
-    if callable(filter):
-        return filter  # type: ignore[no-any-return]
     if isinstance(filter, list | tuple):
         return Any(*filter)
+    if callable(filter):
+        return filter  # type: ignore[no-any-return]
     raise FilterError(f"{filter!r} is not a filter.")
 
 
 def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
     """The predicates of a partition; `FilterError` if one hides those after it (OBJ-1)."""
     whole = [each is ... or each is True for each in filters]
-    for i, each in enumerate(filters):
-        if whole[i] and not all(whole[i:]):
-            raise FilterError(f"{each!r} at place {i} of {tuple(filters)!r} hides later filters.")
+    if sorted(whole) != whole:  # They do not all come last.
+        raise FilterError(f"`...` or True in {tuple(filters)!r} hides later filters.")
     return tuple(map(to_predicate, filters))

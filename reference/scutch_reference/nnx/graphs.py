@@ -12,7 +12,7 @@ from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
 from .filters import Path
 from .objects import Pytree
-from .states import FlatState, from_flat_state, partition, parts_of, to_flat_state, together
+from .states import FlatState, partition, parts_of, to_flat_state
 from .variables import Variable
 from .walking import is_node, keys_in, one_level, read, walked
 
@@ -43,12 +43,12 @@ def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     filters there is one state. `graph`, here and below, is not needed: sharing is always kept.
     """
     definition, flat = _flat(node)
-    return (definition, *map(from_flat_state, partition(flat, filters or (...,))))
+    return (definition, *partition(flat, filters))
 
 
 def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) -> Any:
     """A new object of this structure and these leaves, all of them; inverse of `split` (OBJ-1)."""
-    flat = dict(together(state, *states))
+    flat = dict(to_flat_state(state, *states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
         raise UnknownPathError("The states have no leaf for the paths", missing)
@@ -90,7 +90,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     for path, number, _ in definition.visits:  # A variable has each path that leads to it.
         if is_variable(definition.nodes[number]):
             numbers[path[1:]] = definition.starts[number]
-    flat = together(state, *states)
+    flat = to_flat_state(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
     values, changed = read(slots), set()

@@ -1,47 +1,22 @@
 """The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, field
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax, random
 from jax.nn import initializers
 
+from .. import arithmetic
+from ..arithmetic import Array
 from ..errors import ModuleError
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs, RngStream
-from .variables import BatchStat, Param
+from .variables import BatchStat, Param, value_of
 
-Array = Any
 Flag = bool | None
 Initializer = Callable[..., Any]
-Metadata = Mapping[str, Any] | None
-
-
-def promote_dtype(values: Sequence[Any], *, dtype: Any = None, inexact: bool = True) -> list[Any]:
-    """The arrays among `values` in one dtype: the given one, or the one that fits them all."""
-    if dtype is None:
-        dtype = jnp.result_type(*[jnp.asarray(value) for value in values if value is not None])
-        if inexact and not jnp.issubdtype(dtype, jnp.inexact):
-            dtype = jnp.promote_types(jnp.float32, dtype)
-    return [None if value is None else jnp.asarray(value, dtype) for value in values]
-
-
-def _value(variable: Any) -> Any:
-    return None if variable is None else variable.get_value()
-
-
-def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    return tuple(axis % ndim for axis in ([axes] if isinstance(axes, int) else axes))
-
-
-def _first(name: str, *values: Flag) -> bool:
-    for value in values:
-        if value is not None:
-            return value
-    raise ModuleError(f"Nobody says `{name}`: pass it to the call or to the constructor.")
 
 
 @dataclass(kw_only=True)
@@ -50,19 +25,16 @@ class _Layer(Module):
 
     dtype: Any = None
     param_dtype: Any = jnp.float32
-    promote_dtype: Callable[..., Any] = promote_dtype
     rngs: InitVar[Rngs]
 
-    def _parameter(self, rngs: Rngs, init: Any, shape: Any, given: Any, used: bool = True) -> Any:
+    def _parameter(self, rngs: Rngs, init: Any, *shape: int, used: bool = True) -> Any:
         """A parameter; where it is not used, `None` in a place for data."""
-        if not used:
-            return data(None)
-        return Param(init(rngs.params(), shape, self.param_dtype), **(given or {}))
+        return Param(init(rngs.params(), shape, self.param_dtype)) if used else data(None)
 
 
 @dataclass(kw_only=True)
 class Linear(_Layer):
-    """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
+    """A linear map of the last axis; its initializers may name the axes."""
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
@@ -70,27 +42,15 @@ class Linear(_Layer):
     precision: Any = None
     kernel_init: InitVar[Initializer] = initializers.lecun_normal()
     bias_init: InitVar[Initializer] = initializers.zeros
-    dot_general: Callable[..., Any] = lax.dot_general
-    preferred_element_type: Any = None
-    kernel_metadata: InitVar[Metadata] = None
-    bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, kernel_init: Any, bias_init: Any, *metadata: Any) -> None:
-        shape = self.in_features, self.out_features
-        self.kernel = self._parameter(rngs, kernel_init, shape, metadata[0])
-        self.bias = self._parameter(rngs, bias_init, shape[1:], metadata[1], self.use_bias)
+    def __post_init__(self, rngs: Rngs, kernel_init: Any, bias_init: Any) -> None:
+        self.kernel = self._parameter(rngs, kernel_init, self.in_features, self.out_features)
+        self.bias = self._parameter(rngs, bias_init, self.out_features, used=self.use_bias)
 
-    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
+    def __call__(self, inputs: Array) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
-        arrays = inputs, _value(self.kernel), _value(self.bias)
-        inputs, kernel, bias = self.promote_dtype(arrays, dtype=self.dtype)
-        axes, wanted = (((inputs.ndim - 1,), (0,)), ((), ())), {"precision": self.precision}
-        if self.preferred_element_type is not None:
-            wanted["preferred_element_type"] = self.preferred_element_type
-        if out_sharding is not None:
-            wanted["out_sharding"] = out_sharding
-        outputs = self.dot_general(inputs, kernel, axes, **wanted)
-        return outputs if bias is None else outputs + jnp.expand_dims(bias, range(outputs.ndim - 1))
+        parameters = value_of(self.kernel), value_of(self.bias)
+        return arithmetic.affine(inputs, *parameters, self.dtype, self.precision)
 
 
 @dataclass(kw_only=True)
@@ -102,30 +62,21 @@ class Embed(_Layer):
     embedding_init: InitVar[Initializer] = initializers.variance_scaling(
         1.0, "fan_in", "normal", out_axis=0
     )
-    embedding_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, embedding_init: Initializer, metadata: Metadata) -> None:
-        shape = self.num_embeddings, self.features
-        self.embedding = self._parameter(rngs, embedding_init, shape, metadata)
-        self.dtype = self.dtype or self.embedding.dtype
+    def __post_init__(self, rngs: Rngs, embedding_init: Initializer) -> None:
+        self.embedding = self._parameter(rngs, embedding_init, self.num_embeddings, self.features)
 
     def __call__(self, inputs: Array) -> Array:
         """Integers of shape (...) to vectors of shape (..., features); NaN beyond the table."""
-        if not jnp.issubdtype(inputs.dtype, jnp.integer):
-            raise ModuleError(f"Embed takes integers, got inputs of dtype {inputs.dtype}.")
-        (table,) = self.promote_dtype((_value(self.embedding),), dtype=self.dtype, inexact=False)
-        if self.num_embeddings == 1:
-            return jnp.broadcast_to(table, (*inputs.shape, self.features))
-        return jnp.take(table, inputs, axis=0)
+        return arithmetic.rows(value_of(self.embedding), inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
         """Inner products of shape (..., features) with all vectors: (..., num_embeddings)."""
-        query, table = self.promote_dtype((query, _value(self.embedding)), dtype=self.dtype)
-        return jnp.dot(query, table.T)
+        return arithmetic.products(query, value_of(self.embedding), self.dtype)
 
 
 @dataclass(kw_only=True)
-class _Normalization(_Layer):
+class _Norm(_Layer):
     """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
 
     num_features: int = field(kw_only=False)
@@ -135,50 +86,19 @@ class _Normalization(_Layer):
     bias_init: InitVar[Initializer] = initializers.zeros
     scale_init: InitVar[Initializer] = initializers.ones
     axis_name: str | None = None
-    axis_index_groups: Any = None
-    use_fast_variance: bool = True
-    bias_metadata: InitVar[Metadata] = None
-    scale_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, bias_init: Any, scale_init: Any, *metadata: Any) -> None:
-        shape = (self.num_features,)
-        self.scale = self._parameter(rngs, scale_init, shape, metadata[1], self.use_scale)
-        self.bias = self._parameter(rngs, bias_init, shape, metadata[0], self.use_bias)
+    def __post_init__(self, rngs: Rngs, bias_init: Any, scale_init: Any) -> None:
+        self.scale = self._parameter(rngs, scale_init, self.num_features, used=self.use_scale)
+        self.bias = self._parameter(rngs, bias_init, self.num_features, used=self.use_bias)
 
-    def _moments(self, x: Array, axes: tuple[int, ...], mask: Any) -> tuple[Array, Array]:
-        """Mean and variance over `axes`, in float32 at least, and over the devices of an axis."""
-        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-
-        def mean(values: Array) -> Array:
-            average, groups = values.mean(axes, where=mask), self.axis_index_groups
-            if self.axis_name is None:
-                return average
-            return lax.pmean(average, self.axis_name, axis_index_groups=groups)  # type: ignore[no-untyped-call]
-
-        center = mean(x)
-        if self.use_fast_variance:
-            return center, jnp.maximum(0.0, mean(jnp.square(x)) - jnp.square(center))
-        return center, mean(jnp.square(x - jnp.expand_dims(center, axes)))
-
-    def _normalized(self, x: Array, mean: Array, var: Array, over: Any, along: Any) -> Array:
-        shape = [size if axis in along else 1 for axis, size in enumerate(x.shape)]
-        scale, bias = _value(self.scale), _value(self.bias)
-        factor = lax.rsqrt(jnp.expand_dims(var, over) + self.epsilon)
-        if scale is not None:
-            factor = factor * scale.reshape(shape)
-        out = (x - jnp.expand_dims(mean, over)) * factor
-        if bias is not None:
-            out = out + bias.reshape(shape)
-        present = [each for each in (x, scale, bias) if each is not None]
-        return jnp.asarray(out, self.dtype or jnp.result_type(jnp.float32, *present))
+    def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
+        parameters, options = map(value_of, (self.scale, self.bias)), (self.epsilon, self.dtype)
+        return arithmetic.normalized(x, statistics, [*parameters], axes, *options)
 
 
 @dataclass(kw_only=True)
-class BatchNorm(_Normalization):
-    """Normalize over all axes but `axis`, and keep running statistics.
-
-    `axis_name` and `axis_index_groups` are mapped axes to average the statistics over.
-    """
+class BatchNorm(_Norm):
+    """Normalize over all axes but `axis`, and over a mapped axis; keep running statistics."""
 
     use_running_average: Flag = False
     axis: int = -1
@@ -192,32 +112,23 @@ class BatchNorm(_Normalization):
 
     def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
-        running = _first("use_running_average", use_running_average, self.use_running_average)
-        along = _axes(self.axis, x.ndim)
-        over = tuple(axis for axis in range(x.ndim) if axis not in along)
-        arrays = x, _value(self.mean), _value(self.var)
-        x, mean, var = self.promote_dtype(arrays, dtype=self.dtype)
-        if not running:
-            mean, var = self._moments(x, over, mask)
-            for statistic, now in ((self.mean, mean), (self.var, var)):
-                old = statistic.get_value()
-                new = self.momentum * old + (1 - self.momentum) * now
-                statistic.set_value(lax.stop_gradient(new.astype(old.dtype)))
-        return self._normalized(x, mean, var, over, along)
+        places = use_running_average, self.use_running_average
+        along, over = arithmetic.split_axes(self.axis, x.ndim)
+        if arithmetic.flag("use_running_average", *places):
+            return self._normalized(x, (value_of(self.mean), value_of(self.var)), over, along)
+        own = arithmetic.moments(x, over, mask, self.axis_name)
+        arithmetic.follow((self.mean, self.var), own, self.momentum)
+        return self._normalized(x, own, over, along)
 
 
 @dataclass(kw_only=True)
-class LayerNorm(_Normalization):
-    """Normalize over `reduction_axes`; `feature_axes` have a scale and a bias of their own."""
-
-    reduction_axes: Any = -1
-    feature_axes: Any = -1
+class LayerNorm(_Norm):
+    """Normalize over the last axis, which has the features."""
 
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Normalize."""
-        (x,) = self.promote_dtype((x,), dtype=self.dtype)
-        over, along = _axes(self.reduction_axes, x.ndim), _axes(self.feature_axes, x.ndim)
-        return self._normalized(x, *self._moments(x, over, mask), over, along)
+        """Normalize; the statistics are those of what a mask takes."""
+        last = (x.ndim - 1,)
+        return self._normalized(x, arithmetic.moments(x, last, mask, self.axis_name), last, last)
 
 
 @dataclass(kw_only=True)
@@ -240,18 +151,14 @@ class Dropout(Module):
 
     def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
         """Drop; `deterministic` and `rngs` here win over those of the layer."""
-        quiet = _first("deterministic", deterministic, self.deterministic)
-        if self.rate == 0.0 or quiet:
+        if arithmetic.flag("deterministic", deterministic, self.deterministic):
             return inputs
-        if self.rate == 1.0:
-            return jnp.zeros_like(inputs)
-        key = self.rngs if rngs is None else rngs
-        if key is None:
-            raise ModuleError("Dropout has no `rngs`: pass them to the call or to the constructor.")
-        if isinstance(key, Rngs):
-            key = key[self.rng_collection]
-        key = key() if isinstance(key, RngStream) else key
-        shape = [1 if i in self.broadcast_dims else n for i, n in enumerate(inputs.shape)]
-        keep = 1.0 - self.rate
-        mask = jnp.broadcast_to(random.bernoulli(key, keep, shape), inputs.shape)
-        return lax.select(mask, inputs / keep, jnp.zeros_like(inputs))
+
+        def key() -> Array:
+            source = self.rngs if rngs is None else rngs
+            if source is None:
+                raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
+            source = source[self.rng_collection] if isinstance(source, Rngs) else source
+            return source() if isinstance(source, RngStream) else source
+
+        return arithmetic.dropped(inputs, self.rate, self.broadcast_dims, key)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from .objects import Pytree
-from .variables import Tracked
+from .tracing import Tracked
 from .walking import NODE, OTHER, kind_of
 
 # Which of so many positional arguments, and of those with these names, are chosen.

@@ -17,13 +17,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter, getitem, is_, not_
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec, Sharding
+from jax.sharding import Sharding
 
 from ..errors import (
     AliasingError,
@@ -33,14 +33,12 @@ from ..errors import (
     UnhashableStaticError,
 )
 from .definitions import Ref, built, visits
-from .epochs import EPOCH
 from .filters import Path
 from .layouts import Layout, choice, parameter_names, unbound
 from .outcomes import commit, report
 from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
-from .statics import Static
-from .tracing import Tracer, current_level
-from .walking import EMPTY, Plan, has_objects, planned
+from .tracing import EPOCH, Static, Tracer, current_level
+from .walking import EMPTY, Plan, is_object, planned
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
@@ -157,8 +155,7 @@ class Frame:
         sharding = self.placements[number]
         if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
             return leaf
-        if isinstance(sharding, NamedSharding):
-            check_spec(self.where(number), np.shape(leaf), sharding.spec, sharding.mesh)
+        check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
         stays = getattr(leaf, "committed", True) and not self.lifted.sends_committed
         if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
@@ -174,16 +171,12 @@ class Frame:
                         raise LeakedTracerError(self.where(path), leaf) from error
         if isinstance(error, ValueError):
             labels = [*self.layout.plain_of(self.layout.labels), *map(self.where, self.paths)]
-            asked, given = [*self.plain, *self.asked], [*plain, *values]
-            for label, prefix, value in zip(labels, asked, given, strict=True):
-                for where, spec, leaf in spread(prefix, value, label):
-                    mesh = getattr(spec, "mesh", self.mesh)
-                    spec = getattr(spec, "spec", spec)
-                    if isinstance(spec, PartitionSpec) and mesh is not None:
-                        try:
-                            check_spec(where, np.shape(leaf), spec, mesh)
-                        except ValueError as better:
-                            raise better from error
+            parts = map(spread, [*self.plain, *self.asked], [*plain, *values], labels)
+            try:
+                for where, spec, leaf in chain.from_iterable(parts):
+                    check_spec(where, np.shape(leaf), spec, self.mesh)
+            except ValueError as better:
+                raise better from error
 
     def run(self, leaves: Sequence[Any], *plain: Any) -> Any:
         """The function on leaves, which is what the transformation of JAX gets to see."""
@@ -274,7 +267,8 @@ class Lifted:
         types = tuple(map(type, args))
         layout = self._layout(types, names)
         if layout.containers:
-            full = tuple([i for i in layout.containers if has_objects(args[i])])
+            leaves = {i: jax.tree.leaves(args[i], is_leaf=is_object) for i in layout.containers}
+            full = tuple([i for i, found in leaves.items() if any(map(is_object, found))])
             layout = self._layout(types, names, full)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
         if layout.only_objects:

@@ -1,9 +1,4 @@
-"""Modules: objects with the methods that models use, and containers that are modules.
-
-The elements of a container are its attributes, so that changes are seen at once.
-"""
-
-from __future__ import annotations
+"""Modules: objects with the methods that models use, and containers, which are modules."""
 
 import functools
 import inspect
@@ -11,14 +6,12 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
 from typing import Any, Generic, TypeVar
 
-import jax
-
 from ..errors import DataError
-from . import filters as filterlib
 from .definitions import put, take
-from .graphs import iter_children, iter_graph
+from .filters import Path, to_predicate
+from .graphs import iter_graph
 from .objects import Pytree, attributes_of
-from .variables import Perturbation, Variable
+from .variables import Variable
 
 A = TypeVar("A")
 
@@ -30,7 +23,7 @@ class Module(Pytree):
         self, *filters: Any, raise_if_not_found: bool = True, graph: Any = None, **attributes: Any
     ) -> None:
         """Set attributes on all modules that have them, and that a filter takes."""
-        predicate = filterlib.to_predicate(filters or ...)
+        predicate = to_predicate(filters or ...)
         missing = set(attributes)
         for path, module in self.iter_modules():
             for name, value in attributes.items():
@@ -48,11 +41,9 @@ class Module(Pytree):
         set_attributes, raise_if_not_found=False, deterministic=True, use_running_average=True
     )
 
-    def iter_modules(self: Any, *, graph: Any = None) -> Iterator[tuple[tuple[Any, ...], Module]]:
+    def iter_modules(self: Any, *, graph: Any = None) -> Iterator[tuple[Path, "Module"]]:
         """Paths and modules, this one included."""
         return ((path, node) for path, node in iter_graph(self) if isinstance(node, Module))
-
-    iter_children = iter_children
 
     def sow(
         self,
@@ -69,17 +60,6 @@ class Module(Pytree):
         else:
             old.set_value(reduce_fn(old.get_value(), value))
         return True
-
-    def perturb(
-        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
-    ) -> Any:
-        """Add a variable under `name`, zero at first, whose gradient is that of `value`."""
-        if name not in attributes_of(self):
-            setattr(self, name, variable_type(jax.numpy.zeros_like(value)))
-        return value + getattr(self, name).get_value()
-
-
-iter_modules = Module.iter_modules
 
 
 class List(Module, MutableSequence[A], Generic[A]):
@@ -123,6 +103,7 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
 
     __hash__ = object.__hash__
     __setitem__ = Module.__setattr__
+    __delitem__ = take
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.update(*args, **kwargs)
@@ -136,12 +117,6 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
     def __getitem__(self, key: str) -> Any:
         return attributes_of(self)[key]
 
-    def __getattr__(self, key: str) -> Any:
-        raise AttributeError(f"The Dict has no {key!r}; it has {tuple(attributes_of(self))!r}.")
-
-    def __delitem__(self, key: str) -> None:
-        take(self, key)
-
 
 class Sequential(Module):
     """Functions and modules, one after the other."""
@@ -151,16 +126,13 @@ class Sequential(Module):
 
     def __call__(self, *args: Any, rngs: Any = None, **kwargs: Any) -> Any:
         """The composition; a tuple becomes positional, a dict keyword arguments of the next."""
-        output: Any = None
-        for i, function in enumerate(self.layers):
-            if i:
-                args, kwargs = output if isinstance(output, tuple) else (output,), {}
-                if isinstance(output, dict):
-                    args, kwargs = (), output
-            if rngs is not None:
-                # For a function, or a module whose call has such an argument.
-                parameters = inspect.signature(function).parameters.values()
-                if any(p.name == "rngs" or p.kind is p.VAR_KEYWORD for p in parameters):
-                    kwargs = {**kwargs, "rngs": rngs}
+        output = None
+        for function in self.layers:
+            parameters = inspect.signature(function).parameters.values() if rngs is not None else ()
+            if any(p.name == "rngs" or p.kind is p.VAR_KEYWORD for p in parameters):
+                kwargs = {**kwargs, "rngs": rngs}
             output = function(*args, **kwargs)
+            args, kwargs = output if isinstance(output, tuple) else (output,), {}
+            if isinstance(output, dict):
+                args, kwargs = (), output
         return output

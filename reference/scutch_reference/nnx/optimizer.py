@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from .graphs import pure, state, update
 from .objects import Pytree, data
-from .variables import Param, Variable
+from .variables import Variable, is_variable
 
 if TYPE_CHECKING:
     import optax  # type: ignore[import-untyped,unused-ignore]
@@ -26,10 +26,6 @@ class OptVariable(OptState):
     """What the optimizer keeps for a parameter: with the parameter's metadata, so sharded alike."""
 
 
-def _is_variable(value: Any) -> bool:
-    return isinstance(value, Variable)
-
-
 def _kept(value: Any) -> OptState:
     if isinstance(value, Variable):
         return OptVariable.from_metadata(value.get_raw_value(), value.get_metadata())
@@ -45,7 +41,7 @@ class Optimizer(Pytree):
         self.step = OptState(jnp.array(0, dtype=jnp.uint32))
         self.tx, self.wrt = tx, wrt
         start = tx.init(state(model, wrt))
-        self.opt_state = data(jax.tree.map(_kept, start, is_leaf=_is_variable))
+        self.opt_state = data(jax.tree.map(_kept, start, is_leaf=is_variable))
 
     def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
         """Change model and state by gradients, as `grad` returns them; return the updates."""
@@ -53,22 +49,7 @@ class Optimizer(Pytree):
         gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
-        changed = jax.tree.map(
-            lambda p, u: jnp.asarray(p + u, jnp.result_type(p)), parameters, updates
-        )
-        update(model, changed)
-        jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=_is_variable)
+        update(model, jax.tree.map(lambda p, u: (p + u).astype(p.dtype), parameters, updates))
+        jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=is_variable)
         self.step.set_value(self.step.get_value() + 1)
         return updates
-
-
-class ModelAndOptimizer(Optimizer):
-    """An optimizer that holds its model."""
-
-    def __init__(self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any = Param):
-        super().__init__(model, tx, wrt=wrt)
-        self.model = model
-
-    def update(self, grads: Any, /, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Change the model by its gradients."""
-        return super().update(self.model, grads, **kwargs)

@@ -3,6 +3,7 @@
 Inside an object, a `StateSharding` or `StateAxes` gives one for each filter.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -12,9 +13,10 @@ import jax
 from jax.sharding import PartitionSpec, Sharding
 
 from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
+from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
-from .statics import frozen
+from .tracing import frozen
 from .variables import Variable
 
 
@@ -107,14 +109,13 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
     return found
 
 
-def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any) -> None:
-    """Refuse a spec that a mesh, or an array of this shape, cannot have (SHM-4)."""
-    for axis, entry in enumerate(spec):
-        parts = 1
-        for name in entry if isinstance(entry, tuple) else (entry,):
-            if name is not None and name is not PartitionSpec.UNCONSTRAINED:
-                if name not in mesh.axis_names:
-                    raise MeshAxisError(where, spec, name, mesh.axis_names)
-                parts *= mesh.shape[name]
-        if shape is not None and (shape[axis] % parts if axis < len(shape) else entry is not None):
+def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any = None) -> None:
+    """Refuse a spec, or a sharding, that a mesh or an array of this shape cannot have (SHM-4)."""
+    mesh, spec = getattr(spec, "mesh", mesh), getattr(spec, "spec", spec)
+    is_spec = mesh is not None and isinstance(spec, PartitionSpec)
+    for axis, names in enumerate(map(mesh_axes, spec) if is_spec else ()):
+        if unknown := [name for name in names if name not in mesh.axis_names]:
+            raise MeshAxisError(where, spec, unknown[0], mesh.axis_names)
+        parts = math.prod(mesh.shape[name] for name in names)
+        if shape is not None and (shape[axis] % parts if axis < len(shape) else names):
             raise IndivisibleSizeError(where, shape, spec, axis, parts)

@@ -7,7 +7,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from ..errors import ReplicationError
-from ..placement import partition_spec
+from ..placement import mesh_axes, partition_spec
 from .jit import named
 from .lifting import Frame, Lifted, lift
 from .prefixes import check_spec, spread
@@ -50,7 +50,7 @@ class ShardMapped(Lifted):
             places = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
             places += spread(frame.outside[2], out, "output") if self._check else ()
             for where, spec, value in places:
-                names = {n for entry in spec for n in (entry if type(entry) is tuple else (entry,))}
+                names = {name for entry in spec for name in mesh_axes(entry)}
                 if differing := set().union(*map(_varying, jax.tree.leaves(value))) - names:
                     raise ReplicationError(where, spec, sorted(map(str, differing)))
             return found

@@ -1,10 +1,7 @@
-"""States: the leaves of an object by path, in nested mappings, apart from its structure.
+"""States: the leaves of an object by path, in nested mappings, or *flat*, as pairs of both.
 
-`flat` and `nested` are inverse forms of the same content: pairs of (path, leaf), and mappings in
-mappings. A pure dictionary is a state whose variables are replaced by their values.
+A pure dictionary is a state whose variables are replaced by their values.
 """
-
-from __future__ import annotations
 
 import functools
 import operator
@@ -20,10 +17,10 @@ from .variables import value_of
 K = TypeVar("K")
 V = TypeVar("V")
 Nested = Mapping[Any, Any]
-Pairs = Iterable[tuple[Path, V]]
+Pairs = Iterable[tuple[Path, V]] | Mapping[Path, V]
 
 
-def key_order(key: Any) -> tuple[int, Any]:
+def _order(key: Any) -> tuple[int, Any]:
     """Sort integers before strings, and keys of other types by their text."""
     return (0, key) if isinstance(key, int) else (1, key if isinstance(key, str) else repr(key))
 
@@ -31,12 +28,10 @@ def key_order(key: Any) -> tuple[int, Any]:
 class FlatState(tuple[tuple[Path, V], ...]):
     """Pairs of (path, leaf), sorted by path."""
 
-    def __new__(cls, items: Pairs[V], /, *, sort: bool = True) -> Self:
-        """Sort the pairs, if they are not sorted already."""
-        pairs: Pairs[V] = ((tuple(path), leaf) for path, leaf in items)
-        if sort:
-            pairs = sorted(pairs, key=lambda item: tuple(map(key_order, item[0])))
-        return super().__new__(cls, pairs)
+    def __new__(cls, items: Pairs[V], /) -> Self:
+        """Sort pairs, or the items of a mapping; later ones win."""
+        pairs = dict(items).items()
+        return super().__new__(cls, sorted(pairs, key=lambda item: [*map(_order, item[0])]))
 
     paths = property(lambda self: tuple(path for path, _ in self))
     leaves = property(lambda self: [leaf for _, leaf in self])
@@ -45,73 +40,55 @@ class FlatState(tuple[tuple[Path, V], ...]):
 jax.tree_util.register_pytree_node(
     FlatState,
     lambda flat: (flat.leaves, flat.paths),
-    lambda paths, leaves: FlatState(zip(paths, leaves, strict=True), sort=False),
+    lambda paths, leaves: FlatState(zip(paths, leaves, strict=True)),
 )
 
 
-def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    if not isinstance(value, Mapping):
-        yield path, value
-        return
-    for key in sorted(value, key=key_order):
-        yield from _walk(value[key], (*path, key))
+def to_flat_state(*states: Any) -> FlatState[Any]:
+    """The leaves of nested states with their paths, where later states win (OBJ-4)."""
+
+    def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                yield from walk(inner, (*path, key))
+        else:
+            yield path, value
+
+    return FlatState(pair for state in states for pair in walk(state, ()))
 
 
-def to_flat_state(state: Any) -> FlatState[Any]:
-    """The leaves of a nested state with their paths; `from_flat_state` is the inverse (OBJ-4)."""
-    return FlatState(_walk(state, ()), sort=False)
-
-
-def together(*states: Any) -> FlatState[Any]:
-    """The leaves of all of these states, where later ones win."""
-    return FlatState({path: leaf for each in states for path, leaf in to_flat_state(each)}.items())
-
-
-def from_flat_state(flat: Pairs[Any], *, cls: Any = None) -> State[Any, Any]:
-    """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4).
-
-    A single leaf at the path `()` is returned as it is. It is an `UnknownPathError` if a path goes
-    through another path's leaf.
-    """
-    leaves = dict(flat)
-    if leaves.keys() == {()}:
-        return leaves[()]  # type: ignore[no-any-return]
-    state: State[Any, Any] = (cls or State)()
-    for path, leaf in leaves.items():
+def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
+    """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4)."""
+    state: State[Any, Any] = State()
+    for path, leaf in FlatState(flat):
+        if not path:
+            return leaf  # type: ignore[no-any-return]
         inner = state
         for key in path[:-1]:
-            inner = inner.setdefault(key, type(state)())
+            inner = inner.setdefault(key, State())
             if not isinstance(inner, State):
                 raise UnknownPathError("A path leads through a leaf", [path])
-        if isinstance(inner.get(path[-1]), State):
-            raise UnknownPathError("A leaf is in the way of longer paths", [path])
         inner[path[-1]] = leaf
     return state
 
 
-def partition(
-    flat: Pairs[V], filters: Sequence[Any], *, exhaustive: bool = True
-) -> tuple[FlatState[V], ...]:
-    """Each leaf in the part of the first filter that takes it (OBJ-1).
-
-    Raises:
-      NoFilterMatchError: The partition is to be `exhaustive`, and no filter takes a leaf.
-    """
-    predicates = to_predicates(filters)
-    parts: list[list[tuple[Path, V]]] = [[] for _ in filters]
+def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = True) -> list[Any]:
+    """A state for each filter, of the leaves that it takes first; if `exhaustive`, all (OBJ-1)."""
+    predicates = to_predicates(filters := filters or (...,))
+    parts: list[list[tuple[Path, Any]]] = [[] for _ in filters]
     for path, leaf in flat:
         first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
         if first is not None:
             parts[first].append((path, leaf))
         elif exhaustive:
             raise NoFilterMatchError(f"path {path!r}", leaf, filters)
-    return tuple(FlatState(part, sort=False) for part in parts)
+    return list(map(from_flat_state, parts))
 
 
-def parts_of(flat: Pairs[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
-    """The nested states of a partition: a tuple, or for one filter a state."""
-    parts = tuple(map(from_flat_state, partition(flat, filters or (...,), exhaustive=exhaustive)))
-    return parts if len(parts) > 1 else parts[0]
+def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
+    """The states of a partition: a tuple, or for one filter a state."""
+    parts = partition(flat, filters, exhaustive)
+    return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
@@ -124,77 +101,49 @@ def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
-def merge_state(state: Nested, /, *states: Nested, cls: Any = None) -> State[Any, Any]:
+def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
     """All leaves of all states, where later ones win (OBJ-4)."""
-    return from_flat_state(together(state, *states), cls=cls)
+    return from_flat_state(to_flat_state(state, *states))
 
 
-def map_state(function: Callable[[Path, Any], Any], state: Nested) -> State[Any, Any]:
+def map_state(function: Callable[[Path, Any], Any], state: Nested) -> "State[Any, Any]":
     """`function(path, leaf)` in place of each leaf."""
     return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
 
-def _as_int(key: Any) -> Any:
-    return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
-
-
-def _mapped(value: Any, leaf: Callable[[Any], Any] | None = None, key: Any = None) -> Any:
-    """Mappings in mappings as new dictionaries, of these keys and leaves."""
-    if isinstance(value, Mapping):
-        return {key(k) if key else k: _mapped(v, leaf, key) for k, v in value.items()}
-    return leaf(value) if leaf else value
-
-
-def restore_int_paths(pure_dict: Nested) -> Any:
-    """Integer keys, where a checkpoint made strings of them."""
-    return _mapped(pure_dict, key=_as_int)
-
-
-def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] | None = None) -> Any:
+def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> Any:
     """Nested dictionaries of values; `replace_by_pure_dict` is the inverse (OBJ-4)."""
-    return _mapped(state, extract_fn or value_of)
+    if isinstance(state, Mapping):
+        return {key: to_pure_dict(value, extract_fn) for key, value in state.items()}
+    return extract_fn(state)
 
 
 def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 
-    Leaves without a value stay; a value without a leaf is an `UnknownPathError`. Integer keys may
-    have become strings in a checkpoint. `replace_fn(leaf, value)` makes the new leaf.
+    A value without a leaf is an `UnknownPathError`; integer keys may have become strings.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))
+    by_text = {tuple(map(str, path)): path for path in flat}
     for path, value in to_flat_state(pure_dict):
-        found = path if path in flat else tuple(map(_as_int, path))
-        if found not in flat:
+        found = path if path in flat else by_text.get(tuple(map(str, path)))
+        if found is None:
             raise UnknownPathError("The state has no leaf for the path", [path])
         part = functools.reduce(operator.getitem, found[:-1], state)
         part[found[-1]] = replace(flat[found], value)
 
 
 class State(dict[K, V]):
-    """A mapping of keys to leaves or to states; a pytree; `state.key` is `state['key']`.
+    """A copy of a mapping, with mappings inside as states too; `state.key` is `state['key']`."""
 
-    It is made of a mapping or of pairs, and copies them; mappings inside are states, too.
-    """
-
-    def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /, **_: Any):
-        kind: Any = type(self)
-        pairs = dict(mapping).items()
-        super().__init__((k, kind(v) if isinstance(v, Mapping) else v) for k, v in pairs)
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
+    def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /):
+        pairs: Any = dict(mapping).items()
+        super().__init__((k, State(v) if isinstance(v, Mapping) else v) for k, v in pairs)
 
     def _flatten(self) -> tuple[list[tuple[Any, V]], tuple[K, ...]]:
-        keys = tuple(sorted(self, key=key_order))
+        keys = tuple(sorted(self, key=_order))
         return [(jax.tree_util.DictKey(key), self[key]) for key in keys], keys
-
-    @classmethod
-    def _unflatten(cls, static: tuple[K, ...], children: Iterable[V]) -> Self:
-        state = cls()
-        dict.update(state, zip(static, children, strict=True))
-        return state
 
     def __getattr__(self, key: str) -> Any:
         if key.startswith("__") or key not in self:
@@ -203,38 +152,20 @@ class State(dict[K, V]):
 
     def __setitem__(self, key: K, value: Any) -> None:
         is_bare = isinstance(value, Mapping) and not isinstance(value, State)
-        super().__setitem__(key, type(self)(value) if is_bare else value)  # type: ignore[assignment]
+        super().__setitem__(key, State(value) if is_bare else value)
+
+    def __repr__(self) -> str:
+        return f"State({super().__repr__()})"
 
     __setattr__ = __setitem__  # type: ignore[misc, assignment]
     update, setdefault = MutableMapping.update, MutableMapping.setdefault
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({super().__repr__()})"
-
-    def __sub__(self, other: Nested) -> State[Any, Any]:
-        paths = set(to_flat_state(other).paths)
-        return self.from_flat_path((p, v) for p, v in to_flat_state(self) if p not in paths)
-
     # The methods of the documents; today's functions have the same names with `_state`.
     __or__ = __ior__ = merge_state  # type: ignore[assignment]
     merge = staticmethod(merge_state)
-    split, filter = split_state, filter_state
-    flat_state, to_pure_dict = to_flat_state, to_pure_dict
-    replace_by_pure_dict = replace_by_pure_dict
-
-    @property
-    def raw_mapping(self) -> dict[K, Any]:
-        """The content in plain dictionaries."""
-        return _mapped(self)  # type: ignore[no-any-return]
-
-    def map(self, function: Callable[[Path, Any], Any]) -> State[Any, Any]:
-        """See `map_state`."""
-        return map_state(function, self)
-
-    @classmethod
-    def from_flat_path(cls, flat: Pairs[Any], /) -> State[Any, Any]:
-        """See `from_flat_state`."""
-        return from_flat_state(flat, cls=cls)
+    split, filter, flat_state = split_state, filter_state, to_flat_state
+    to_pure_dict, replace_by_pure_dict = to_pure_dict, replace_by_pure_dict
 
 
-jax.tree_util.register_pytree_with_keys(State, State._flatten, State._unflatten)
+jax.tree_util.register_pytree_with_keys(
+    State, State._flatten, lambda keys, children: State(zip(keys, children, strict=True))
+)

@@ -1,18 +1,34 @@
-"""Trace levels: an object remembers the one that made it, and lets no other change it.
+"""What compiled calls go by: levels, versions, and static data.
 
-Otherwise tracers would outlive their traces, in variables that were made outside.
+Only the trace *level* that made an object may change it: else tracers would outlive their traces.
+
+Every call asks for changes. If the *epoch* of the process is the same, no object that was ever
+flattened has another structure; if not, the *versions* of objects tell. A *cell* is a list that
+ends with the version; that of a variable starts with its value, so that a call reaches it without
+touching the variable. With version 0 nobody has flattened the object, so that the epoch stays.
+
+Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`; a program may tell
+the first ones apart, and cannot tell the last ones. So static data goes by a `frozen` key.
 """
 
+import functools
+from collections.abc import Hashable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import jax
 import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
 
-from ..errors import TraceLevelError
+from ..errors import TraceLevelError, UnhashableStaticError
 
 Tracer: type[Any] = jax.core.Tracer
 # JAX 0.4 only has the trace itself.
 _opaque_level: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
+# The one owner of the epoch. A lost update of two threads is harmless: each moves a version, too.
+EPOCH = [1]
+_EXACT = frozenset({str, bytes, bool, int, type(None)})
 
 
 def current_level() -> Any:
@@ -25,7 +41,75 @@ def current_level() -> Any:
     return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
 
 
-def check_level(level: Any, tried: str, value: Any, where: str = "an object") -> None:
-    """Raise `TraceLevelError` where a value is to be changed that another trace level made."""
-    if level != current_level():
-        raise TraceLevelError(tried, value, where)
+class Tracked:
+    """What has a cell and a level; and is a tree of JAX, unless it says `pytree=False`."""
+
+    __slots__ = ("__weakref__", "_cell", "_level", "_plans")
+    _cell: list[Any]
+    _level: Any
+    _plans: dict[Any, Any] | None
+
+    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        node: Any = cls
+        if pytree:
+            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
+
+    def _begin(self, *cell: Any, **slots: Any) -> None:
+        slots |= {"_cell": [*cell, 0], "_level": current_level(), "_plans": None}
+        for name, start in slots.items():
+            object.__setattr__(self, name, start)
+
+    def _check(self, tried: str) -> None:
+        """Raise `TraceLevelError` if this was made at another trace level."""
+        if self._level != current_level():
+            raise TraceLevelError(tried, self, "an object")
+
+    def _changed(self) -> None:
+        """Say that the structure is another one now."""
+        if self._cell[-1]:
+            self._cell[-1] += 1
+            EPOCH[0] += 1
+
+
+def frozen(value: Any, where: str = "a static value") -> Hashable:
+    """A hashable key that is equal for equal data alone, or `UnhashableStaticError` (JIT-3)."""
+    kind, freeze = type(value), functools.partial(frozen, where=where)
+    if kind in _EXACT:
+        return kind, value
+    if kind in (float, complex):
+        return kind, repr(value)
+    if isinstance(value, tuple | list):
+        return kind, *map(freeze, value)
+    if isinstance(value, Mapping | set | frozenset):
+        return kind, frozenset(map(freeze, value.items() if isinstance(value, Mapping) else value))
+    if isinstance(value, functools.partial):
+        return kind, value.func, freeze(value.args), freeze(value.keywords)
+    if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
+        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
+        return kind, array.shape, str(value.dtype), array.tobytes()
+    try:
+        hash(value)
+    except TypeError as error:
+        raise UnhashableStaticError(where, value) from error
+    return kind, value
+
+
+@dataclass(unsafe_hash=True)
+class Static:
+    """A value that is part of a structure: it hashes and compares by its `frozen` key."""
+
+    value: Any = field(compare=False)
+    key: Hashable = field(init=False, repr=False)
+    where: InitVar[str] = "a static value"
+
+    def __post_init__(self, where: str) -> None:
+        self.key = frozen(self.value, where)
+
+
+def copied(value: Any) -> Any:
+    """Plain containers anew, everything else as it is: what a getter may hand out (OBJ-5)."""
+    if type(value) is dict:
+        return {key: copied(each) for key, each in value.items()}
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

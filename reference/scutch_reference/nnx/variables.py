@@ -1,11 +1,8 @@
-"""Variables: the cells of a model that change, each with a type and metadata.
+"""Variables: the cells of a model that change; and the shardings that they ask for.
 
-A `Variable` holds one value (an array, or a tree of arrays) and metadata (names of mesh axes,
-hooks, whatever the user adds). Its *type* says what the value is for; filters select by it. The
-raw value is what is stored, the value is what the hooks make of it.
+The *type* of a variable says what it is for, and filters select by it. Its metadata are names of
+mesh axes, hooks, and what the user adds. The *raw* value is stored, the value is what hooks make.
 """
-
-from __future__ import annotations
 
 import abc
 import builtins
@@ -13,19 +10,17 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
-from ..meta import boxing
+from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
-from .epochs import note_change
-from .statics import Static, copied
-from .tracing import check_level, current_level
+from .tracing import Static, Tracked, copied
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,36 +29,9 @@ HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_r
 _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
+# Old names of metadata.
+_TODAY = {"sharding": "out_sharding", "sharding_names": "out_sharding"}
 _ARRAYS = (jax.Array, np.ndarray)
-
-
-class Tracked:
-    """What has a cell (see `epochs`) and a level; a tree of JAX, unless it says `pytree=False`."""
-
-    __slots__ = ("__weakref__", "_cell", "_level", "_plans")
-    _cell: list[Any]
-    _level: Any
-    _plans: dict[Any, Any] | None
-
-    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        node: Any = cls
-        if pytree:
-            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
-
-    def _begin(self, *cell: Any) -> None:
-        put = object.__setattr__
-        put(self, "_cell", [*cell, 0])
-        put(self, "_level", current_level())
-        put(self, "_plans", None)
-
-    def _check(self, tried: str) -> None:
-        """Raise `TraceLevelError` if this was made at another trace level."""
-        check_level(self._level, tried, self)
-
-    def _changed(self) -> None:
-        """Say that the structure is another one now."""
-        note_change(self._cell)
 
 
 @dataclass(frozen=True)
@@ -74,33 +42,20 @@ class VariableMetadata(Generic[A], abc.ABC):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _tidied(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy, under the names of today: the names of mesh axes are the `out_sharding`."""
-    tidy = {k: copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    for old in ("sharding", "sharding_names"):
-        if old in tidy:
-            tidy["out_sharding"] = tidy.pop(old)
-    return tidy
-
-
 def _copied_tree(value: Any) -> Any:
-    """The value, in containers of its own."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
 class Variable(Tracked, Generic[A]):
     """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
-    Args:
-      value: An array or a tree of arrays; or a `VariableMetadata`, as `with_metadata` makes it.
-      **metadata: Among it the `HOOKS`, functions or tuples of functions; and `out_sharding` (of
-        old: `sharding`, `sharding_names`), names of axes, by which the value is sharded if there
-        is a mesh, in `mesh` or in context.
+    `value` is an array, a tree of arrays, or what `with_metadata` makes. In the metadata may be
+    `HOOKS`, functions or tuples of functions; and in `out_sharding` (`sharding`, `sharding_names`
+    of old) names of axes, by which the value is sharded on `mesh`, or on the mesh in context.
     """
 
     __slots__ = ("_metadata",)
     _metadata: dict[str, Any]
-    hijax = ref = False
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
         if isinstance(value, VariableMetadata):
@@ -109,7 +64,7 @@ class Variable(Tracked, Generic[A]):
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
         self._begin(value)
         self._replace_metadata(methods | metadata)
-        made: Any = self.create_value(self._hooked("on_create_value", value))
+        made: Any = self._hooked("on_create_value", value)
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
             mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
@@ -121,7 +76,7 @@ class Variable(Tracked, Generic[A]):
         """A variable with exactly this raw value and metadata; no hook runs."""
         variable = object.__new__(cls)
         variable._begin(value)
-        object.__setattr__(variable, "_metadata", _tidied(attributes))
+        variable._replace_metadata(attributes)
         return variable
 
     def _flatten(self) -> tuple[Any, Static]:
@@ -140,15 +95,10 @@ class Variable(Tracked, Generic[A]):
             value = hook(self, value)
         return value
 
-    def create_value(self, value: A) -> A:
-        """Override to change the value that a new variable starts with."""
-        return value
-
-    def get_value(self, *, index: Any = _UNSET) -> Any:
+    def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
         value = _copied_tree(self._cell[0])
-        whole = index is _UNSET or (index is ... and not isinstance(value, np.ndarray))
-        return self._hooked("on_get_value", value if whole else value[index])
+        return self._hooked("on_get_value", value if index is ... else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
         """Store a value, or the part of it at `index`, after the hooks of setting."""
@@ -157,19 +107,19 @@ class Variable(Tracked, Generic[A]):
         old = self._cell[0]
         # What fits takes the place of the whole, with nothing to broadcast or convert.
         fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
-        if index is not _UNSET and not fits:
-            if isinstance(old, jax.Array):
-                value = old.at[index].set(value)
-            else:
-                part, value = value, old.copy()
-                value[index] = part
-        self._cell[0] = value
+        if index is _UNSET or fits:
+            self._cell[0] = value
+        elif isinstance(old, jax.Array):
+            self._cell[0] = old.at[index].set(value)
+        else:
+            self._cell[0] = old.copy()
+            self._cell[0][index] = value
 
     def get_raw_value(self) -> A:
         """What is stored; no hook runs."""
         return self._cell[0]  # type: ignore[no-any-return]
 
-    def set_raw_value(self, value: A, **_: Any) -> None:
+    def set_raw_value(self, value: A) -> None:
         """Store a value; no hook runs."""
         self._check("change the value of")
         self._cell[0] = value
@@ -183,15 +133,8 @@ class Variable(Tracked, Generic[A]):
     def __setitem__(self, index: Any, value: Any) -> None:
         self.set_value(value, index=index)
 
-    def __delitem__(self, index: Any) -> None:
-        value = self.get_value()
-        del value[index]
-        self.set_value(value)
-
-    def get_metadata(self, name: str = _UNSET, default: Any = _UNSET, **_: Any) -> Any:
+    def get_metadata(self, name: str = _UNSET, default: Any = _UNSET) -> Any:
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
-        if name is _UNSET and default is not _UNSET:
-            raise DataError(f"get_metadata got a default, {default!r}, but no name.")
         if default is not _UNSET and name not in self._metadata:
             return default
         return copied(self._metadata if name is _UNSET else self._metadata[name])
@@ -199,18 +142,10 @@ class Variable(Tracked, Generic[A]):
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
         self._check("change the metadata of")
-        match args:
-            case [metadata] if not kwargs:
-                self._replace_metadata(metadata)
-            case [name, value] if not kwargs:
-                self._replace_metadata(self._metadata | _tidied({name: value}))
-            case [] if kwargs:
-                self._replace_metadata(self._metadata | _tidied(kwargs))
-            case _:
-                raise DataError(
-                    "set_metadata takes a dictionary, or a name and a value, or keywords; "
-                    f"got {args!r} and {kwargs!r}."
-                )
+        if len(args) > 2 or bool(args) == bool(kwargs):
+            raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
+        whole = len(args) == 1
+        self._replace_metadata(args[0] if whole else self._metadata | (kwargs or dict([args])))
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a metadata entry of this name."""
@@ -221,22 +156,12 @@ class Variable(Tracked, Generic[A]):
         self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
 
     def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_metadata", _tidied(metadata))
+        kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
+        object.__setattr__(self, "_metadata", kept)
         self._changed()
 
-    # The old name of the `out_sharding`, and the type as `VariableState` had it.
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
-    type = var_type = property(lambda self: type(self))
-
-    def add_axis(self, index: int, name: Any) -> None:
-        """A transformation adds an axis to the value: run the hooks."""
-        for hook in self._hooks("on_add_axis"):
-            hook(self, index, name)
-
-    def remove_axis(self, index: int, name: Any) -> None:
-        """A transformation takes an axis off the value: run the hooks."""
-        for hook in self._hooks("on_remove_axis"):
-            hook(self, index, name)
+    type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
@@ -245,14 +170,7 @@ class Variable(Tracked, Generic[A]):
 
     __copy__ = replace = to_state = copy
 
-    def copy_from(self, other: Variable[A]) -> None:
-        """Take over raw value and metadata of a variable of the same type."""
-        if self.type is not other.type:
-            mine, theirs = self.type.__name__, other.type.__name__
-            raise DataError(f"A {mine} cannot copy from a {theirs}: the types differ.")
-        self.update_from_state(other)
-
-    def update_from_state(self, state: Variable[A]) -> None:
+    def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
         self.set_raw_value(state._cell[0])
         if Static(self._metadata) != Static(state._metadata):
@@ -273,8 +191,7 @@ class Variable(Tracked, Generic[A]):
         self._check(f"set {name!r} of")
         if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
             raise AttributeError(
-                f"Cannot set {name!r} of a variable. For metadata write "
-                f"variable.set_metadata({name}=...), for the value variable[...] = ..."
+                f"Cannot set {name!r}: use v.set_metadata({name}=...), or v[...] = x."
             )
         object.__setattr__(self, name, value)
         if name == "__class__":
@@ -291,6 +208,11 @@ class Variable(Tracked, Generic[A]):
         return self.get_value()
 
 
+def is_variable(value: Any) -> bool:
+    """Whether a value is a variable."""
+    return isinstance(value, Variable)
+
+
 def value_of(value: Any) -> Any:
     """The value of a variable, or the value itself."""
     return value.get_value() if isinstance(value, Variable) else value
@@ -300,47 +222,26 @@ def _kind(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
-    """The partition spec that the `out_sharding` stands for, or None without one (LOG-7).
-
-    Its names are mesh axes where there are no rules, and logical names where there are: those of
-    the variable, or those in context. So it is sharded as a Linen box with the same names.
-    """
-    names = variable._metadata.get("out_sharding")
-    if not names or isinstance(names, NamedSharding):
-        return names.spec if names else None
-    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
-    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
-    return partition_spec(tuple(spec or ()))
-
-
 # What Python asks of a variable, by an operator or a function, its value answers. A binary operator
 # has a reflected form, and one that would assign to the variable.
 _ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
-_BINARY = "add + sub - mul * matmul @ truediv / floordiv // mod % pow ** lshift << rshift >> and &"
-_BINARY += " xor ^ or |"
+_BINARY = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or"
 
 
 def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
     return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
-def _refusal(symbol: str) -> Callable[..., Any]:
-    def refuse(self: Any, other: Any) -> Any:
-        raise NotImplementedError(
-            f"In-place operations would rebind the attribute to an array. Instead of "
-            f"`variable {symbol}= x`, write `variable[...] {symbol}= x`."
-        )
-
-    return refuse
+def _refuse(self: Any, other: Any) -> Any:
+    raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
-for _name in (*_ASKED.split(), "round", *_BINARY.split()[::2]):
+for _name in f"{_ASKED} round {_BINARY}".split():
     _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
     setattr(Variable, f"__{_name}__", _answer(_function, 1))
-for _name, _symbol in zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True):
-    setattr(Variable, f"__r{_name}__", _answer(getattr(operator, f"__{_name}__"), -1))
-    setattr(Variable, f"__i{_name}__", _refusal(_symbol))
+    if _name in _BINARY.split():
+        setattr(Variable, f"__r{_name}__", _answer(_function, -1))
+        setattr(Variable, f"__i{_name}__", _refuse)
 
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
@@ -368,6 +269,52 @@ class Perturbation(Intermediate[A]):
 
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
-    metadata = {k: v for k, v in metadata.items() if k not in HOOKS or v}
-    boxed: Any = boxing(initializer, functools.partial(VariableMetadata, metadata=metadata))
-    return boxed  # type: ignore[no-any-return]
+    box = functools.partial(VariableMetadata[Any], metadata=metadata)
+    return cast(F, boxing(initializer, box))
+
+
+def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
+    """An initializer whose variables know the names of their axes."""
+    more |= {"mesh": mesh} if mesh is not None else {}
+    return with_metadata(initializer, out_sharding=sharding, **more)
+
+
+def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
+    """The spec of the `out_sharding`, by rules if the variable or the context has any (LOG-7)."""
+    names = variable._metadata.get("out_sharding")
+    if not names or isinstance(names, NamedSharding):
+        return names.spec if names else None
+    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
+    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
+    return partition_spec(tuple(spec or ()))
+
+
+def get_partition_spec(tree: Any) -> Any:
+    """The partition spec of each variable, in its place; of unnamed arrays, `PartitionSpec()`."""
+
+    def spec(value: Any) -> Any:
+        if isinstance(value, Variable):
+            return value.replace(spec_of(value) or spec(value.get_raw_value()))
+        return partition_spec(()) if hasattr(value, "shape") else None
+
+    return jax.tree.map(spec, tree, is_leaf=is_variable)
+
+
+def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
+    """The sharding of each variable on a mesh, in its place."""
+    on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
+    return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+
+def _change(how: str, variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
+    names = variable.get_metadata("out_sharding", None)
+    if names and not isinstance(names, NamedSharding):
+        box = getattr(Partitioned(None, tuple(names)), how)(index, params)
+        variable.set_metadata(out_sharding=box.names)
+    for hook in variable._hooks(f"on_{how}"):
+        hook(variable, index, params.get(PARTITION_NAME))
+
+
+# A variable in place of a box: its names change as those of `Partitioned` do, and its hooks run.
+add_axis = functools.partial(_change, "add_axis")
+remove_axis = functools.partial(_change, "remove_axis")

@@ -12,13 +12,11 @@ import jax
 import numpy as np
 
 from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
-from .epochs import EPOCH
 from .filters import Path
 from .objects import Pytree
 from .states import State
-from .statics import Static, frozen
-from .tracing import Tracer
-from .variables import Tracked, Variable
+from .tracing import EPOCH, Static, Tracer, Tracked, frozen
+from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -49,11 +47,6 @@ def is_node(value: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Whether a value is what makes an argument more than a tree of arrays."""
     return isinstance(value, Tracked)
-
-
-def has_objects(value: Any) -> bool:
-    """Whether there is an object in a tree."""
-    return any(map(is_object, jax.tree.leaves(value, is_leaf=is_object)))
 
 
 def entries(path: Sequence[Any]) -> Path:

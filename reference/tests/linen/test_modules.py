@@ -1,5 +1,7 @@
 """What user code for Linen does beyond the laws: modules in fields, captured outputs, functions."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,6 +117,54 @@ def test_a_function_is_lifted_over_a_module_with_setup(lift):
     output, variables = Model().init_with_output(KEY, X)
     params = variables["params"]["dense"]
     np.testing.assert_allclose(output, 2 * (X @ params["kernel"] + params["bias"]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lift", [nn.jit, nn.remat])
+def test_a_function_is_lifted_in_setup(lift):
+    """It makes variables where setup does; what it calls can be called again outside."""
+
+    class Model(nn.Module):
+        def setup(self):
+            self.dense = nn.Dense(3)
+            self.once = lift(lambda dense, x: dense(x))(self.dense, X)
+            self.scale = lift(lambda module: module.param("scale", nn.initializers.ones, ()))(self)
+
+        def __call__(self, x):
+            return self.scale * self.dense(x) - self.once
+
+    output, variables = Model().init_with_output(KEY, X)
+    assert sorted(variables["params"]) == ["dense", "scale"]
+    np.testing.assert_allclose(output, np.zeros((2, 3)), atol=1e-6)
+    np.testing.assert_allclose(Model().apply(variables, X), output, atol=1e-6)
+
+
+@pytest.mark.parametrize("lift", [plain, nn.jit, nn.remat])
+def test_a_field_may_follow_from_others(lift):
+    """It is set in setup or after the constructor, and is none of its arguments."""
+
+    class Model(nn.Module):
+        factor: int
+        double: int = dataclasses.field(init=False)
+        dense: nn.Module = dataclasses.field(init=False)
+
+        def __post_init__(self):
+            self.double = 2 * self.factor
+            super().__post_init__()
+
+        def setup(self):
+            self.dense = nn.Dense(3)
+
+        def __call__(self, x, _=None):
+            return self.double * self.dense(x)
+
+    model = lift(Model)(3)
+    assert repr(model).endswith("(name=None, factor=3)")
+    assert model == model.clone() != model.clone(factor=2)
+    variables = nn.Dense(3).init(KEY, X)
+    for each, factor in ((model, 6), (model.clone(factor=2), 4)):
+        found = each.apply({"params": {"dense": variables["params"]}}, X)
+        np.testing.assert_allclose(found, factor * nn.Dense(3).apply(variables, X), rtol=1e-6)
+    assert "inner" in Outer(model).init(KEY, X)["params"]
 
 
 def test_equal_modules_share_a_program():

@@ -89,7 +89,7 @@ def test_states_survive_every_form(seed):
     pure = nnx.to_pure_dict(state)
     zeros = jax.tree.map(jnp.zeros_like, state)
     as_text = jax.tree.map(lambda x: x, {str(k): v for k, v in pure.items()})
-    nnx.replace_by_pure_dict(zeros, nnx.restore_int_paths(as_text))
+    nnx.replace_by_pure_dict(zeros, as_text)
     left, right = jax.tree.leaves(zeros), jax.tree.leaves(state)
     assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
 
