@@ -44,6 +44,7 @@ from .walking import EMPTY, Plan, is_object, planned
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 _CACHE_LIMIT = 1024
+_signature = functools.cache(inspect.signature)
 # The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
 _sharding_of = attrgetter("_sharding")
 
@@ -223,7 +224,7 @@ class Lifted:
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
-        inspect.signature(self.lifts).bind_partial(**self.options)  # A `TypeError` if it has none.
+        _signature(self.lifts).bind_partial(**self.options)  # It is a `TypeError` if it has none.
         self._frames: dict[Any, Frame] = {}
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
