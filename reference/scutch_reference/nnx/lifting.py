@@ -224,7 +224,8 @@ class Lifted:
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
-        _signature(self.lifts).bind_partial(**self.options)  # It is a `TypeError` if it has none.
+        if unknown := self.options.keys() - _signature(self.lifts).parameters.keys():
+            raise TypeError(f"jax.{self.lifts.__name__} has no option {sorted(unknown)}.")
         self._frames: dict[Any, Frame] = {}
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
