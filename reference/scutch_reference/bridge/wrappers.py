@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -80,9 +80,7 @@ class ToNNX(nnx.Module):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def lazy_init(self, *args: Any, **kwargs: Any) -> Self:
-        """Make the variables that a call with these arguments needs, and return the module."""
-        return lazy_init(self, *args, **kwargs)
+    lazy_init = lazy_init
 
     def __getattr__(self, name: str) -> Any:
         module = vars(self).get("to_nnx__module")
