@@ -146,7 +146,7 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     It is an `NNXMeta` too where the box has no place for all that the variable holds (BRG-4).
     """
     value, metadata = copied_tree(variable.get_raw_value()), variable.get_metadata()
-    if is_vanilla_variable(variable):
+    if not metadata or is_vanilla_variable(variable):
         return value
     attributes = {**metadata, "value": value}
     if box_type := attributes.pop(_BOX_TYPE, None):
