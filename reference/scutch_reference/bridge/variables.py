@@ -136,8 +136,8 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
     return all(name in HOOKS and not hooks for name, hooks in metadata.items())
 
 
-def _attributes(box: Any) -> dict[str, Any]:
-    return dict(box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box))
+def _attributes(box: Any) -> Any:
+    return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
@@ -171,12 +171,10 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
         if x.var_type is not typ:
             raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
         return x.replace_boxed(copied_tree(x.value)).to_nnx_variable()
-    attributes = _attributes(x)
-    if "value" not in attributes:
-        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")
-    return typ.from_metadata(
-        copied_tree(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)}
-    )
+    metadata = {**_attributes(x), _BOX_TYPE: type(x)}
+    if "value" not in metadata:
+        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(metadata)}.")
+    return typ.from_metadata(copied_tree(metadata.pop("value")), metadata)
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:

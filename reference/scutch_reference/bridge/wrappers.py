@@ -37,7 +37,7 @@ def _running(initializing: bool, mutable: Any) -> Iterator[None]:
         _run.reset(token)
 
 
-def lazy_init(fn: M, *args: Any, **kwargs: Any) -> M:
+def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     """Call a module, or a function, so that each `ToNNX` in it makes its variables; return it."""
     with _running(True, _run.get()[1]):
         fn(*args, **kwargs)
