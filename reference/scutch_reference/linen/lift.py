@@ -70,10 +70,10 @@ class _Call:
                 put(target, (name, *path), tree)
         return target
 
-    def run(self, variables: Any, mutable: Filter, rngs: Any, args: Any) -> tuple[Any, Scope]:
-        """Call the function on a copy of the module that has these variables."""
-        changes = {"variables": copied(variables), "mutable": mutable, "rngs": rngs, "created": {}}
-        scope, stage = replace(self.scope, **changes), self.module._stage
+    def run(self, args: Any, variables: Any, **changes: Any) -> tuple[Any, Scope]:
+        """Call the function on a copy of the module, in a scope with these variables."""
+        scope = replace(self.scope, variables=copied(variables), **changes)
+        stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if self.cls is not type(self.module) or stage not in ("setup", "compact"):
             return inner._run(self.function, args, self.kwargs), scope
@@ -89,7 +89,8 @@ class _Call:
         """What the wrapped function returns; it takes what `_program` takes, and nothing first."""
 
         def body(_: None, held: Any, keys: Any, *args: Any) -> Any:
-            output, scope = self.run(held, both(self.scope.mutable, variables), keys, args)
+            mutable = both(self.scope.mutable, variables)
+            output, scope = self.run(args, held, mutable=mutable, rngs=keys)
             return output, scope.mutated()
 
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
@@ -168,20 +169,22 @@ class _Loop:
         same = {n: call.scope.rngs[n] for n in asked if asked[n] is False}
         steps, constant = (held, parts, split), call.collections(self.shared)
 
-        def step(state: Any, x: Any, mutable: Filter) -> tuple[Any, Scope]:
+        def step(state: Any, x: Any, **changes: Any) -> tuple[Any, Scope]:
             (carried, carry), (held, parts, keys) = state, x
             own = _by_axis(lambda a, x, part: x if a is None else part, self.in_axes, args, parts)
-            return call.run(constant | carried | held, mutable, same | keys, (*carry, *own))
+            held = constant | carried | held
+            return call.run((*carry, *own), held, rngs=same | keys, **changes)
 
         if call.scope.initializing and (self.shared or self.carried):
             # A first step, for the first values of what the loop does not make.
             first = jax.tree.map(lambda leaf: leaf[0], steps)
-            made = step((carried, start), first, call.scope.mutable)[1].created
+            made = step((carried, start), first, making=True)[1].mutated()
             constant |= {n: t for n, t in made.items() if matches(self.shared, n)}
             carried |= {n: t for n, t in made.items() if matches(self.carried, n)}
 
         def body(state: Any, x: Any) -> Any:
-            output, scope = step(state, x, both(call.scope.mutable, (*self.axes, self.carried)))
+            mutable = both(call.scope.mutable, (*self.axes, self.carried))
+            output, scope = step(state, x, mutable=mutable)
             changed, (*carry, y) = scope.mutated(), output if start else (output,)
             kept = {n: changed.pop(n) for n in [*changed] if _chosen(self.axes, n) is None}
             return (state[0] | kept, tuple(carry)), (y, changed)
@@ -282,8 +285,8 @@ checkpoint = remat
 
 def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
     """What is compiled once for equal modules: `key` has all that is static about the call."""
-    module, function, path, mutable, initializing, capture = key
-    scope = Scope(copied(variables), mutable, keys, initializing, capture)
+    module, function, path, *settings = key
+    scope = Scope(copied(variables), settings[0], keys, *settings[1:])
     return module._bound(scope, path)._run(function, args, kwargs), scope.mutated()
 
 
@@ -310,9 +313,9 @@ def jit(
         if call.paths != {module.path} or type(module) is call.cls:
             return call.whole(jax.jit, variables, rngs, **options)
         mutable = hashable(both(scope.mutable, variables))
-        settings = module.path, mutable, scope.initializing, scope.capture
+        settings = mutable, scope.initializing, scope.making, scope.capture
         described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
-        key = described, call.function, *settings
+        key = described, call.function, module.path, *settings
         keys = {name: module.make_rng(name) for name in scope.rngs if matches(rngs, name)}
         held = call.collections(variables)
         output, changed = program(key, held, keys, *call.args, **call.kwargs)

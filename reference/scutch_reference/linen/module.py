@@ -268,9 +268,8 @@ class Module:
         """Write a variable as it shall lie in its collection, which must be mutable (LIN-8)."""
         if not self.is_mutable_collection(col):
             raise errors.ModifyScopeVariableError(col, name, self.path)
-        if not self.has_variable(col, name):
-            put(self._scope.created, (col, *self.path, name), value)
-        put(self._scope.variables, (col, *self.path, name), value)
+        if not (self._scope.making and self.has_variable(col, name)):
+            put(self._scope.variables, (col, *self.path, name), value)
 
     def is_mutable_collection(self, col: str) -> bool:
         """Whether the variables of a collection may change."""

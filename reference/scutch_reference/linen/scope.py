@@ -59,9 +59,9 @@ class Scope:
     mutable: Filter = False
     rngs: Mapping[str, Any] = field(default_factory=dict)
     initializing: bool = False
+    making: bool = False  # whether variables are made only: those that are there keep their values
     capture: Any = False  # whether outputs are sown: of `__call__`, or of what a predicate takes
     counts: Counter[Any] = field(default_factory=Counter)  # of keys, by path and stream
-    created: dict[str, Any] = field(default_factory=dict)  # new variables, with their first values
 
     def mutated(self) -> dict[str, Any]:
         """The collections that may have changed."""

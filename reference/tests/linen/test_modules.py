@@ -10,7 +10,8 @@ from scutch_reference import linen as nn
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 KEY = jax.random.key(0)
-LOOP = {"variable_broadcast": "params", "split_rngs": {"params": False}, "length": 1}
+LOOP = {"variable_broadcast": "params", "variable_carry": "counts", "length": 1}
+LOOP |= {"split_rngs": {"params": False}}
 
 
 class Outer(nn.Module):
@@ -165,6 +166,30 @@ def test_a_field_may_follow_from_others(lift):
         found = each.apply({"params": {"dense": variables["params"]}}, X)
         np.testing.assert_allclose(found, factor * nn.Dense(3).apply(variables, X), rtol=1e-6)
     assert "inner" in Outer(model).init(KEY, X)["params"]
+
+
+@pytest.mark.parametrize("lift", [plain, nn.jit, nn.remat, loop])
+def test_a_loop_shares_and_carries_what_a_lift_inside_it_makes(lift):
+    """Parameters are made once, and what is carried starts with the value it is made with."""
+
+    class Inner(nn.Module):
+        @nn.compact
+        def __call__(self, x, _=None):
+            count = self.variable("counts", "n", jnp.zeros, ())
+            count.value += 1
+            return nn.Dense(3)(x), None
+
+    class Step(nn.Module):
+        @nn.compact
+        def __call__(self, x, _):
+            return lift(Inner)(name="inner")(x, None)
+
+    model = nn.scan(Step, **{**LOOP, "length": 2})()
+    (output, _), variables = model.init_with_output(KEY, X, None)
+    dense = {"params": variables["params"]["inner"]["Dense_0"]}
+    expected = nn.Dense(3).apply(dense, nn.Dense(3).apply(dense, X))
+    np.testing.assert_allclose(output, expected, rtol=1e-6)
+    assert variables["counts"]["inner"]["n"] == 2
 
 
 def test_equal_modules_share_a_program():
