@@ -249,9 +249,10 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 def _spec(node: Any) -> PartitionSpec | None:
     if not _is_box(node):
         return partition_spec(()) if hasattr(node, "shape") else None
-    if hasattr(node, "get_partition_spec"):
-        return cast(PartitionSpec, node.get_partition_spec())
-    return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
+    if not hasattr(node, "get_partition_spec"):
+        return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
+    spec: PartitionSpec | None = node.get_partition_spec()
+    return spec
 
 
 def get_partition_spec(tree: Any) -> Any:
