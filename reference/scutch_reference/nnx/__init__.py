@@ -10,7 +10,7 @@ from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_pr
 from .gradients import DiffState as DiffState, grad as grad, remat as remat
 from .gradients import value_and_grad as value_and_grad
 from .graphs import GraphDef as GraphDef, clone as clone, graphdef as graphdef
-from .graphs import iter_children as iter_children, iter_graph as iter_graph, merge as merge
+from .graphs import iter_graph as iter_graph, merge as merge
 from .graphs import pop as pop, pure as pure, set_metadata as set_metadata, split as split
 from .graphs import state as state, update as update
 from .graphs import variables as variables

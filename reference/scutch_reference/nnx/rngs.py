@@ -180,8 +180,9 @@ def fork_rngs(
     def forked(node: Any) -> tuple[Any, ExitStack]:
         node, backups = clone(node) if graph_updates is False else node, ExitStack()
         for _, stream, k in _taken(node, split):
+            new = stream.fork(split=k)  # Before the backup: what it drew stays drawn.
             backups.callback(update, stream, state(stream))
-            update(stream, state(stream.fork(split=k)))
+            update(stream, state(new))
         return node, backups
 
     def around(function: Callable[..., Any]) -> Callable[..., Any]:

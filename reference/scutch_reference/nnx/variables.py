@@ -50,12 +50,13 @@ class Variable(Tracked, Generic[A]):
     """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
 
     `value` is an array, a tree of arrays, or what `with_metadata` makes. In the metadata may be
-    `HOOKS`, functions or tuples of functions; and in `out_sharding` (`sharding`, `sharding_names`
-    of old) names of axes, by which the value is sharded on `mesh`, or on the mesh in context.
+    `HOOKS`, functions or tuples of functions; and in `out_sharding` names of axes, by which the
+    value is sharded on `mesh`, or on the mesh in context.
     """
 
-    __slots__ = ("_metadata",)
+    __slots__ = ("_metadata", "_static")
     _metadata: dict[str, Any]
+    _static: Static | None
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
         if isinstance(value, VariableMetadata):
@@ -79,12 +80,20 @@ class Variable(Tracked, Generic[A]):
         variable._replace_metadata(attributes)
         return variable
 
+    def _structure(self) -> Static:
+        """The metadata as static data, which variables of the same origin share."""
+        if self._static is None:
+            object.__setattr__(self, "_static", Static(self._metadata, "metadata"))
+        return cast(Static, self._static)
+
     def _flatten(self) -> tuple[Any, Static]:
-        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), Static(self._metadata)
+        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._structure()
 
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
-        return cls.from_metadata(next(iter(children)), static.value)
+        variable = object.__new__(cls)
+        variable._begin(next(iter(children)), _metadata=static.value, _static=static)
+        return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
         hooks = self._metadata.get(event) or ()
@@ -158,6 +167,7 @@ class Variable(Tracked, Generic[A]):
     def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
         kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
         object.__setattr__(self, "_metadata", kept)
+        object.__setattr__(self, "_static", None)
         self._changed()
 
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
@@ -165,15 +175,17 @@ class Variable(Tracked, Generic[A]):
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
-        value = self._cell[0] if value is _UNSET else value
-        return self.from_metadata(_copied_tree(value), self._metadata | updates)
+        value = _copied_tree(self._cell[0] if value is _UNSET else value)
+        if not updates:
+            return self._unflatten(self._structure(), [value])
+        return self.from_metadata(value, self._metadata | updates)
 
     __copy__ = replace = to_state = copy
 
     def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
         self.set_raw_value(state._cell[0])
-        if Static(self._metadata) != Static(state._metadata):
+        if self._structure() != state._structure():
             self._replace_metadata(state._metadata)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +193,7 @@ class Variable(Tracked, Generic[A]):
 
     def __getattr__(self, name: str) -> Any:
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
-        if name in ("_cell", "_metadata") or name.startswith("__"):
+        if name in ("_cell", "_metadata", "_static") or name.startswith("__"):
             raise AttributeError(name)
         if name in self._metadata:
             return copied(self._metadata[name])
@@ -189,7 +201,7 @@ class Variable(Tracked, Generic[A]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(f"set {name!r} of")
-        if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
+        if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
             raise AttributeError(
                 f"Cannot set {name!r}: use v.set_metadata({name}=...), or v[...] = x."
             )
@@ -200,12 +212,6 @@ class Variable(Tracked, Generic[A]):
     def __repr__(self) -> str:
         metadata = "".join(f", {k}={v!r}" for k, v in self._metadata.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return np.asarray(self.get_value()).__array__(*args, **kwargs)
-
-    def __jax_array__(self) -> Any:
-        return self.get_value()
 
 
 def is_variable(value: Any) -> bool:
@@ -222,8 +228,9 @@ def _kind(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-# What Python asks of a variable, by an operator or a function, its value answers. A binary operator
+# What is asked of a variable, by an operator or a function, its value answers. A binary operator
 # has a reflected form, and one that would assign to the variable.
+_ARRAY = {"array": np.asarray, "jax_array": value_of}
 _ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
 _BINARY = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or"
 
@@ -236,8 +243,8 @@ def _refuse(self: Any, other: Any) -> Any:
     raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
-for _name in f"{_ASKED} round {_BINARY}".split():
-    _function = getattr(operator, f"__{_name}__", None) or getattr(builtins, _name)
+for _name in [*_ARRAY, *f"{_ASKED} round {_BINARY}".split()]:
+    _function = getattr(operator, f"__{_name}__", None) or (_ARRAY | vars(builtins))[_name]
     setattr(Variable, f"__{_name}__", _answer(_function, 1))
     if _name in _BINARY.split():
         setattr(Variable, f"__r{_name}__", _answer(_function, -1))
