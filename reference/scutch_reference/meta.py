@@ -1,8 +1,7 @@
 """Boxes: values that know what their axes are called (document 000).
 
-A *box* wraps a value, an array or any tree of them, and holds metadata for each axis. What adds an
-axis to every array, as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is
-the inverse. `unbox` opens a box, `replace_boxed` fills it again.
+A *box* wraps any tree of arrays and holds metadata for each axis. What adds an axis to every array,
+as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is the inverse.
 """
 
 import abc
