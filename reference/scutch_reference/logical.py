@@ -147,12 +147,10 @@ def with_logical_constraint(
     names = axis_names(logical_axis_resources)
     spec, unmatched = _assigned(names, checked)
     if unmatched and fallback is RulesFallback.RAISE_ERROR:
-        raise errors.UnmatchedAxisError(unmatched, names, checked)
-    for leaf in tree_leaves(x):
-        if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
-            raise errors.NamesError(
-                f"got {len(names)} axis names {names!r} for an array with {leaf.ndim} axes"
-            )
+        raise errors.AxisRulesError(f"Axis rules must match {unmatched} of {names}", checked)
+    axes = len(names)
+    for rank in {leaf.ndim for leaf in tree_leaves(x) if isinstance(leaf, ARRAYS)} - {axes}:
+        raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")
     if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
         return x
     return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), x)
