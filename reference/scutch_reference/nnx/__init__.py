@@ -10,7 +10,7 @@ from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_pr
 from .gradients import DiffState as DiffState, grad as grad, remat as remat
 from .gradients import value_and_grad as value_and_grad
 from .graphs import GraphDef as GraphDef, clone as clone, graphdef as graphdef
-from .graphs import iter_graph as iter_graph, merge as merge
+from .graphs import iter_children as iter_children, iter_graph as iter_graph, merge as merge
 from .graphs import pop as pop, pure as pure, set_metadata as set_metadata, split as split
 from .graphs import state as state, update as update
 from .graphs import variables as variables
@@ -21,8 +21,8 @@ from .modules import Dict as Dict, List as List, Module as Module, Sequential as
 from .objects import Data as Data, Object as Object, Pytree as Pytree, Static as Static
 from .objects import data as data, dataclass as dataclass, has_data as has_data, is_data as is_data
 from .objects import static as static
-from .optimizer import OptArray as OptArray, OptState as OptState
-from .optimizer import OptVariable as OptVariable, Optimizer as Optimizer
+from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptArray as OptArray
+from .optimizer import OptState as OptState, OptVariable as OptVariable, Optimizer as Optimizer
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
 from .rngs import RngCount as RngCount, RngKey as RngKey, RngState as RngState
 from .rngs import RngStream as RngStream, Rngs as Rngs, fork_rngs as fork_rngs, reseed as reseed
