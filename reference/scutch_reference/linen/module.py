@@ -140,8 +140,6 @@ class Module:
         why = "" if self.scope is not None else f"; if setup makes it, {_BEFORE_BINDING}"
         raise AttributeError(f"{type(self).__qualname__!r} has no attribute {name!r}{why}")
 
-    # Names and places
-
     def _set(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
@@ -228,8 +226,6 @@ class Module:
             self._set(_stage=before)
             _running.reset(outer)
 
-    # Variables and keys
-
     def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
         """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened."""
         self._reserve(name, "params")
@@ -311,8 +307,6 @@ class Module:
     def variables(self) -> dict[str, Any]:
         """What each collection holds for this module."""
         return self._scope.at(self.path)
-
-    # From outside
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
         """An unbound copy, with other fields."""
