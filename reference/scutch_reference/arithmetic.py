@@ -55,10 +55,10 @@ def products(queries: Array, table: Array, dtype: Any) -> Array:
     return jnp.dot(queries, table.T)
 
 
-def moments(x: Array, over: Axes, mask: Any = None, axis_name: Any = None) -> tuple[Array, Array]:
+def moments(x: Array, over: Axes, axis_name: Any = None) -> tuple[Array, Array]:
     """Mean and variance over axes, and over a mapped axis; in float32 at least."""
     x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
-    means: Array = jnp.stack([jnp.mean(each, over, where=mask) for each in (x, lax.square(x))])
+    means: Array = jnp.stack([jnp.mean(each, over) for each in (x, lax.square(x))])
     if axis_name is not None:
         means = lax.pmean(means, axis_name)  # type: ignore[no-untyped-call]
     return means[0], jnp.maximum(0.0, means[1] - lax.square(means[0]))

@@ -23,8 +23,7 @@ from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
 from ..nnx.tracing import Static
-from ..nnx.variables import HOOKS, add_axis, remove_axis
-from ..placement import ARRAYS
+from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 
 A = TypeVar("A")
 Type: TypeAlias = type[nnx.Variable[Any]]
@@ -137,13 +136,8 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
     return all(name in HOOKS and not hooks for name, hooks in metadata.items())
 
 
-def _anew(value: Any) -> Any:
-    """The same leaves, in containers of their own."""
-    return value if isinstance(value, ARRAYS) else jax.tree.map(lambda leaf: leaf, value)
-
-
-def _attributes(box: Any) -> dict[str, Any]:
-    return dict(box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box))
+def _attributes(box: Any) -> Any:
+    return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
@@ -151,8 +145,8 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
 
     It is an `NNXMeta` too where the box has no place for all that the variable holds (BRG-4).
     """
-    value, metadata = _anew(variable.get_raw_value()), variable.get_metadata()
-    if is_vanilla_variable(variable):
+    value, metadata = copied_tree(variable.get_raw_value()), variable.get_metadata()
+    if not metadata or is_vanilla_variable(variable):
         return value
     attributes = {**metadata, "value": value}
     if box_type := attributes.pop(_BOX_TYPE, None):
@@ -172,15 +166,15 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     """
     typ = variable_type(col)
     if not is_axis_metadata(x):
-        return typ.from_metadata(_anew(x), {})
+        return typ.from_metadata(copied_tree(x), {})
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
             raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
-        return x.replace_boxed(_anew(x.value)).to_nnx_variable()
-    attributes = _attributes(x)
-    if "value" not in attributes:
-        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(attributes)}.")
-    return typ.from_metadata(_anew(attributes.pop("value")), {**attributes, _BOX_TYPE: type(x)})
+        return x.replace_boxed(copied_tree(x.value)).to_nnx_variable()
+    metadata = {**_attributes(x), _BOX_TYPE: type(x)}
+    if "value" not in metadata:
+        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(metadata)}.")
+    return typ.from_metadata(copied_tree(metadata.pop("value")), metadata)
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def _running(initializing: bool, mutable: Any) -> Iterator[None]:
         _run.reset(token)
 
 
-def lazy_init(fn: M, *args: Any, **kwargs: Any) -> M:
+def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     """Call a module, or a function, so that each `ToNNX` in it makes its variables; return it."""
     with _running(True, _run.get()[1]):
         fn(*args, **kwargs)
@@ -80,9 +80,7 @@ class ToNNX(nnx.Module):
         self.to_nnx__module = module if module.scope is None else module.clone()
         self.to_nnx__rngs = nnx.Rngs(params=rngs) if isinstance(rngs, jax.Array) else rngs
 
-    def lazy_init(self, *args: Any, **kwargs: Any) -> Self:
-        """Make the variables that a call with these arguments needs, and return the module."""
-        return lazy_init(self, *args, **kwargs)
+    lazy_init = lazy_init
 
     def __getattr__(self, name: str) -> Any:
         module = vars(self).get("to_nnx__module")

@@ -83,10 +83,10 @@ class LayerNorm(_Norm):
     """Normalizes each example over its features, which are the last axis."""
 
     @compact
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Any shape, to the same shape; the statistics are those of what a mask takes."""
+    def __call__(self, x: Array) -> Array:
+        """Any shape, to the same shape."""
         last = (x.ndim - 1,)
-        return self._normalized(x, arithmetic.moments(x, last, mask), last, last)
+        return self._normalized(x, arithmetic.moments(x, last), last, last)
 
 
 class BatchNorm(_Norm):
@@ -104,9 +104,7 @@ class BatchNorm(_Norm):
     axis_name: str | None = None
 
     @compact
-    def __call__(
-        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
-    ) -> Array:
+    def __call__(self, x: Array, use_running_average: bool | None = None) -> Array:
         """Any shape, to the same shape; in training the statistics are the batch's own."""
         places = self.use_running_average, use_running_average
         running = arithmetic.flag("use_running_average", *places, once=True)
@@ -116,7 +114,7 @@ class BatchNorm(_Norm):
         variance = self.variable("batch_stats", "var", jnp.ones, shape, jnp.float32)
         if running:
             return self._normalized(x, (mean.value, variance.value), over, along)
-        own = arithmetic.moments(x, over, mask, None if first else self.axis_name)
+        own = arithmetic.moments(x, over, None if first else self.axis_name)
         if not first:
             arithmetic.follow((mean, variance), own, self.momentum)
         return self._normalized(x, own, over, along)

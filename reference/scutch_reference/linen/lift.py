@@ -9,7 +9,6 @@ its own methods: `metadata_params` have its name, under `PARTITION_NAME` (LIN-3)
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import jax
@@ -23,7 +22,7 @@ from .scope import Filter, Scope, both, copied, hashable, matches, put
 Axes: TypeAlias = Mapping[Filter, Any]
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
+NOTHING: Mapping[Any, Any] = {}
 
 
 class broadcast:
@@ -207,10 +206,8 @@ def vmap(
 ) -> Any:
     """Call a module in lanes, each with its slice of the variables (LIN-2, LIN-4).
 
-    Args:
-      variable_axes: For a filter of collections, their axis, or `None` if lanes share them. Others
-        are not visible inside.
-      split_rngs: For a filter of streams, whether lanes draw different keys.
+    `variable_axes` has for a filter of collections their axis, `None` if lanes share them; others
+    are not visible inside. `split_rngs` has for a filter of streams whether lanes draw other keys.
     """
 
     def lanes(body: Fn, state: Any, steps: Any, size: int) -> Any:
@@ -237,12 +234,9 @@ def scan(
 ) -> Any:
     """Call a module step by step, `(carry, *xs)` to `(carry, y)`, as layers in a loop (LIN-4).
 
-    Args:
-      variable_axes: For a filter of collections, the axis along which steps have their own.
-      variable_broadcast: Collections that all steps share; made before the first step.
-      variable_carry: Collections that each step gets as the step before left them.
-      split_rngs: For a filter of streams, whether steps draw different keys.
-      in_axes, out_axes: For each of `xs` and `y` an axis, or `broadcast`.
+    Steps have their own variables along `variable_axes`, share those of `variable_broadcast`, and
+    get those of `variable_carry` as the step before left them. `in_axes` and `out_axes` have an
+    axis or `broadcast` for each of `xs` and `y`. For the rest see `vmap`.
     """
 
     def one_by_one(body: Fn, state: Any, steps: Any, size: int) -> Any:

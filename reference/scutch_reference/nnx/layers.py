@@ -109,13 +109,13 @@ class BatchNorm(_Norm):
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
-    def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
+    def __call__(self, x: Array, use_running_average: Flag = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         places = use_running_average, self.use_running_average
         along, over = arithmetic.split_axes(self.axis, x.ndim)
         if arithmetic.flag("use_running_average", *places):
             return self._normalized(x, (value_of(self.mean), value_of(self.var)), over, along)
-        own = arithmetic.moments(x, over, mask, self.axis_name)
+        own = arithmetic.moments(x, over, self.axis_name)
         arithmetic.follow((self.mean, self.var), own, self.momentum)
         return self._normalized(x, own, over, along)
 
@@ -124,10 +124,10 @@ class BatchNorm(_Norm):
 class LayerNorm(_Norm):
     """Normalize over the last axis, which has the features."""
 
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Normalize; the statistics are those of what a mask takes."""
+    def __call__(self, x: Array) -> Array:
+        """Normalize."""
         last = (x.ndim - 1,)
-        return self._normalized(x, arithmetic.moments(x, last, mask, self.axis_name), last, last)
+        return self._normalized(x, arithmetic.moments(x, last, self.axis_name), last, last)
 
 
 @dataclass(kw_only=True)

@@ -31,7 +31,7 @@ _UNSET: Any = object()
 _STORAGE = ("hijax", "ref", "eager_sharding")
 # Old names of metadata.
 _TODAY = {"sharding": "out_sharding", "sharding_names": "out_sharding"}
-_ARRAYS = (jax.Array, np.ndarray)
+_ARRAYS = (np.ndarray, jax.Array)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class VariableMetadata(Generic[A], abc.ABC):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _copied_tree(value: Any) -> Any:
+def copied_tree(value: Any) -> Any:
+    """The same leaves, in containers of their own."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
@@ -120,13 +121,13 @@ class Variable(Tracked, Generic[A]):
 
     def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
-        value = _copied_tree(self._cell[0])
+        value = copied_tree(self._cell[0])
         return self._hooked("on_get_value", value if index is ... else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
         """Store a value, or the part of it at `index`, after the hooks of setting."""
         self._check("change the value of")
-        value = self._hooked("on_set_value", _copied_tree(value_of(value)))
+        value = self._hooked("on_set_value", copied_tree(value_of(value)))
         old = self._cell[0]
         # What fits takes the place of the whole, with nothing to broadcast or convert.
         fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
@@ -189,7 +190,7 @@ class Variable(Tracked, Generic[A]):
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
-        value = _copied_tree(self._cell[0] if value is _UNSET else value)
+        value = copied_tree(self._cell[0] if value is _UNSET else value)
         if not updates:
             return self._unflatten(self._structure(), [value])
         return self.from_metadata(value, self._metadata | updates)
