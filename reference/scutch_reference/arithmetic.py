@@ -35,10 +35,13 @@ def _promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
     return [None if array is None else jnp.asarray(array, dtype) for array in arrays]
 
 
-def affine(x: Array, kernel: Array, bias: Array | None, dtype: Any, precision: Any) -> Array:
+def affine(
+    x: Array, kernel: Array, bias: Array | None, dtype: Any, dot_general: Any, **options: Any
+) -> Array:
     """Shape (..., n) to (..., features), with a kernel of shape (n, features)."""
     x, kernel, bias = _promoted(dtype, x, kernel, bias)
-    outputs = jnp.dot(x, kernel, precision=precision)
+    options = {name: option for name, option in options.items() if option is not None}
+    outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), **options)
     return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
 
 
@@ -55,13 +58,26 @@ def products(queries: Array, table: Array, dtype: Any) -> Array:
     return jnp.dot(queries, table.T)
 
 
-def moments(x: Array, over: Axes, axis_name: Any = None) -> tuple[Array, Array]:
-    """Mean and variance over axes, and over a mapped axis; in float32 at least."""
+def moments(
+    x: Array, over: Axes, mask: Any, axis_name: Any, groups: Any, fast: bool
+) -> tuple[Array, Array]:
+    """Mean and variance over axes, and over a mapped axis; in float32 at least.
+
+    The `fast` variance is the mean of squares without the square of the mean.
+    """
     x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
-    means: Array = jnp.stack([jnp.mean(each, over) for each in (x, lax.square(x))])
-    if axis_name is not None:
-        means = lax.pmean(means, axis_name)  # type: ignore[no-untyped-call]
-    return means[0], jnp.maximum(0.0, means[1] - lax.square(means[0]))
+
+    def mean(*arrays: Array) -> Array:
+        means = jnp.stack([jnp.mean(each, over, where=mask) for each in arrays])
+        if axis_name is None:
+            return means
+        return lax.pmean(means, axis_name, axis_index_groups=groups)  # type: ignore[no-untyped-call]
+
+    if fast:
+        center, square = mean(x, lax.square(x))
+        return center, jnp.maximum(0.0, square - lax.square(center))
+    (center,) = mean(x)
+    return center, mean(lax.square(x - jnp.expand_dims(center, over)))[0]
 
 
 def follow(kept: Iterable[Any], values: Iterable[Array], momentum: float) -> None:

@@ -2,10 +2,10 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 from jax.nn import initializers
 
 from .. import arithmetic
@@ -23,6 +23,7 @@ class Dense(Module):
     precision: Any = None
     kernel_init: Fn = initializers.lecun_normal()
     bias_init: Fn = initializers.zeros
+    dot_general: Fn = lax.dot_general
 
     @compact
     def __call__(self, inputs: Array) -> Array:
@@ -31,7 +32,8 @@ class Dense(Module):
         bias, kernel = None, self.param("kernel", self.kernel_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape[1:], self.param_dtype)
-        return arithmetic.affine(inputs, kernel, bias, self.dtype, self.precision)
+        how = self.dtype, self.dot_general
+        return arithmetic.affine(inputs, kernel, bias, *how, precision=self.precision)
 
 
 class Embed(Module):
@@ -60,7 +62,6 @@ class Embed(Module):
 class _Norm(Module):
     """What normalizations share: scale and bias along the features."""
 
-    _: KW_ONLY
     epsilon: float = 1e-6
     dtype: Any = None
     param_dtype: Any = jnp.float32
@@ -68,6 +69,12 @@ class _Norm(Module):
     use_scale: bool = True
     bias_init: Fn = initializers.zeros
     scale_init: Fn = initializers.ones
+
+    @nowrap
+    def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+        axis_name = None if self.is_initializing() else self.axis_name
+        how = axis_name, self.axis_index_groups, self.use_fast_variance
+        return arithmetic.moments(x, over, mask, *how)
 
     @nowrap
     def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
@@ -80,31 +87,46 @@ class _Norm(Module):
 
 
 class LayerNorm(_Norm):
-    """Normalizes each example over its features, which are the last axis."""
+    """Normalizes each example over some axes; `scale` and `bias` are along `feature_axes`."""
+
+    reduction_axes: Axes = -1
+    feature_axes: Axes = -1
+    axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
 
     @compact
-    def __call__(self, x: Array) -> Array:
-        """Any shape, to the same shape."""
-        last = (x.ndim - 1,)
-        return self._normalized(x, arithmetic.moments(x, last), last, last)
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        """Any shape, to the same shape; the statistics are those of what a mask takes."""
+        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
+        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
+        return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
-class BatchNorm(_Norm):
+class _Running(Module):
+    """The fields of `BatchNorm` that come before those it shares, in the order of Flax."""
+
+    use_running_average: bool | None = None
+    axis: Axes = -1
+    momentum: float = 0.99
+
+
+class BatchNorm(_Norm, _Running):
     """Normalizes each feature over the batch, and keeps running statistics (LIN-8).
 
     `mean` and `var` lie in the collection `batch_stats`. `axis` is the feature's; `momentum` is how
     much of the old statistics an update keeps; `axis_name` names mapped axes to average over.
     """
 
-    use_running_average: bool | None = None
-    axis: Axes = -1
-    momentum: float = 0.99
-    _: KW_ONLY
     epsilon: float = 1e-5
     axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
 
     @compact
-    def __call__(self, x: Array, use_running_average: bool | None = None) -> Array:
+    def __call__(
+        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
+    ) -> Array:
         """Any shape, to the same shape; in training the statistics are the batch's own."""
         places = self.use_running_average, use_running_average
         running = arithmetic.flag("use_running_average", *places, once=True)
@@ -114,7 +136,7 @@ class BatchNorm(_Norm):
         variance = self.variable("batch_stats", "var", jnp.ones, shape, jnp.float32)
         if running:
             return self._normalized(x, (mean.value, variance.value), over, along)
-        own = arithmetic.moments(x, over, None if first else self.axis_name)
+        own = self._moments(x, over, mask)
         if not first:
             arithmetic.follow((mean, variance), own, self.momentum)
         return self._normalized(x, own, over, along)

@@ -74,17 +74,24 @@ class Variable:
     module: Module
     collection: str
     name: str
+    unbox: bool = True
 
     @property
     def value(self) -> Any:
         """The value, out of its box, into which a new value goes."""
-        return meta.unbox(self.module.get_variable(self.collection, self.name))
+        value = self.module.get_variable(self.collection, self.name)
+        return meta.unbox(value) if self.unbox else value
 
     @value.setter
     def value(self, value: Any) -> None:
         held = self.module.get_variable(self.collection, self.name)
-        value = held.replace_boxed(value) if meta.is_axis_metadata(held) else value
+        boxed = self.unbox and meta.is_axis_metadata(held)
+        value = held.replace_boxed(value) if boxed else value
         self.module.put_variable(self.collection, self.name, value)
+
+    def is_mutable(self) -> bool:
+        """Whether the value may be written."""
+        return self.module.is_mutable_collection(self.collection)
 
 
 @dataclass_transform(eq_default=True)
@@ -239,18 +246,23 @@ class Module:
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
             raise errors.ScopeParamNotFoundError(name, self.path, [*present])
-        value = self.get_variable("params", name)
-        return meta.unbox(value) if unbox else value
+        return Variable(self, "params", name, unbox).value
 
     def variable(
-        self, col: str, name: str, init_fn: Fn | None = None, *args: Any, **kwargs: Any
+        self,
+        col: str,
+        name: str,
+        init_fn: Fn | None = None,
+        *args: Any,
+        unbox: bool = True,
+        **kwargs: Any,
     ) -> Variable:
         """A handle on a variable of collection `col`; made with `init_fn(*args)` where missing."""
         self._reserve(name, col)
         if not self.has_variable(col, name):
             made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
             self.put_variable(col, name, made)
-        return Variable(self, col, name)
+        return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
         """Whether a collection has a variable of that name here."""
@@ -323,6 +335,10 @@ class Module:
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
         return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
+
+    def unbind(self) -> tuple[Self, dict[str, Any]]:
+        """The module without variables, and the variables."""
+        return self.clone(), copied(self.variables)
 
     def apply(
         self,

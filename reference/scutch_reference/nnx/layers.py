@@ -1,14 +1,15 @@
 """The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, field
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 from jax.nn import initializers
 
 from .. import arithmetic
-from ..arithmetic import Array
+from ..arithmetic import Array, Axes
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs
@@ -16,6 +17,7 @@ from .variables import BatchStat, Param, value_of
 
 Flag = bool | None
 Initializer = Callable[..., Any]
+Metadata = Mapping[str, Any] | None
 
 
 @dataclass(kw_only=True)
@@ -26,14 +28,13 @@ class _Layer(Module):
     param_dtype: Any = jnp.float32
     rngs: InitVar[Rngs]
 
-    def _parameter(self, rngs: Rngs, init: Any, *shape: int, used: bool = True) -> Any:
-        """A parameter; where it is not used, `None` in a place for data."""
-        return Param(init(rngs.params(), shape, self.param_dtype)) if used else data(None)
+    def _parameter(self, rngs: Rngs, init: Any, given: Metadata, *shape: int) -> Any:
+        return Param(init(rngs.params(), shape, self.param_dtype), **(given or {}))
 
 
 @dataclass(kw_only=True)
 class Linear(_Layer):
-    """A linear map of the last axis; its initializers may name the axes."""
+    """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
@@ -41,15 +42,24 @@ class Linear(_Layer):
     precision: Any = None
     kernel_init: InitVar[Initializer] = initializers.lecun_normal()
     bias_init: InitVar[Initializer] = initializers.zeros
+    dot_general: Callable[..., Any] = lax.dot_general
+    preferred_element_type: Any = None
+    kernel_metadata: InitVar[Metadata] = None
+    bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, kernel_init: Any, bias_init: Any) -> None:
-        self.kernel = self._parameter(rngs, kernel_init, self.in_features, self.out_features)
-        self.bias = self._parameter(rngs, bias_init, self.out_features, used=self.use_bias)
+    def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
+        shape = self.in_features, self.out_features
+        self.kernel = self._parameter(rngs, kernel, metadata[0], *shape)
+        self.bias = data(None)
+        if self.use_bias:
+            self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
 
-    def __call__(self, inputs: Array) -> Array:
+    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
-        parameters = value_of(self.kernel), value_of(self.bias)
-        return arithmetic.affine(inputs, *parameters, self.dtype, self.precision)
+        given = value_of(self.kernel), value_of(self.bias), self.dtype, self.dot_general
+        how = {"precision": self.precision, "out_sharding": out_sharding}
+        how["preferred_element_type"] = self.preferred_element_type
+        return arithmetic.affine(inputs, *given, **how)
 
 
 @dataclass(kw_only=True)
@@ -61,9 +71,11 @@ class Embed(_Layer):
     embedding_init: InitVar[Initializer] = initializers.variance_scaling(
         1.0, "fan_in", "normal", out_axis=0
     )
+    embedding_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, embedding_init: Initializer) -> None:
-        self.embedding = self._parameter(rngs, embedding_init, self.num_embeddings, self.features)
+    def __post_init__(self, rngs: Rngs, init: Initializer, metadata: Metadata) -> None:
+        shape = self.num_embeddings, self.features
+        self.embedding = self._parameter(rngs, init, metadata, *shape)
 
     def __call__(self, inputs: Array) -> Array:
         """Integers of shape (...) to vectors of shape (..., features); NaN beyond the table."""
@@ -85,10 +97,21 @@ class _Norm(_Layer):
     bias_init: InitVar[Initializer] = initializers.zeros
     scale_init: InitVar[Initializer] = initializers.ones
     axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
+    bias_metadata: InitVar[Metadata] = None
+    scale_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, bias_init: Any, scale_init: Any) -> None:
-        self.scale = self._parameter(rngs, scale_init, self.num_features, used=self.use_scale)
-        self.bias = self._parameter(rngs, bias_init, self.num_features, used=self.use_bias)
+    def __post_init__(self, rngs: Rngs, bias: Any, scale: Any, *metadata: Metadata) -> None:
+        self.scale, self.bias = data(None), data(None)
+        if self.use_scale:
+            self.scale = self._parameter(rngs, scale, metadata[1], self.num_features)
+        if self.use_bias:
+            self.bias = self._parameter(rngs, bias, metadata[0], self.num_features)
+
+    def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+        how = self.axis_name, self.axis_index_groups, self.use_fast_variance
+        return arithmetic.moments(x, over, mask, *how)
 
     def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
         parameters, options = map(value_of, (self.scale, self.bias)), (self.epsilon, self.dtype)
@@ -109,25 +132,29 @@ class BatchNorm(_Norm):
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
-    def __call__(self, x: Array, use_running_average: Flag = None) -> Array:
+    def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         places = use_running_average, self.use_running_average
         along, over = arithmetic.split_axes(self.axis, x.ndim)
         if arithmetic.flag("use_running_average", *places):
             return self._normalized(x, (value_of(self.mean), value_of(self.var)), over, along)
-        own = arithmetic.moments(x, over, self.axis_name)
+        own = self._moments(x, over, mask)
         arithmetic.follow((self.mean, self.var), own, self.momentum)
         return self._normalized(x, own, over, along)
 
 
 @dataclass(kw_only=True)
 class LayerNorm(_Norm):
-    """Normalize over the last axis, which has the features."""
+    """Normalize over `reduction_axes`; `feature_axes` have a scale and a bias of their own."""
 
-    def __call__(self, x: Array) -> Array:
-        """Normalize."""
-        last = (x.ndim - 1,)
-        return self._normalized(x, arithmetic.moments(x, last, self.axis_name), last, last)
+    reduction_axes: Axes = -1
+    feature_axes: Axes = -1
+
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        """Normalize; the statistics are those of what a mask takes."""
+        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
+        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
+        return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
 @dataclass(kw_only=True)
