@@ -52,13 +52,15 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
     return typ
 
 
-def variable_type_from_name(name: str, /, *, allow_register: bool = False) -> Type:
-    """The type of a collection; a new name is an error, or gets a new type."""
+def variable_type_from_name(
+    name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
+) -> Type:
+    """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
     with _lock:
         if name not in _pairs:
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
-            register_variable_name(name, type(name, (nnx.Variable,), {"__module__": __name__}))
+            register_variable_name(name, type(name, (base,), {"__module__": __name__}))
         typ: Type = _pairs[name]
         return typ
 

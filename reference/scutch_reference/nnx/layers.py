@@ -28,7 +28,9 @@ class _Layer(Module):
     param_dtype: Any = jnp.float32
     rngs: InitVar[Rngs]
 
-    def _parameter(self, rngs: Rngs, init: Any, given: Metadata, *shape: int) -> Any:
+    def _parameter(self, rngs: Rngs, init: Any, given: Any, *shape: int, used: bool = True) -> Any:
+        if not used:
+            return data(None)
         return Param(init(rngs.params(), shape, self.param_dtype), **(given or {}))
 
 
@@ -50,9 +52,7 @@ class Linear(_Layer):
     def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
         shape = self.in_features, self.out_features
         self.kernel = self._parameter(rngs, kernel, metadata[0], *shape)
-        self.bias = data(None)
-        if self.use_bias:
-            self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
+        self.bias = self._parameter(rngs, bias, metadata[1], self.out_features, used=self.use_bias)
 
     def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
@@ -95,11 +95,9 @@ class _Norm(_Layer, arithmetic.Norm):
     scale_metadata: InitVar[Metadata] = None
 
     def __post_init__(self, rngs: Rngs, bias: Any, scale: Any, *metadata: Metadata) -> None:
-        self.scale, self.bias = data(None), data(None)
-        if self.use_scale:
-            self.scale = self._parameter(rngs, scale, metadata[1], self.num_features)
-        if self.use_bias:
-            self.bias = self._parameter(rngs, bias, metadata[0], self.num_features)
+        n = self.num_features
+        self.scale = self._parameter(rngs, scale, metadata[1], n, used=self.use_scale)
+        self.bias = self._parameter(rngs, bias, metadata[0], n, used=self.use_bias)
 
     def _parameters(self, shape: Sequence[int]) -> tuple[Array, Array]:
         return value_of(self.scale), value_of(self.bias)
