@@ -190,9 +190,7 @@ class Variable(Tracked, Generic[A]):
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(f"set {name!r} of")
         if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
-            raise AttributeError(
-                f"Cannot set {name!r}: use v.set_metadata({name}=...), or v[...] = x."
-            )
+            raise AttributeError(f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.")
         object.__setattr__(self, name, value)
         if name == "__class__":
             self._changed()
@@ -264,8 +262,7 @@ class Perturbation(Intermediate[A]):
 
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
-    box = functools.partial(VariableMetadata[Any], metadata=metadata)
-    return cast(F, boxing(initializer, box))
+    return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
 
 
 def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
