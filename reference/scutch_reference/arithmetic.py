@@ -1,6 +1,6 @@
 """What layers of either kind compute, as functions of arrays; `None` is a parameter not used."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
@@ -85,11 +85,17 @@ def normalized(
     return jnp.asarray(outputs, _promoted(dtype, x, *parameters)[0].dtype)
 
 
-def dropped(x: Array, rate: float, broadcast_dims: Axes, key: Callable[[], Array]) -> Array:
-    """Each value with a chance of `rate` zero, and else scaled; along some axes with one fate."""
+def dropped(x: Array, rate: float, broadcast_dims: Axes, key: Any) -> Array:
+    """Each value with a chance of `rate` zero, and else scaled; along some axes with one fate.
+
+    The key may be a function, which is called if a key is needed.
+    """
     if rate in (0.0, 1.0):
         return x if rate == 0.0 else jnp.zeros_like(x)
+    if key is None:
+        raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
     _, drawn = split_axes(broadcast_dims, x.ndim)
     shape = [size if axis in drawn else 1 for axis, size in enumerate(x.shape)]
-    kept = jnp.broadcast_to(random.bernoulli(key(), 1 - rate, shape), x.shape)
+    chosen = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
+    kept = jnp.broadcast_to(chosen, x.shape)
     return jnp.where(kept, x / (1 - rate), jnp.zeros_like(x))

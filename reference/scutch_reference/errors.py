@@ -34,21 +34,13 @@ class AxisIndexError(ScutchReferenceError[Any, int, int], IndexError):  # BOX-11
     text = "Axis index {1} is out of range for names {0!r}: the lowest possible index is {2}."
 
 
-class NamesError(ScutchReferenceError[Any]):
-    text = "Axis names must be a sequence with one entry for each axis, got {0!r}."
+class NamesError(ScutchReferenceError[str]):  # LOG-2, LOG-3, LOG-8
+    text = """Axis names are a sequence with one entry for each axis, {0}. A name may stand for one
+    axis only; None is an unsharded axis."""
 
 
 class StructureMismatchError(ScutchReferenceError[str, str, str]):  # BOX-15
     text = "The updates have another structure. At {0} the tree has {1}, the updates have {2}."
-
-
-class RankMismatchError(ScutchReferenceError[int, Sequence[Any], Any]):  # LOG-8
-    text = """with_logical_constraint got {0} axis names {1!r} for an array with {2.ndim} axes,
-    shape {2.shape}. Name each axis once; None is an unsharded axis."""
-
-
-class RepeatedAxisError(ScutchReferenceError[Sequence[Any], Sequence[Any]]):  # LOG-2, LOG-3
-    text = "Axis names {0!r} occur more than once in {1!r}; a name may stand for one axis only."
 
 
 class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3

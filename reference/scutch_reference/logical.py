@@ -32,18 +32,17 @@ def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
         raise errors.AxisRulesError("Axis rules must be a tuple or a list", rules)
     checked = []
     for rule in rules:
-        pair = isinstance(rule, (tuple, list)) and len(rule) == 2
-        name, axes = rule if pair else ("", None)
-        checked.append((name, tuple(axes) if isinstance(axes, list) else axes))
-        parts = mesh_axes(checked[-1][1])
-        needs = {
-            "must be a pair": pair,
-            "must begin with a logical name": isinstance(name, str),
-            "must end with mesh axes": all(isinstance(axis, str) for axis in parts),
-            "may use a mesh axis once": all(parts.count(axis) == 1 for axis in parts),
-        }
-        if unmet := [need for need, met in needs.items() if not met]:
-            raise errors.AxisRulesError(f"An axis rule {unmet[0]}", rule)
+        if not isinstance(rule, (tuple, list)) or len(rule) != 2:
+            raise errors.AxisRulesError("An axis rule must be a pair", rule)
+        name, axes = rule[0], tuple(rule[1]) if isinstance(rule[1], list) else rule[1]
+        parts = mesh_axes(axes)
+        if not isinstance(name, str):
+            raise errors.AxisRulesError("An axis rule must begin with a logical name", rule)
+        if not all(isinstance(axis, str) for axis in parts):
+            raise errors.AxisRulesError("An axis rule must end with mesh axes", rule)
+        if len(set(parts)) < len(parts):
+            raise errors.AxisRulesError("An axis rule may use a mesh axis once", rule)
+        checked.append((name, axes))
     return tuple(checked)
 
 
@@ -83,7 +82,7 @@ def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[
     taken = [axis for name in names if not isinstance(name, str) for axis in mesh_axes(name)]
     for used in (filter(logical.__contains__, names), taken):
         if repeated := [name for name, count in Counter(used).items() if count > 1]:
-            raise errors.RepeatedAxisError(tuple(repeated), names)
+            raise errors.NamesError(f"but {tuple(repeated)} occur more than once in {names!r}")
     spec = [None if isinstance(name, str) else name for name in names]
     for name, axes in rules:
         if name in logical and {*taken}.isdisjoint(mesh_axes(axes)):
@@ -111,7 +110,7 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
 
     def mapped(spec: Any) -> PartitionSpec:
         if not isinstance(spec, PartitionSpec):
-            raise errors.NamesError(spec)
+            raise errors.NamesError(f"got {spec!r}")
         return _assigned(tuple(spec), checked)[0]
 
     return tree_map(mapped, tree)
@@ -151,7 +150,9 @@ def with_logical_constraint(
         raise errors.UnmatchedAxisError(unmatched, names, checked)
     for leaf in tree_leaves(x):
         if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
-            raise errors.RankMismatchError(len(names), names, leaf)
+            raise errors.NamesError(
+                f"got {len(names)} axis names {names!r} for an array with {leaf.ndim} axes"
+            )
     if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
         return x
     return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), x)

@@ -66,9 +66,9 @@ def axis_names(names: Any) -> tuple[Any, ...]:
     try:
         hash(kept := tuple([tuple(name) if type(name) is list else name for name in names]))
     except TypeError as error:
-        raise errors.NamesError(names) from error
+        raise errors.NamesError(f"got {names!r}") from error
     if isinstance(names, str):
-        raise errors.NamesError(names)
+        raise errors.NamesError(f"got {names!r}")
     return kept
 
 
@@ -125,7 +125,11 @@ class Partitioned(Node, AxisMetadata[A]):
 
     def replace_boxed(self, val: Any) -> Self:
         """Return a box with the same metadata around `val` (BOX-4)."""
-        return self._with("value", val)
+        # The quickest copy that there is; trees have many boxes.
+        fields = (copied := object.__new__(type(self))).__dict__
+        fields |= self.__dict__
+        fields["value"] = val
+        return copied
 
     def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
@@ -133,23 +137,20 @@ class Partitioned(Node, AxisMetadata[A]):
         `index` is its place in the array that has it: -1 is last (BOX-11), and a gap before it is
         unsharded (BOX-7). `params` holds the name under `PARTITION_NAME`; `None` is one (BOX-8).
         """
-        return self._with("names", _changed(self.names, True, index, self._name(params)))
+        return self._renamed(True, index, params)
 
     def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
         """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
-        return self._with("names", _changed(self.names, False, index, self._name(params)))
+        return self._renamed(False, index, params)
 
-    def _name(self, params: Mapping[Any, Any]) -> Any:
+    def _renamed(self, adds: bool, index: int, params: Mapping[Any, Any]) -> Self:
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
         name = params[PARTITION_NAME]
-        return tuple(name) if type(name) is list else name
-
-    def _with(self, name: str, value: Any) -> Self:
-        """A copy with another field, at a third of the cost of the constructor."""
+        name = tuple(name) if type(name) is list else name
         fields = (copied := object.__new__(type(self))).__dict__
         fields |= self.__dict__
-        fields[name] = value
+        fields["names"] = _changed(self.names, adds, index, name)
         return copied
 
     def get_partition_spec(self) -> PartitionSpec:

@@ -152,7 +152,7 @@ def test_a_tree_of_specs_has_specs_only():
 @pytest.mark.parametrize("names", [(), ("batch",), ("batch", "embed", None)])
 def test_a_constraint_of_another_rank_is_refused(mesh, names):
     """Too few names as well as too many."""
-    with pytest.raises(errors.RankMismatchError, match=rf"{len(names)} axis names .* with 2 axes"):
+    with pytest.raises(errors.NamesError, match=rf"{len(names)} axis names .* with 2 axes"):
         ref.with_logical_constraint(np.ones((4, 2)), names, RULES, mesh)
 
 

@@ -18,7 +18,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from .. import nnx
-from ..content import equal, kind
+from ..content import Node
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
@@ -53,15 +53,13 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
     return typ
 
 
-def variable_type_from_name(
-    name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
-) -> Type:
-    """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
+def variable_type_from_name(name: str, /, *, allow_register: bool = False) -> Type:
+    """The type of a collection; a new name is an error, or gets a new type."""
     with _lock:
         if name not in _pairs:
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
-            register_variable_name(name, type(name, (base,), {"__module__": __name__}))
+            register_variable_name(name, type(name, (nnx.Variable,), {"__module__": __name__}))
         typ: Type = _pairs[name]
         return typ
 
@@ -123,12 +121,7 @@ class NNXMeta(AxisMetadata[A]):
         """The variable; no hook runs."""
         return self.var_type.from_metadata(self.value, self.metadata)
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and equal(self, other)
-
-    def __hash__(self) -> int:
-        leaves, structure = jax.tree.flatten(self)
-        return hash((structure, *map(kind, leaves)))
+    __eq__, __hash__ = Node.__eq__, Node.__hash__
 
 
 jax.tree_util.register_pytree_with_keys(

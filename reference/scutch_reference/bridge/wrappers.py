@@ -48,8 +48,7 @@ def _keys(rngs: Any) -> Any:
     """Keys for Linen: the next one of each stream; `default` answers for `params`."""
     if not isinstance(rngs, nnx.Rngs):
         return rngs
-    seeded = [pair for pair in rngs.items() if pair[1].key.get_raw_value() is not None]
-    keys = {name: stream() for name, stream in seeded}
+    keys = {n: each() for n, each in rngs.items() if each.key.get_raw_value() is not None}
     if "params" not in keys and "default" in keys:
         keys["params"] = keys.pop("default")
     return keys

@@ -1,5 +1,6 @@
 """The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any
@@ -137,5 +138,5 @@ class Dropout(Module):
         """Any shape, to the same shape; the identity where deterministic."""
         if arithmetic.flag("deterministic", self.deterministic, deterministic, once=True):
             return inputs
-        key = (lambda: self.make_rng(self.rng_collection)) if rng is None else (lambda: rng)
+        key = functools.partial(self.make_rng, self.rng_collection) if rng is None else rng
         return arithmetic.dropped(inputs, self.rate, self.broadcast_dims, key)

@@ -7,13 +7,13 @@ change: a copy is bound. Its stage is `new`, then `setup`, then `ready` or `comp
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
 import zlib
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
@@ -67,41 +67,36 @@ def mapped(fn: Callable[[Module, str], Any], value: Any, *keys: Any) -> Any:
     return value
 
 
-@dataclasses.dataclass(eq=False)
+@dataclass(eq=False)
 class Variable:
     """A handle on one variable of a module."""
 
     module: Module
     collection: str
     name: str
-    unbox: bool = True
 
     @property
     def value(self) -> Any:
         """The value, out of its box, into which a new value goes."""
-        value = self.module.get_variable(self.collection, self.name)
-        return meta.unbox(value) if self.unbox else value
+        return meta.unbox(self.module.get_variable(self.collection, self.name))
 
     @value.setter
     def value(self, value: Any) -> None:
         held = self.module.get_variable(self.collection, self.name)
-        if self.unbox and meta.is_axis_metadata(held):
-            value = held.replace_boxed(value)
+        value = held.replace_boxed(value) if meta.is_axis_metadata(held) else value
         self.module.put_variable(self.collection, self.name, value)
 
 
 @dataclass_transform(eq_default=True)
-@dataclasses.dataclass(eq=False)
+@dataclass(eq=False)
 class Module:
     """The base of Linen modules. A subclass is a dataclass, by its annotations (LIN-1).
 
     The `parent` is the module that makes this one. A `name` left out is the class and a number.
     """
 
-    parent: Any = dataclasses.field(
-        default_factory=_running.get, kw_only=True, compare=False, repr=False
-    )
-    name: str | None = dataclasses.field(default=None, kw_only=True)
+    parent: Any = field(default_factory=_running.get, kw_only=True, compare=False, repr=False)
+    name: str | None = field(default=None, kw_only=True)
 
     scope: ClassVar[Scope | None] = None
     path: ClassVar[Path] = ()
@@ -114,10 +109,10 @@ class Module:
             special = name in plain or (name.startswith("__") and name != "__call__")
             if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
                 setattr(cls, name, _method(value))
-            if isinstance(value, dataclasses.Field) and not value.init:  # It follows from others.
+            if isinstance(value, Field) and not value.init:  # It follows from others.
                 value.compare = value.repr = False
         comparable = "__hash__" not in vars(cls)
-        dataclasses.dataclass(eq=comparable, unsafe_hash=comparable)(cls)
+        dataclass(eq=comparable, unsafe_hash=comparable)(cls)
 
     def setup(self) -> None:
         """Make parameters and sub-modules as attributes, instead of in a compact method."""
@@ -151,7 +146,7 @@ class Module:
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
-        names = [field.name for field in dataclasses.fields(self) if field.init]
+        names = [each.name for each in fields(self) if each.init]
         return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
     @property
@@ -248,23 +243,18 @@ class Module:
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
             raise errors.ScopeParamNotFoundError(name, self.path, [*present])
-        return Variable(self, "params", name, unbox).value
+        value = self.get_variable("params", name)
+        return meta.unbox(value) if unbox else value
 
     def variable(
-        self,
-        col: str,
-        name: str,
-        init_fn: Fn | None = None,
-        *args: Any,
-        unbox: bool = True,
-        **kwargs: Any,
+        self, col: str, name: str, init_fn: Fn | None = None, *args: Any, **kwargs: Any
     ) -> Variable:
         """A handle on a variable of collection `col`; made with `init_fn(*args)` where missing."""
         self._reserve(name, col)
         if not self.has_variable(col, name):
             made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
             self.put_variable(col, name, made)
-        return Variable(self, col, name, unbox)
+        return Variable(self, col, name)
 
     def has_variable(self, col: str, name: str) -> bool:
         """Whether a collection has a variable of that name here."""
@@ -327,8 +317,8 @@ class Module:
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
         """An unbound copy, with other fields."""
-        fields = {**self._fields(), "name": self.name, **changes}
-        unbound = mapped(lambda m, _: m if m.scope is None else m.clone(), fields)
+        given = {**self._fields(), "name": self.name, **changes}
+        unbound = mapped(lambda m, _: m if m.scope is None else m.clone(), given)
         return type(self)(**unbound, parent=parent)
 
     copy = clone
@@ -339,8 +329,7 @@ class Module:
         """A copy that has these variables, for interactive use; see `apply`."""
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
-        bound: Self = described._bound(Scope(copied(variables), mutable, streams))
-        return bound
+        return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
 
     def apply(
         self,

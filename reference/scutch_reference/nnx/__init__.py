@@ -10,10 +10,9 @@ from .filters import Any as Any, Not as Not, PathIn as PathIn
 from .filters import Nothing as Nothing, PathContains as PathContains, to_predicate as to_predicate
 from .gradients import DiffState as DiffState, remat as remat, value_and_grad as value_and_grad
 from .gradients import grad as grad
-from .graphs import clone as clone, graphdef as graphdef, merge as merge, pop as pop, split as split
-from .graphs import GraphDef as GraphDef, iter_graph as iter_graph, variables as variables
-from .graphs import iter_children as iter_children, set_metadata as set_metadata, update as update
-from .graphs import pure as pure, state as state
+from .graphs import clone as clone, GraphDef as GraphDef, graphdef as graphdef, update as update
+from .graphs import iter_graph as iter_graph, set_metadata as set_metadata, variables as variables
+from .graphs import merge as merge, pop as pop, pure as pure, split as split, state as state
 from .jit import Compiled as Compiled, eval_shape as eval_shape, JitWrapped as JitWrapped
 from .jit import jit as jit, Lowered as Lowered, Traced as Traced
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as LayerNorm

@@ -1,6 +1,6 @@
 """Lifted `jax.vmap` and `jax.lax.scan`: variables have one more axis outside, or are carried."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,9 +19,9 @@ class Mapped(Lifted):
 
     what = "axes"
 
-    def __init__(self, *args: Any, metadata: Any, **options: Any):
+    def __init__(self, *args: Any, transform_metadata: Any = None, **options: Any):
         super().__init__(*args, **options)
-        self._metadata = metadata or {}
+        self._metadata = transform_metadata or {}
 
     def inside(self, frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
         """Call the function on copies that do not name the axis; new ones get its name, too."""
@@ -47,6 +47,7 @@ class Mapped(Lifted):
 class Vmapped(Mapped):
     """A vectorized function of objects; see `vmap`."""
 
+    lifts = staticmethod(jax.vmap)
     for_keywords = 0  # They are mapped over their first axis, as in JAX.
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
@@ -55,27 +56,14 @@ class Vmapped(Mapped):
         return jax.vmap(frame.run, inside, frame.outside, **self.options)
 
 
-def vmap(
-    f: Any = None,
-    *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_name: Any = None,
-    axis_size: int | None = None,
-    spmd_axis_name: Any = None,
-    transform_metadata: Mapping[Any, Any] | None = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
+def vmap(f: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, **options: Any) -> Any:
     """Vectorize a function of objects; see `jax.vmap`, and `jit` for what is the same there.
 
     Args:
       in_axes: A prefix of the arguments: an axis, None for what all share, or `StateAxes`.
       transform_metadata: With a `PARTITION_NAME`, variables have that name at the axis outside.
     """
-    options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
-    options |= {"metadata": transform_metadata}
-    return lift(Vmapped, f, in_axes, out_axes, graph_updates, **options)
+    return lift(Vmapped, f, in_axes, out_axes, **options)
 
 
 class Carry:
@@ -98,6 +86,8 @@ def _moved(tree: Any, start: int, end: int) -> Any:
 class Scanned(Mapped):
     """A loop over a function of objects; see `scan`."""
 
+    lifts = staticmethod(jax.lax.scan)
+
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.lax.scan`, where leaves and arguments are sliced, carried or shared."""
         frame.always = [axis is Carry for axis in frame.asked]
@@ -119,7 +109,7 @@ class Scanned(Mapped):
 
         def outside(axis: Any, part: Any) -> Any:
             if axis is Carry:  # It was made by the last step.
-                return jax.tree.map(lambda x: x[0 if self.options["reverse"] else -1], part)
+                return jax.tree.map(lambda x: x[0 if self.options.get("reverse") else -1], part)
             return _moved(part, 0, axis) if isinstance(axis, int) else part
 
         def transformed(*everything: Any) -> Any:
@@ -172,17 +162,7 @@ class Scanned(Mapped):
 
 
 def scan(
-    f: Any = None,
-    *,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int | bool = 1,
-    _split_transpose: bool = False,
-    in_axes: Any = (Carry, 0),
-    out_axes: Any = (Carry, 0),
-    transform_metadata: Mapping[Any, Any] | None = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
+    f: Any = None, *, in_axes: Any = (Carry, 0), out_axes: Any = (Carry, 0), **options: Any
 ) -> Any:
     """Loop over a function of objects; see `jax.lax.scan`, and `vmap` for what is the same there.
 
@@ -194,5 +174,4 @@ def scan(
     Raises:
       LiftingError: A step changes a variable that all steps share.
     """
-    options = {"reverse": reverse, "unroll": unroll, "metadata": transform_metadata}
-    return lift(Scanned, f, in_axes, out_axes, graph_updates, length=length, **options)
+    return lift(Scanned, f, in_axes, out_axes, **options)

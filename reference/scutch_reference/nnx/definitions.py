@@ -138,16 +138,16 @@ def contents(value: Any) -> Any:
 
 def blank(node: Node, value: Any = None) -> Any:
     """A node without its items; a variable has this raw value, or all that this variable has."""
-    static = node.static and node.static.value
+    static = node.static
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
-            value, static = value.get_raw_value(), value._metadata
-        return node.type.from_metadata(value, static)
+            value, static = value.get_raw_value(), value._structure()
+        return node.type._unflatten(static, [value])
     if issubclass(node.type, Pytree):
         made = Pytree.__new__(node.type)
-        set_tags(made, static)
+        set_tags(made, static.value)
         return made
-    return node.type() if static is None else node.type(static)
+    return node.type() if static is None else node.type(static.value)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:

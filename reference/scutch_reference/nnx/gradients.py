@@ -1,6 +1,6 @@
 """Lifted `grad`, `value_and_grad` and `remat`: derivatives with respect to variables in objects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,14 @@ class _Number(int):
 class Differentiated(Lifted):
     """A function of objects that returns gradients; see `grad`."""
 
-    def __init__(self, *args: Any, argnums: Any, has_aux: bool, with_value: bool, **options: Any):
+    lifts = staticmethod(jax.value_and_grad)
+
+    def __init__(self, *args: Any, argnums: Any, with_value: bool = False, **options: Any):
+        self._with_value, self._has_aux = with_value, options.pop("has_aux", False)
         super().__init__(*args, **options)
         self._is_single = isinstance(argnums, int | DiffState)
         given = [argnums] if self._is_single else argnums
         self._wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
-        self._has_aux, self._with_value = has_aux, with_value
 
     def _numbers(self, frame: Frame, leaves: list[Any]) -> list[Any]:
         """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
@@ -91,51 +93,31 @@ class Differentiated(Lifted):
         return transformed
 
 
-def grad(
-    f: Any = None,
-    *,
-    argnums: Any = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Sequence[Any] = (),
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-    _with_value: bool = False,
-) -> Any:
+def grad(f: Any = None, *, argnums: Any = 0, **options: Any) -> Any:
     """The gradient of a function of objects: for an object a `State` of variables that hold it.
 
     Args:
       argnums: One argument or several to differentiate by: numbers (for objects, their `Param`s),
         or `DiffState`s with other filters. Other options are those of `jax.grad` and `jit`.
     """
-    options = {"argnums": argnums, "has_aux": has_aux, "with_value": _with_value}
-    options |= {"holomorphic": holomorphic, "allow_int": allow_int}
-    return lift(Differentiated, f, graph_updates=graph_updates, **options)
+    return lift(Differentiated, f, argnums=argnums, **options)
 
 
-def value_and_grad(f: Any = None, **options: Any) -> Any:
-    """The output of a function of objects and its gradient; the options are those of `grad`."""
-    return grad(f, **options, _with_value=True)
+def value_and_grad(f: Any = None, *, argnums: Any = 0, **options: Any) -> Any:
+    """The output of a function of objects and its gradient; see `grad`."""
+    return lift(Differentiated, f, argnums=argnums, with_value=True, **options)
 
 
 class Checkpointed(Lifted):
     """A function of objects that is computed again for its gradient; see `remat`."""
+
+    lifts = staticmethod(jax.checkpoint)
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.checkpoint`."""
         return jax.checkpoint(frame.run, **self.options)
 
 
-def remat(
-    f: Any = None,
-    *,
-    prevent_cse: bool = True,
-    static_argnums: Any = None,
-    policy: Any = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
+def remat(f: Any = None, **options: Any) -> Any:
     """Compute a function of objects again for its gradient; see `jax.checkpoint`, and `jit`."""
-    options = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums}
-    return lift(Checkpointed, f, graph_updates=graph_updates, **options)
+    return lift(Checkpointed, f, **options)

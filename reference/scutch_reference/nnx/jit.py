@@ -18,6 +18,7 @@ from .outcomes import commit
 class JitWrapped(Lifted):
     """A compiled function of objects; see `jit`."""
 
+    lifts = staticmethod(jax.jit)
     what = "shardings"
     free = None  # An object that is returned has the shardings of the output, too (JIT-5).
 

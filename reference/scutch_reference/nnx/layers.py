@@ -9,10 +9,9 @@ from jax.nn import initializers
 
 from .. import arithmetic
 from ..arithmetic import Array
-from ..errors import ModuleError
 from .modules import Module
 from .objects import data, dataclass
-from .rngs import Rngs, RngStream
+from .rngs import Rngs
 from .variables import BatchStat, Param, value_of
 
 Flag = bool | None
@@ -153,12 +152,6 @@ class Dropout(Module):
         """Drop; `deterministic` and `rngs` here win over those of the layer."""
         if arithmetic.flag("deterministic", deterministic, self.deterministic):
             return inputs
-
-        def key() -> Array:
-            source = self.rngs if rngs is None else rngs
-            if source is None:
-                raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
-            source = source[self.rng_collection] if isinstance(source, Rngs) else source
-            return source() if isinstance(source, RngStream) else source
-
+        key = self.rngs if rngs is None else rngs
+        key = key[self.rng_collection] if isinstance(key, Rngs) else key
         return arithmetic.dropped(inputs, self.rate, self.broadcast_dims, key)

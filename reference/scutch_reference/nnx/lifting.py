@@ -15,6 +15,7 @@ prove that it holds, call the compiled function on the list of values, and store
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress
@@ -43,6 +44,7 @@ from .walking import EMPTY, Plan, is_object, planned
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 _CACHE_LIMIT = 1024
+_signature = functools.cache(inspect.signature)
 # The attribute behind `sharding`: that one is a property, and costs a Python call for each array.
 _sharding_of = attrgetter("_sharding")
 
@@ -189,9 +191,10 @@ class Frame:
 class Lifted:
     """A function of objects, transformed; `jit` says what its arguments mean.
 
-    The options are for the transformation of JAX, where they are not None.
+    The options are for the transformation of JAX that it `lifts`, where they are not None.
     """
 
+    lifts: Callable[..., Any]
     what = ""  # Prefixes, in messages.
     default: Any = None  # What leaves are given where a prefix says None,
     free: Any = ...  # and what leaves the choice to another place, as the output.
@@ -221,6 +224,8 @@ class Lifted:
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
+        if unknown := self.options.keys() - _signature(self.lifts).parameters.keys():
+            raise TypeError(f"jax.{self.lifts.__name__} has no option {sorted(unknown)}.")
         self._frames: dict[Any, Frame] = {}
 
     def transform(self, frame: Frame) -> Callable[..., Any]:
@@ -314,8 +319,13 @@ class Lifted:
         return commit((frame, plan, roots, values, plain), outcome, groups, out)
 
 
-def lift(cls: type[Lifted], function: Any, *prefixes: Any, **options: Any) -> Any:
-    """The transformed function, or a decorator if there is no function yet."""
+def lift(
+    cls: type[Lifted], function: Any, *prefixes: Any, graph: Any = None, **options: Any
+) -> Any:
+    """The transformed function, or a decorator if there is no function yet.
+
+    The option `graph` is accepted and not needed: sharing is always kept.
+    """
     if function is None:
         return lambda function: cls(function, *prefixes, **options)
     return cls(function, *prefixes, **options)

@@ -18,6 +18,7 @@ UNSHARDED = partition_spec(())
 class ShardMapped(Lifted):
     """A function of objects that devices run on their parts; see `shard_map`."""
 
+    lifts = staticmethod(jax.jit)
     what = "specs"
     default = UNSHARDED
     sends_committed = True

@@ -54,8 +54,9 @@ class Variable(Tracked, Generic[A]):
     value is sharded on `mesh`, or on the mesh in context.
     """
 
-    __slots__ = ("_metadata",)
+    __slots__ = ("_metadata", "_static")
     _metadata: dict[str, Any]
+    _static: Static | None
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
         if isinstance(value, VariableMetadata):
@@ -79,12 +80,20 @@ class Variable(Tracked, Generic[A]):
         variable._replace_metadata(attributes)
         return variable
 
+    def _structure(self) -> Static:
+        """The metadata as static data, which variables of the same origin share."""
+        if self._static is None:
+            object.__setattr__(self, "_static", Static(self._metadata, "metadata"))
+        return cast(Static, self._static)
+
     def _flatten(self) -> tuple[Any, Static]:
-        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), Static(self._metadata)
+        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._structure()
 
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
-        return cls.from_metadata(next(iter(children)), static.value)
+        variable = object.__new__(cls)
+        variable._begin(next(iter(children)), _metadata=static.value, _static=static)
+        return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
         hooks = self._metadata.get(event) or ()
@@ -158,6 +167,7 @@ class Variable(Tracked, Generic[A]):
     def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
         kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
         object.__setattr__(self, "_metadata", kept)
+        object.__setattr__(self, "_static", None)
         self._changed()
 
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
@@ -165,15 +175,17 @@ class Variable(Tracked, Generic[A]):
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
-        value = self._cell[0] if value is _UNSET else value
-        return self.from_metadata(_copied_tree(value), self._metadata | updates)
+        value = _copied_tree(self._cell[0] if value is _UNSET else value)
+        if not updates:
+            return self._unflatten(self._structure(), [value])
+        return self.from_metadata(value, self._metadata | updates)
 
     __copy__ = replace = to_state = copy
 
     def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
         self.set_raw_value(state._cell[0])
-        if Static(self._metadata) != Static(state._metadata):
+        if self._structure() != state._structure():
             self._replace_metadata(state._metadata)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +193,7 @@ class Variable(Tracked, Generic[A]):
 
     def __getattr__(self, name: str) -> Any:
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
-        if name in ("_cell", "_metadata") or name.startswith("__"):
+        if name in ("_cell", "_metadata", "_static") or name.startswith("__"):
             raise AttributeError(name)
         if name in self._metadata:
             return copied(self._metadata[name])
@@ -189,7 +201,7 @@ class Variable(Tracked, Generic[A]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(f"set {name!r} of")
-        if name in ("_cell", "_metadata", "_level") or not hasattr(type(self), name):
+        if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
             raise AttributeError(f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.")
         object.__setattr__(self, name, value)
         if name == "__class__":

@@ -119,8 +119,7 @@ class Walk:
         value, leaves = self.nodes[index], self.leaves[index]
         if isinstance(value, Variable):
             leaves.append((value._cell, 0, path))
-            metadata = Static(value._metadata, "metadata")
-            self.described[index] = Node(type(value), metadata, (("value", LEAF),))
+            self.described[index] = Node(type(value), value._structure(), (("value", LEAF),))
             return
         inside, tags, static = contents(value), {}, None
         if isinstance(value, Pytree):
