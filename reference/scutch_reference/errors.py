@@ -43,13 +43,9 @@ class StructureMismatchError(ScutchReferenceError[str, str, str]):  # BOX-15
     text = "The updates have another structure. At {0} the tree has {1}, the updates have {2}."
 
 
-class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3
+class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3, LOG-8
     text = """{0}, got {1!r}. Axis rules are pairs of a logical name and the mesh axes for it, which
     are a name, a tuple of names, or None: (('batch', 'data'), ('hidden', ('model', 'expert')))."""
-
-
-class UnmatchedAxisError(ScutchReferenceError[Sequence[Any], Sequence[Any], Any]):  # LOG-8
-    text = "Axis names {0!r} of {1!r} match no rule that is still free; the rules are {2!r}."
 
 
 class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.tree_util import tree_leaves, tree_map
+from jax.tree_util import all_leaves, tree_leaves, tree_map
 
 from . import errors
 from .meta import A, Fn, Partitioned, axis_names, boxing
-from .placement import ARRAYS, constrain, context_mesh, mesh_axes, partition_spec
+from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
 Rules: TypeAlias = Sequence[tuple[str, Any]]
 
@@ -129,6 +129,14 @@ class RulesFallback(enum.Enum):
     NO_CONSTRAINT = "no_constraint"
 
 
+def _is_names(spec: Any) -> bool:
+    """Whether this is the spec of one array, and not a tree of specs."""
+    if type(spec) is not tuple:
+        return spec is None or isinstance(spec, PartitionSpec)
+    named = any(isinstance(name, str) or name is UNCONSTRAINED for name in spec)
+    return named or all(name is None for name in spec)
+
+
 def with_logical_constraint(
     x: Any,
     logical_axis_resources: Any,
@@ -136,26 +144,31 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain an array, or all in a tree, to the mesh axes of its logical names (LOG-8).
+    """Constrain arrays to the mesh axes of their logical names (LOG-8).
 
-    Without names, without rules, or without a mesh, given or in context, `x` is returned.
+    The names are those of each axis, or a tree of them that is a prefix of `x`. Without names,
+    without rules, or without a mesh, given or in context, an array stays as it is.
     """
     checked = _rules_or_context(rules)
-    meshless = mesh is None and context_mesh() is None
-    if logical_axis_resources is None or not checked or meshless:
+    if not checked or (mesh is None and context_mesh() is None):
         return x
-    names = axis_names(logical_axis_resources)
-    spec, unmatched = _assigned(names, checked)
-    if unmatched and fallback is RulesFallback.RAISE_ERROR:
-        raise errors.UnmatchedAxisError(unmatched, names, checked)
-    for leaf in tree_leaves(x):
-        if isinstance(leaf, ARRAYS) and len(names) != leaf.ndim:
-            raise errors.NamesError(
-                f"got {len(names)} axis names {names!r} for an array with {leaf.ndim} axes"
-            )
-    if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
-        return x
-    return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), x)
+
+    def constrained(names: Any, part: Any) -> Any:
+        if names is None:
+            return part
+        spec, unmatched = _assigned(names := axis_names(names), checked)
+        if unmatched and fallback is RulesFallback.RAISE_ERROR:
+            raise errors.AxisRulesError(f"Axis rules must match {unmatched} of {names}", checked)
+        axes = len(names)
+        for rank in {leaf.ndim for leaf in tree_leaves(part) if isinstance(leaf, ARRAYS)} - {axes}:
+            raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")
+        if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
+            return part
+        return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), part)
+
+    if all_leaves([x]):
+        return constrained(logical_axis_resources, x)
+    return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)
 
 
 class LogicallyPartitioned(Partitioned[A]):

@@ -1,8 +1,7 @@
 """Boxes: values that know what their axes are called (document 000).
 
-A *box* wraps a value, an array or any tree of them, and holds metadata for each axis. What adds an
-axis to every array, as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is
-the inverse. `unbox` opens a box, `replace_boxed` fills it again.
+A *box* wraps any tree of arrays and holds metadata for each axis. What adds an axis to every array,
+as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is the inverse.
 """
 
 import abc
@@ -249,9 +248,10 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 def _spec(node: Any) -> PartitionSpec | None:
     if not _is_box(node):
         return partition_spec(()) if hasattr(node, "shape") else None
-    if hasattr(node, "get_partition_spec"):
-        return cast(PartitionSpec, node.get_partition_spec())
-    return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
+    if not hasattr(node, "get_partition_spec"):
+        return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
+    spec: PartitionSpec | None = node.get_partition_spec()
+    return spec
 
 
 def get_partition_spec(tree: Any) -> Any:

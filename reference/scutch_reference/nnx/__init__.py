@@ -10,17 +10,20 @@ from .filters import Any as Any, Not as Not, PathIn as PathIn
 from .filters import Nothing as Nothing, PathContains as PathContains, to_predicate as to_predicate
 from .gradients import DiffState as DiffState, remat as remat, value_and_grad as value_and_grad
 from .gradients import grad as grad
-from .graphs import clone as clone, GraphDef as GraphDef, graphdef as graphdef, update as update
-from .graphs import iter_graph as iter_graph, set_metadata as set_metadata, variables as variables
-from .graphs import merge as merge, pop as pop, pure as pure, split as split, state as state
+from .graphs import clone as clone, graphdef as graphdef, merge as merge, pop as pop, split as split
+from .graphs import GraphDef as GraphDef, iter_graph as iter_graph, variables as variables
+from .graphs import iter_children as iter_children, set_metadata as set_metadata, update as update
+from .graphs import pure as pure, state as state
 from .jit import Compiled as Compiled, eval_shape as eval_shape, JitWrapped as JitWrapped
 from .jit import jit as jit, Lowered as Lowered, Traced as Traced
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as LayerNorm
 from .layers import Embed as Embed, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
 from .objects import Data as Data, dataclass as dataclass, has_data as has_data, is_data as is_data
-from .objects import data as data, Pytree as Pytree, Static as Static, static as static
-from .optimizer import Optimizer as Optimizer, OptState as OptState, OptVariable as OptVariable
+from .objects import data as data
+from .objects import Object as Object, Pytree as Pytree, Static as Static, static as static
+from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptVariable as OptVariable
+from .optimizer import Optimizer as Optimizer, OptState as OptState
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
 from .rngs import fork_rngs as fork_rngs, RngCount as RngCount, Rngs as Rngs, RngState as RngState
 from .rngs import reseed as reseed, RngKey as RngKey

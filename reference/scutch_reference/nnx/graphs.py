@@ -11,6 +11,7 @@ import jax
 from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, leaf_count, put, take
 from .filters import Path
+from .objects import Pytree
 from .states import FlatState, partition, parts_of, to_flat_state
 from .variables import Variable, is_variable
 from .walking import is_node, keys_in, one_level, read, walked
@@ -142,6 +143,11 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
         yield path, value
 
     return visit((), node)
+
+
+def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
+    """Names and objects directly inside an object."""
+    return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
 
 
 def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:

@@ -6,12 +6,14 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
 from typing import Any, Generic, TypeVar
 
+import jax
+
 from ..errors import DataError
 from .definitions import put, take
 from .filters import Path, to_predicate
-from .graphs import iter_graph
+from .graphs import iter_children, iter_graph
 from .objects import Pytree, attributes_of
-from .variables import Variable
+from .variables import Perturbation, Variable
 
 A = TypeVar("A")
 
@@ -45,6 +47,8 @@ class Module(Pytree):
         """Paths and modules, this one included."""
         return ((path, node) for path, node in iter_graph(self) if isinstance(node, Module))
 
+    iter_children = iter_children
+
     def sow(
         self,
         variable_type: type[Variable[Any]],
@@ -60,6 +64,14 @@ class Module(Pytree):
         else:
             old.set_value(reduce_fn(old.get_value(), value))
         return True
+
+    def perturb(
+        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
+    ) -> Any:
+        """Add a variable under `name`, zero at first, whose gradient is that of `value`."""
+        if name not in attributes_of(self):
+            setattr(self, name, variable_type(jax.numpy.zeros_like(value)))
+        return value + getattr(self, name).get_value()
 
 
 class List(Module, MutableSequence[A], Generic[A]):

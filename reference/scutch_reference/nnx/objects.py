@@ -152,6 +152,9 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         return f"{type(self).__name__}({items})"
 
 
+Object = Pytree  # The older name.
+
+
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:
     """Mark the attributes of a node; those that its class marks stay marked."""
     _put(node, "_tags", {**node._class_tags, **tags})

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from .graphs import pure, state, update
 from .objects import Pytree, data
-from .variables import Variable, is_variable
+from .variables import Param, Variable, is_variable
 
 if TYPE_CHECKING:
     import optax  # type: ignore[import-untyped,unused-ignore]
@@ -49,3 +49,15 @@ class Optimizer(Pytree):
         jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=is_variable)
         self.step.set_value(self.step.get_value() + 1)
         return updates
+
+
+class ModelAndOptimizer(Optimizer):
+    """An optimizer that holds its model."""
+
+    def __init__(self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any = Param):
+        super().__init__(model, tx, wrt=wrt)
+        self.model = model
+
+    def update(self, grads: Any, /, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Change the model by its gradients."""
+        return super().update(self.model, grads, **kwargs)

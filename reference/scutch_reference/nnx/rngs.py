@@ -209,7 +209,20 @@ def restore_rngs(backups: ExitStack, /) -> None:
     backups.close()
 
 
-def reseed(node: Any, /, *, graph: Flag = None, **stream_keys: Any) -> None:
-    """Start the streams of these names anew, wherever they are; one of several keys splits its."""
-    for _, stream, new in _taken(node, dict(Rngs(**stream_keys).items())):
-        update(stream, state(new.fork(split=stream.key.shape or None)))
+def reseed(
+    node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
+) -> None:
+    """Start the streams of these names anew, wherever they are in an object.
+
+    For a stream of several keys, the policy `"match_shape"` splits the new key, `"scalars_only"` is
+    a `StreamError`, and a function of (path, key, shape) returns the keys.
+    """
+    for path, stream, new in _taken(node, dict(Rngs(**stream_keys).items())):
+        shape, keys = stream.key.shape, new()
+        if callable(policy):
+            keys = policy(path, keys, shape)
+        elif shape and policy == "match_shape":
+            keys = random.split(keys, shape)
+        elif shape:
+            raise StreamError(f"{path!r} has keys of shape {shape}; {policy=} gives one key.")
+        update(stream, state(RngStream(keys, tag=stream.tag)))

@@ -157,6 +157,12 @@ class State(dict[K, V]):
     merge = staticmethod(merge_state)
     split, filter, flat_state = split_state, filter_state, to_flat_state
     to_pure_dict, replace_by_pure_dict = to_pure_dict, replace_by_pure_dict
+    from_flat_path = staticmethod(from_flat_state)
+    raw_mapping = property(lambda self: to_pure_dict(self, lambda leaf: leaf))
+
+    def map(self, function: Callable[[Path, Any], Any]) -> "State[Any, Any]":
+        """See `map_state`."""
+        return map_state(function, self)
 
 
 jax.tree_util.register_pytree_with_keys(

@@ -68,7 +68,7 @@ class Variable(Tracked, Generic[A]):
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
         self._begin(value, _static=_tidied(methods | metadata))
-        made: Any = self._hooked("on_create_value", value)
+        made: Any = self.create_value(self._hooked("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
             mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
@@ -97,6 +97,20 @@ class Variable(Tracked, Generic[A]):
         for hook in self._hooks(event):
             value = hook(self, value)
         return value
+
+    def create_value(self, value: A) -> A:
+        """Override to change the value that a new variable starts with."""
+        return value
+
+    def add_axis(self, index: int, name: Any) -> None:
+        """A transformation adds an axis to the value: run the hooks."""
+        for hook in self._hooks("on_add_axis"):
+            hook(self, index, name)
+
+    def remove_axis(self, index: int, name: Any) -> None:
+        """A transformation takes an axis off the value: run the hooks."""
+        for hook in self._hooks("on_remove_axis"):
+            hook(self, index, name)
 
     def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
@@ -174,6 +188,12 @@ class Variable(Tracked, Generic[A]):
         return self._unflatten(static, (value,))
 
     __copy__ = replace = to_state = copy
+
+    def copy_from(self, other: "Variable[A]") -> None:
+        """Take over raw value and metadata of a variable of the same type."""
+        if self.type is not other.type:
+            raise DataError(f"A {self.type!r} cannot copy from a {other.type!r}.")
+        self.update_from_state(other)
 
     def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
@@ -308,8 +328,7 @@ def _change(how: str, variable: Variable[Any], index: int, params: Mapping[Any, 
     if names and not isinstance(names, NamedSharding):
         box = getattr(Partitioned(None, tuple(names)), how)(index, params)
         variable.set_metadata(out_sharding=box.names)
-    for hook in variable._hooks(f"on_{how}"):
-        hook(variable, index, params.get(PARTITION_NAME))
+    getattr(variable, how)(index, params.get(PARTITION_NAME))
 
 
 # A variable in place of a box: its names change as those of `Partitioned` do, and its hooks run.
