@@ -102,15 +102,13 @@ class Variable(Tracked, Generic[A]):
         """Override to change the value that a new variable starts with."""
         return value
 
-    def add_axis(self, index: int, name: Any) -> None:
-        """A transformation adds an axis to the value: run the hooks."""
-        for hook in self._hooks("on_add_axis"):
+    def _announce(self, event: str, index: int, name: Any) -> None:
+        """A transformation adds an axis to the value, or takes it off: run the hooks."""
+        for hook in self._hooks(event):
             hook(self, index, name)
 
-    def remove_axis(self, index: int, name: Any) -> None:
-        """A transformation takes an axis off the value: run the hooks."""
-        for hook in self._hooks("on_remove_axis"):
-            hook(self, index, name)
+    add_axis = functools.partialmethod(_announce, "on_add_axis")
+    remove_axis = functools.partialmethod(_announce, "on_remove_axis")
 
     def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
