@@ -1,14 +1,10 @@
-"""What compiled calls go by: levels, versions, and static data.
+"""What compiled calls go by: trace levels, versions, and static data.
 
-Only the trace *level* that made an object may change it: else tracers would outlive their traces.
-
-Every call asks for changes. If the *epoch* of the process is the same, no object that was ever
-flattened has another structure; if not, the *versions* of objects tell. A *cell* is a list that
-ends with the version; that of a variable starts with its value, so that a call reaches it without
-touching the variable. With version 0 nobody has flattened the object, so that the epoch stays.
-
-Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`; a program may tell
-the first ones apart, and cannot tell the last ones. So static data goes by a `frozen` key.
+Only the level that made an object may change it: else tracers would outlive their traces. While the
+*epoch* of the process stays, no object that was ever flattened has another structure; else their
+*versions* tell. A *cell* is a list that ends with the version, which is 0 if nobody has flattened
+the object; that of a variable begins with the value, where calls reach it. Static data goes by a
+`frozen` key, for Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`.
 """
 
 import functools
