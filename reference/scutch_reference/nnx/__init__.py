@@ -20,10 +20,11 @@ from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as Lay
 from .layers import Embed as Embed, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
 from .objects import Data as Data, dataclass as dataclass, has_data as has_data, is_data as is_data
-from .objects import data as data
+from .modules import iter_modules as iter_modules
+from .objects import data as data, register_data_type as register_data_type
 from .objects import Object as Object, Pytree as Pytree, Static as Static, static as static
 from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptVariable as OptVariable
-from .optimizer import Optimizer as Optimizer, OptState as OptState
+from .optimizer import OptArray as OptArray, Optimizer as Optimizer, OptState as OptState
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
 from .rngs import fork_rngs as fork_rngs, RngCount as RngCount, Rngs as Rngs, RngState as RngState
 from .rngs import reseed as reseed, RngKey as RngKey

@@ -73,6 +73,9 @@ class Module(Pytree):
         return value + getattr(self, name).get_value()
 
 
+iter_modules = Module.iter_modules
+
+
 class List(Module, MutableSequence[A], Generic[A]):
     """A list of data and static elements; element `i` is the attribute `i`."""
 

@@ -18,6 +18,10 @@ class OptState(Variable[Any]):
     """A part of the state of an optimizer."""
 
 
+class OptArray(OptState):
+    """An array of the optimizer's own."""
+
+
 class OptVariable(OptState):
     """What the optimizer keeps for a parameter: with the parameter's metadata, so sharded alike."""
 
@@ -25,7 +29,7 @@ class OptVariable(OptState):
 def _kept(value: Any) -> OptState:
     if isinstance(value, Variable):
         return OptVariable.from_metadata(value.get_raw_value(), value.get_metadata())
-    return OptState(value)
+    return OptArray(value)
 
 
 class Optimizer(Pytree):

@@ -37,6 +37,13 @@ class FlatState(tuple[tuple[Path, V], ...]):
     leaves = property(lambda self: [leaf for _, leaf in self])
 
 
+jax.tree_util.register_pytree_node(
+    FlatState,
+    lambda flat: (flat.leaves, flat.paths),
+    lambda paths, leaves: FlatState(zip(paths, leaves, strict=True)),
+)
+
+
 def to_flat_state(*states: Any) -> FlatState[Any]:
     """The leaves of nested states with their paths, where later states win (OBJ-4)."""
 

@@ -9,7 +9,7 @@ the object; that of a variable begins with the value, where calls reach it. Stat
 
 import functools
 from collections.abc import Hashable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -92,16 +92,26 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     return kind, value
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(eq=False)
 class Static:
-    """A value that is part of a structure: it hashes and compares by its `frozen` key."""
+    """A value that is part of a structure: it hashes and compares by its `frozen` key.
 
-    value: Any = field(compare=False)
-    key: Hashable = field(init=False, repr=False)
-    where: InitVar[str] = "a static value"
+    That is made when it is asked for; until then nobody may change the value.
+    """
 
-    def __post_init__(self, where: str) -> None:
-        self.key = frozen(self.value, where)
+    value: Any
+    where: str = field(default="a static value", repr=False)
+
+    @functools.cached_property
+    def key(self) -> Hashable:
+        """What tells the value from others."""
+        return frozen(self.value, self.where)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Static) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 def copied(value: Any) -> Any:
