@@ -69,6 +69,14 @@ def test_an_installed_wheel_judges(wheel, tmp_path):
     assert "conforms in all that it claims" in output
 
 
+def test_the_reference_stays_compact():
+    """Lines with text, docstrings and comments included; blank ones are the formatter's."""
+    files = sorted((ROOT / "reference" / "scutch_reference").rglob("*.py"))
+    lines = {file: file.read_text("utf-8").splitlines() for file in files}
+    assert sum(bool(line.strip()) for each in lines.values() for line in each) < 5000
+    assert {file.name: len(each) for file, each in lines.items() if len(each) > 500} == {}
+
+
 def test_both_packages_have_one_version():
     assert scutch.__version__ == scutch_reference.__version__
 

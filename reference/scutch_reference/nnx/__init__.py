@@ -4,41 +4,38 @@ from jax.nn import gelu as gelu, initializers as initializers, relu as relu, sig
 from jax.nn import silu as silu, softmax as softmax
 
 from ..meta import PARTITION_NAME as PARTITION_NAME
-from .filters import All as All, Any as Any, Everything as Everything, Not as Not
-from .filters import Nothing as Nothing, OfType as OfType, PathContains as PathContains
-from .filters import PathIn as PathIn, WithTag as WithTag, to_predicate as to_predicate
-from .gradients import DiffState as DiffState, grad as grad, remat as remat
-from .gradients import value_and_grad as value_and_grad
-from .graphs import GraphDef as GraphDef, clone as clone, graphdef as graphdef
-from .graphs import iter_children as iter_children, iter_graph as iter_graph, merge as merge
-from .graphs import pop as pop, pure as pure, set_metadata as set_metadata, split as split
-from .graphs import state as state, update as update
-from .graphs import variables as variables
-from .jit import JitWrapped as JitWrapped, eval_shape as eval_shape, jit as jit
-from .layers import BatchNorm as BatchNorm, Dropout as Dropout, Embed as Embed
-from .layers import LayerNorm as LayerNorm, Linear as Linear
+from .axes import Carry as Carry, scan as scan, vmap as vmap
+from .filters import All as All, Everything as Everything, OfType as OfType, WithTag as WithTag
+from .filters import Any as Any, Not as Not, PathIn as PathIn
+from .filters import Nothing as Nothing, PathContains as PathContains, to_predicate as to_predicate
+from .gradients import DiffState as DiffState, remat as remat, value_and_grad as value_and_grad
+from .gradients import grad as grad
+from .graphs import clone as clone, graphdef as graphdef, merge as merge, pop as pop, split as split
+from .graphs import GraphDef as GraphDef, iter_graph as iter_graph, variables as variables
+from .graphs import iter_children as iter_children, set_metadata as set_metadata, update as update
+from .graphs import pure as pure, state as state
+from .jit import Compiled as Compiled, eval_shape as eval_shape, JitWrapped as JitWrapped
+from .jit import jit as jit, Lowered as Lowered, Traced as Traced
+from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as LayerNorm
+from .layers import Embed as Embed, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential
-from .objects import Data as Data, Object as Object, Pytree as Pytree, Static as Static
-from .objects import data as data, dataclass as dataclass, has_data as has_data, is_data as is_data
-from .objects import static as static
-from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptArray as OptArray
-from .optimizer import OptState as OptState, OptVariable as OptVariable, Optimizer as Optimizer
+from .objects import Data as Data, dataclass as dataclass, has_data as has_data, is_data as is_data
+from .modules import iter_modules as iter_modules
+from .objects import data as data, register_data_type as register_data_type
+from .objects import Object as Object, Pytree as Pytree, Static as Static, static as static
+from .optimizer import ModelAndOptimizer as ModelAndOptimizer, OptVariable as OptVariable
+from .optimizer import OptArray as OptArray, Optimizer as Optimizer, OptState as OptState
 from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
-from .rngs import RngCount as RngCount, RngKey as RngKey, RngState as RngState
-from .rngs import RngStream as RngStream, Rngs as Rngs, fork_rngs as fork_rngs, reseed as reseed
-from .rngs import restore_rngs as restore_rngs, split_rngs as split_rngs
-from .axes import Carry as Carry, scan as scan
+from .rngs import fork_rngs as fork_rngs, RngCount as RngCount, Rngs as Rngs, RngState as RngState
+from .rngs import reseed as reseed, RngKey as RngKey
+from .rngs import restore_rngs as restore_rngs, RngStream as RngStream, split_rngs as split_rngs
 from .shard_map import shard_map as shard_map
-from .jit import Compiled as Compiled, Lowered as Lowered, Traced as Traced
-from .states import FlatState as FlatState, State as State, filter_state as filter_state
-from .states import from_flat_state as from_flat_state, map_state as map_state
-from .states import merge_state as merge_state, replace_by_pure_dict as replace_by_pure_dict
-from .states import split_state as split_state, to_flat_state as to_flat_state
-from .states import to_pure_dict as to_pure_dict
-from .variables import BatchStat as BatchStat, Cache as Cache, Intermediate as Intermediate
-from .variables import Param as Param, Perturbation as Perturbation, Variable as Variable
-from .variables import VariableMetadata as VariableMetadata, VariableState as VariableState
-from .variables import get_named_sharding as get_named_sharding
+from .states import filter_state as filter_state, State as State, to_flat_state as to_flat_state
+from .states import FlatState as FlatState, merge_state as merge_state, to_pure_dict as to_pure_dict
+from .states import from_flat_state as from_flat_state, replace_by_pure_dict as replace_by_pure_dict
+from .states import map_state as map_state, split_state as split_state
+from .variables import BatchStat as BatchStat, Param as Param, Variable as Variable
+from .variables import Cache as Cache, Intermediate as Intermediate, Perturbation as Perturbation
+from .variables import get_named_sharding as get_named_sharding, VariableState as VariableState
 from .variables import get_partition_spec as get_partition_spec, with_metadata as with_metadata
-from .variables import with_partitioning as with_partitioning
-from .axes import vmap as vmap
+from .variables import VariableMetadata as VariableMetadata, with_partitioning as with_partitioning

@@ -141,7 +141,7 @@ def blank(node: Node, value: Any = None) -> Any:
     static = node.static
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
-            value, static = value.get_raw_value(), value._structure()
+            value, static = value.get_raw_value(), value._static
         return node.type._unflatten(static, [value])
     if issubclass(node.type, Pytree):
         made = Pytree.__new__(node.type)

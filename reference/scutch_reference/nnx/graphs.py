@@ -9,19 +9,15 @@ from typing import Any, TypeVar
 import jax
 
 from ..errors import UnknownPathError
-from .definitions import Definition, built, contents, filled, is_variable, leaf_count, put, take
+from .definitions import Definition, built, contents, filled, leaf_count, put, take
 from .filters import Path
 from .objects import Pytree
 from .states import FlatState, partition, parts_of, to_flat_state
-from .variables import Variable
+from .variables import Variable, is_variable
 from .walking import is_node, keys_in, one_level, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition
-
-
-def _is_variable(value: Any) -> bool:
-    return isinstance(value, Variable)
 
 
 def _raw(leaf: Any) -> Any:
@@ -88,7 +84,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     definition, nodes, slots, _ = walked([node])
     numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
     for path, number, _ in definition.visits:  # A variable has each path that leads to it.
-        if is_variable(definition.nodes[number]):
+        if issubclass(definition.nodes[number].type, Variable):
             numbers[path[1:]] = definition.starts[number]
     flat = to_flat_state(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
@@ -115,7 +111,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
 def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     """Take variables out of an object, from all of their places, and return them as states."""
     popped = variables(node, filter, *filters)
-    taken = set(map(id, jax.tree.leaves(popped, is_leaf=_is_variable)))
+    taken = set(map(id, jax.tree.leaves(popped, is_leaf=is_variable)))
     for parent in walked([node])[1]:
         for key, child in reversed(_children(parent)):
             if id(child) in taken:
@@ -162,4 +158,4 @@ def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **met
 
 def pure(tree: Any) -> Any:
     """The tree with the values of its variables in their place."""
-    return jax.tree.map(_raw, tree, is_leaf=_is_variable)
+    return jax.tree.map(_raw, tree, is_leaf=is_variable)

@@ -16,6 +16,7 @@ from .objects import Pytree, attributes_of
 from .variables import Perturbation, Variable
 
 A = TypeVar("A")
+Kind = type[Variable[Any]]
 
 
 class Module(Pytree):
@@ -51,7 +52,7 @@ class Module(Pytree):
 
     def sow(
         self,
-        variable_type: type[Variable[Any]],
+        variable_type: Kind,
         name: str,
         value: Any,
         reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
@@ -65,13 +66,14 @@ class Module(Pytree):
             old.set_value(reduce_fn(old.get_value(), value))
         return True
 
-    def perturb(
-        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
-    ) -> Any:
+    def perturb(self, name: str, value: Any, variable_type: Kind = Perturbation) -> Any:
         """Add a variable under `name`, zero at first, whose gradient is that of `value`."""
         if name not in attributes_of(self):
             setattr(self, name, variable_type(jax.numpy.zeros_like(value)))
         return value + getattr(self, name).get_value()
+
+
+iter_modules = Module.iter_modules
 
 
 class List(Module, MutableSequence[A], Generic[A]):

@@ -22,6 +22,7 @@ A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
 _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
+_DATA_TYPES: list[Any] = [*_ARRAYS, tracing.Tracked]
 
 Data = Annotated[A, "nnx.Data"]
 Static = Annotated[A, "nnx.Static"]
@@ -45,9 +46,15 @@ def _is_marker(value: Any) -> bool:
     return isinstance(value, dataclasses.Field) and _MARK in value.metadata
 
 
+def register_data_type(type_: A, /) -> A:
+    """Values of this type are data, without a marker."""
+    _DATA_TYPES.append(type_)
+    return type_
+
+
 def is_data(value: Any, /) -> bool:
     """Whether a value is data by its type: an array, a variable, an object."""
-    return isinstance(value, (*_ARRAYS, tracing.Tracked))
+    return isinstance(value, tuple(_DATA_TYPES))
 
 
 def has_data(value: Any, /) -> list[Any]:
@@ -111,7 +118,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         if _is_marker(value):
             is_data, value = value.metadata[_MARK], value.metadata["value"]
             if not is_data and has_data(value):
-                raise DataError(f"Found data in the static attribute {type(self).__name__}.{key}.")
+                where = f"{type(self).__name__}.{key}"
+                raise DataError(f"Found data in the static attribute {where}: use nnx.data(...).")
             _put(self, "_tags", {**self._tags, key: is_data})
         elif isinstance(value, _ARRAYS) and isinstance(attributes_of(self).get(key), _ARRAYS):
             return value
@@ -137,7 +145,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
         rest = {k: v for k, v in found.items() if k not in data}
         where, static = f"an attribute of {type(self).__name__}", (tuple(data), rest, self._tags)
-        return list(zip(entries, data.values(), strict=True)), tracing.Static(static, where)
+        kept = tracing.Static(tracing.copied(static), where)
+        return list(zip(entries, data.values(), strict=True)), kept
 
     @classmethod
     def _unflatten(cls, static: tracing.Static, children: Iterable[Any]) -> Self:
@@ -152,7 +161,11 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         return f"{type(self).__name__}({items})"
 
 
-Object = Pytree  # The older name.
+class Object(Pytree, pytree=False):
+    """A node of a graph that JAX does not take apart."""
+
+    def __init_subclass__(cls, *, pytree: bool = False, **kwargs: Any):
+        super().__init_subclass__(pytree=pytree, **kwargs)
 
 
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:

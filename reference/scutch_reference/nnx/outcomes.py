@@ -148,7 +148,7 @@ def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
             same = frozenset(before.items if before else ())
             refill(node, described, nodes, iter(own(each)), same)
         elif before and before.static != described.static:
-            node._replace_metadata(described.static.value)
+            node._become(described.static)
     again = iter(outcome.returned)
 
     def known(part: Any) -> Any:

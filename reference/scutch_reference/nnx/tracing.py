@@ -1,19 +1,15 @@
-"""What compiled calls go by: levels, versions, and static data.
+"""What compiled calls go by: trace levels, versions, and static data.
 
-Only the trace *level* that made an object may change it: else tracers would outlive their traces.
-
-Every call asks for changes. If the *epoch* of the process is the same, no object that was ever
-flattened has another structure; if not, the *versions* of objects tell. A *cell* is a list that
-ends with the version; that of a variable starts with its value, so that a call reaches it without
-touching the variable. With version 0 nobody has flattened the object, so that the epoch stays.
-
-Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`; a program may tell
-the first ones apart, and cannot tell the last ones. So static data goes by a `frozen` key.
+Only the level that made an object may change it: else tracers would outlive their traces. While the
+*epoch* of the process stays, no object that was ever flattened has another structure; else their
+*versions* tell. A *cell* is a list that ends with the version, which is 0 if nobody has flattened
+the object; that of a variable begins with the value, where calls reach it. Static data goes by a
+`frozen` key, for Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`.
 """
 
 import functools
 from collections.abc import Hashable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -96,16 +92,26 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     return kind, value
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(eq=False)
 class Static:
-    """A value that is part of a structure: it hashes and compares by its `frozen` key."""
+    """A value that is part of a structure: it hashes and compares by its `frozen` key.
 
-    value: Any = field(compare=False)
-    key: Hashable = field(init=False, repr=False)
-    where: InitVar[str] = "a static value"
+    That is made when it is asked for; until then nobody may change the value.
+    """
 
-    def __post_init__(self, where: str) -> None:
-        self.key = frozen(self.value, where)
+    value: Any
+    where: str = field(default="a static value", repr=False)
+
+    @functools.cached_property
+    def key(self) -> Hashable:
+        """What tells the value from others."""
+        return frozen(self.value, self.where)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Static) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 def copied(value: Any) -> Any:

@@ -42,6 +42,11 @@ class VariableMetadata(Generic[A], abc.ABC):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _tidied(metadata: Mapping[str, Any]) -> Static:
+    kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
+    return Static(kept, "metadata")
+
+
 def copied_tree(value: Any) -> Any:
     """The same leaves, in containers of their own."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
@@ -55,17 +60,15 @@ class Variable(Tracked, Generic[A]):
     value is sharded on `mesh`, or on the mesh in context.
     """
 
-    __slots__ = ("_metadata", "_static")
-    _metadata: dict[str, Any]
-    _static: Static | None
+    __slots__ = ("_static",)
+    _static: Static  # The metadata; variables of the same origin share it.
 
     def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
-        self._begin(value)
-        self._replace_metadata(methods | metadata)
+        self._begin(value, _static=_tidied(methods | metadata))
         made: Any = self.create_value(self._hooked("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
@@ -76,24 +79,15 @@ class Variable(Tracked, Generic[A]):
     @classmethod
     def from_metadata(cls, value: A, attributes: Mapping[str, Any]) -> Self:
         """A variable with exactly this raw value and metadata; no hook runs."""
-        variable = object.__new__(cls)
-        variable._begin(value)
-        variable._replace_metadata(attributes)
-        return variable
-
-    def _structure(self) -> Static:
-        """The metadata as static data, which variables of the same origin share."""
-        if self._static is None:
-            object.__setattr__(self, "_static", Static(self._metadata, "metadata"))
-        return cast(Static, self._static)
+        return cls._unflatten(_tidied(attributes), (value,))
 
     def _flatten(self) -> tuple[Any, Static]:
-        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._structure()
+        return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._static
 
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
         variable = object.__new__(cls)
-        variable._begin(next(iter(children)), _metadata=static.value, _static=static)
+        variable._begin(next(iter(children)), _static=static)
         return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
@@ -109,15 +103,13 @@ class Variable(Tracked, Generic[A]):
         """Override to change the value that a new variable starts with."""
         return value
 
-    def add_axis(self, index: int, name: Any) -> None:
-        """A transformation adds an axis to the value: run the hooks."""
-        for hook in self._hooks("on_add_axis"):
+    def _announce(self, event: str, index: int, name: Any) -> None:
+        """A transformation adds an axis to the value, or takes it off: run the hooks."""
+        for hook in self._hooks(event):
             hook(self, index, name)
 
-    def remove_axis(self, index: int, name: Any) -> None:
-        """A transformation takes an axis off the value: run the hooks."""
-        for hook in self._hooks("on_remove_axis"):
-            hook(self, index, name)
+    add_axis = functools.partialmethod(_announce, "on_add_axis")
+    remove_axis = functools.partialmethod(_announce, "on_remove_axis")
 
     def get_value(self, *, index: Any = ...) -> Any:
         """The value, or the part of it at `index`, after the hooks of getting."""
@@ -169,7 +161,8 @@ class Variable(Tracked, Generic[A]):
         if len(args) > 2 or bool(args) == bool(kwargs):
             raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
         whole = len(args) == 1
-        self._replace_metadata(args[0] if whole else self._metadata | (kwargs or dict([args])))
+        new = args[0] if whole else self._metadata | (kwargs or dict([args]))
+        self._become(_tidied(new))
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a metadata entry of this name."""
@@ -179,21 +172,19 @@ class Variable(Tracked, Generic[A]):
         """Delete a metadata entry."""
         self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
 
-    def _replace_metadata(self, metadata: Mapping[str, Any]) -> None:
-        kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
-        object.__setattr__(self, "_metadata", kept)
-        object.__setattr__(self, "_static", None)
+    def _become(self, static: Static) -> None:
+        object.__setattr__(self, "_static", static)
         self._changed()
 
+    _metadata = property(lambda self: self._static.value)
     sharding_names = property(lambda self: self._metadata.get("out_sharding"))
     type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
         value = copied_tree(self._cell[0] if value is _UNSET else value)
-        if not updates:
-            return self._unflatten(self._structure(), [value])
-        return self.from_metadata(value, self._metadata | updates)
+        static = _tidied(self._metadata | updates) if updates else self._static
+        return self._unflatten(static, (value,))
 
     __copy__ = replace = to_state = copy
 
@@ -206,15 +197,15 @@ class Variable(Tracked, Generic[A]):
     def update_from_state(self, state: "Variable[A]") -> None:
         """Take over raw value and metadata."""
         self.set_raw_value(state._cell[0])
-        if self._structure() != state._structure():
-            self._replace_metadata(state._metadata)
+        if self._static != state._static:
+            self._become(state._static)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.from_metadata, (self._cell[0], self._metadata)
 
     def __getattr__(self, name: str) -> Any:
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
-        if name in ("_cell", "_metadata", "_static") or name.startswith("__"):
+        if name in ("_cell", "_static", "_metadata") or name.startswith("__"):
             raise AttributeError(name)
         if name in self._metadata:
             return copied(self._metadata[name])
@@ -223,9 +214,7 @@ class Variable(Tracked, Generic[A]):
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(f"set {name!r} of")
         if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
-            raise AttributeError(
-                f"Cannot set {name!r}: use v.set_metadata({name}=...), or v[...] = x."
-            )
+            raise AttributeError(f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.")
         object.__setattr__(self, name, value)
         if name == "__class__":
             self._changed()
@@ -297,8 +286,7 @@ class Perturbation(Intermediate[A]):
 
 def with_metadata(initializer: F, **metadata: Any) -> F:
     """An initializer whose results bring this metadata to the variable that they start."""
-    box = functools.partial(VariableMetadata[Any], metadata=metadata)
-    return cast(F, boxing(initializer, box))
+    return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
 
 
 def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:

@@ -119,7 +119,7 @@ class Walk:
         value, leaves = self.nodes[index], self.leaves[index]
         if isinstance(value, Variable):
             leaves.append((value._cell, 0, path))
-            self.described[index] = Node(type(value), value._structure(), (("value", LEAF),))
+            self.described[index] = Node(type(value), value._static, (("value", LEAF),))
             return
         inside, tags, static = contents(value), {}, None
         if isinstance(value, Pytree):
