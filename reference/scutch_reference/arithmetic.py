@@ -1,8 +1,6 @@
 """What layers of either kind compute, as functions of arrays; `None` is a parameter not used."""
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
@@ -60,96 +58,47 @@ def products(queries: Array, table: Array, dtype: Any) -> Array:
     return jnp.dot(queries, table.T)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Norm:
-    """What normalizations of either kind share. Statistics are in float32 at least.
+def moments(
+    x: Array, over: Axes, mask: Any, axis_name: Any, groups: Any, fast: bool
+) -> tuple[Array, Array]:
+    """Mean and variance over axes, and over a mapped axis; in float32 at least.
 
-    They are averaged over a mapped axis too, if it has a name. The `fast` variance is the mean of
-    squares without the square of the mean.
+    The `fast` variance is the mean of squares without the square of the mean.
     """
+    x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
 
-    epsilon: float = 1e-6
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
-    use_bias: bool = True
-    use_scale: bool = True
-    axis_name: str | None = None
-    axis_index_groups: Any = None
-    use_fast_variance: bool = True
+    def mean(*arrays: Array) -> Array:
+        means = jnp.stack([jnp.mean(each, over, where=mask) for each in arrays])
+        if axis_name is None:
+            return means
+        return lax.pmean(means, axis_name, axis_index_groups=groups)  # type: ignore[no-untyped-call]
 
-    def is_initializing(self) -> bool:
-        """Whether this call only makes parameters: then no axis is mapped, and nothing follows."""
-        return False
-
-    def _parameters(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        """The scale and the bias, or `None` where it is not used."""
-        raise NotImplementedError
-
-    def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
-        x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
-        name = None if self.is_initializing() else self.axis_name
-
-        def mean(*arrays: Array) -> Array:
-            means: Array = jnp.stack([jnp.mean(each, over, where=mask) for each in arrays])
-            average: Any = functools.partial(lax.pmean, axis_index_groups=self.axis_index_groups)
-            return means if name is None else average(means, name)
-
-        if self.use_fast_variance:
-            center, square = mean(x, lax.square(x))
-            return center, jnp.maximum(0.0, square - lax.square(center))
-        (center,) = mean(x)
-        return center, mean(lax.square(x - jnp.expand_dims(center, over)))[0]
-
-    def _normalized(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:
-        mean, variance = (jnp.expand_dims(each, over) for each in statistics)
-        scale, bias = self._parameters([x.shape[axis] for axis in along])
-        shape = [size if axis in along else 1 for axis, size in enumerate(x.shape)]
-        factor, outputs = lax.rsqrt(variance + self.epsilon), x - mean
-        if scale is not None:
-            factor *= jnp.reshape(scale, shape)
-        outputs *= factor
-        if bias is not None:
-            outputs += jnp.reshape(bias, shape)
-        return jnp.asarray(outputs, _promoted(self.dtype, x, scale, bias)[0].dtype)
+    if fast:
+        center, square = mean(x, lax.square(x))
+        return center, jnp.maximum(0.0, square - lax.square(center))
+    (center,) = mean(x)
+    return center, mean(lax.square(x - jnp.expand_dims(center, over)))[0]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class LayerNorm(Norm):
-    """Normalizes each example over some axes; `scale` and `bias` are along `feature_axes`."""
-
-    reduction_axes: Axes = -1
-    feature_axes: Axes = -1
-
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Any shape, to the same shape; the statistics are those of what a mask takes."""
-        over, _ = split_axes(self.reduction_axes, x.ndim)
-        along, _ = split_axes(self.feature_axes, x.ndim)
-        return self._normalized(x, self._moments(x, over, mask), over, along)
+def follow(kept: Iterable[Any], values: Iterable[Array], momentum: float) -> None:
+    """Move running statistics, which are variables, towards new values."""
+    for variable, value in zip(kept, values, strict=True):
+        variable.value = momentum * variable.value + (1 - momentum) * value
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class BatchNorm(Norm):
-    """Normalizes each feature over the batch, and keeps running statistics (LIN-8).
-
-    `axis` is the feature's; `momentum` is how much of the old statistics an update keeps.
-    """
-
-    use_running_average: bool | None = None
-    axis: Axes = -1
-    momentum: float = 0.99
-    epsilon: float = 1e-5
-
-    def _by(self, kept: Sequence[Any], running: bool, x: Array, mask: Any) -> Array:
-        """By the statistics that variables keep, or by the batch's own, which those follow."""
-        along, over = split_axes(self.axis, x.ndim)
-        statistics: Any = [variable.value for variable in kept]
-        if not running:
-            statistics = self._moments(x, over, mask)
-            for variable, value in (
-                () if self.is_initializing() else zip(kept, statistics, strict=True)
-            ):
-                variable.value = self.momentum * variable.value + (1 - self.momentum) * value
-        return self._normalized(x, statistics, over, along)
+def normalized(
+    x: Array, statistics: Any, parameters: Any, axes: Any, epsilon: float, dtype: Any
+) -> Array:
+    """The inputs without mean and variance over `axes[0]`; with scale and bias along `axes[1]`."""
+    mean, variance = (jnp.expand_dims(each, axes[0]) for each in statistics)
+    shape = [size if axis in axes[1] else 1 for axis, size in enumerate(x.shape)]
+    factor, outputs, (scale, bias) = lax.rsqrt(variance + epsilon), x - mean, parameters
+    if scale is not None:
+        factor *= jnp.reshape(scale, shape)
+    outputs *= factor
+    if bias is not None:
+        outputs += jnp.reshape(bias, shape)
+    return jnp.asarray(outputs, _promoted(dtype, x, *parameters)[0].dtype)
 
 
 def dropped(x: Array, rate: float, broadcast_dims: Axes, key: Any) -> Array:

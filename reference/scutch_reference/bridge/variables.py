@@ -7,9 +7,9 @@ holds is *metadata* of the variable, which remembers its class; other metadata t
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypeVar
@@ -142,6 +142,14 @@ def _attributes(box: Any) -> Any:
     return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
+def _takes(box_type: Any, attributes: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(box_type).bind(**attributes)
+    except TypeError:  # That is how a signature says no.
+        return False
+    return True
+
+
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     """A variable as Linen has it: a bare value, the box that it came from, or an `NNXMeta`.
 
@@ -153,7 +161,7 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     attributes = {**metadata, "value": value}
     if box_type := attributes.pop(_BOX_TYPE, None):
         make = getattr(box_type, "from_nnx_metadata", None)
-        with contextlib.suppress(TypeError):  # The constructor does not take all of them.
+        if make or _takes(box_type, attributes):
             box = make(dict(attributes)) if make else box_type(**attributes)
             if _attributes(box).keys() >= attributes.keys():
                 return box

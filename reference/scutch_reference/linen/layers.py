@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
 import jax.numpy as jnp
@@ -60,36 +59,69 @@ class Embed(Module):
         return arithmetic.products(query, self.embedding, self.dtype)
 
 
-class _Norm(Module, arithmetic.Norm):
-    bias_init: Fn = field(default=initializers.zeros, kw_only=True)
-    scale_init: Fn = field(default=initializers.ones, kw_only=True)
+class _Norm(Module):
+    """What normalizations share: scale and bias along the features."""
+
+    epsilon: float = 1e-6
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    use_bias: bool = True
+    use_scale: bool = True
+    bias_init: Fn = initializers.zeros
+    scale_init: Fn = initializers.ones
 
     @nowrap
-    def _parameters(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        scale = bias = None
+    def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+        axis_name = None if self.is_initializing() else self.axis_name
+        how = axis_name, self.axis_index_groups, self.use_fast_variance
+        return arithmetic.moments(x, over, mask, *how)
+
+    @nowrap
+    def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
+        shape, scale, bias = [x.shape[axis] for axis in axes[1]], None, None
         if self.use_scale:
             scale = self.param("scale", self.scale_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape, self.param_dtype)
-        return scale, bias
+        return arithmetic.normalized(x, statistics, (scale, bias), axes, self.epsilon, self.dtype)
 
 
-class LayerNorm(arithmetic.LayerNorm, _Norm):
+class LayerNorm(_Norm):
     """Normalizes each example over some axes; `scale` and `bias` are along `feature_axes`."""
 
-    __call__ = compact(arithmetic.LayerNorm.__call__)
+    reduction_axes: Axes = -1
+    feature_axes: Axes = -1
+    axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
+
+    @compact
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        """Any shape, to the same shape; the statistics are those of what a mask takes."""
+        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
+        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
+        return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
-class BatchNorm(arithmetic.BatchNorm, _Norm):
+class _Running(Module):
+    """The fields of `BatchNorm` that come before those it shares, in the order of Flax."""
+
+    use_running_average: bool | None = None
+    axis: Axes = -1
+    momentum: float = 0.99
+
+
+class BatchNorm(_Norm, _Running):
     """Normalizes each feature over the batch, and keeps running statistics (LIN-8).
 
     `mean` and `var` lie in the collection `batch_stats`. `axis` is the feature's; `momentum` is how
     much of the old statistics an update keeps; `axis_name` names mapped axes to average over.
     """
 
-    use_running_average: bool | None = None
-    axis: Axes = -1
-    momentum: float = 0.99
+    epsilon: float = 1e-5
+    axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
 
     @compact
     def __call__(
@@ -98,10 +130,16 @@ class BatchNorm(arithmetic.BatchNorm, _Norm):
         """Any shape, to the same shape; in training the statistics are the batch's own."""
         places = self.use_running_average, use_running_average
         running = arithmetic.flag("use_running_average", *places, once=True)
-        shape = [x.shape[axis] for axis in arithmetic.split_axes(self.axis, x.ndim)[0]]
+        along, over = arithmetic.split_axes(self.axis, x.ndim)
+        shape, first = [x.shape[axis] for axis in along], self.is_initializing()
         mean = self.variable("batch_stats", "mean", jnp.zeros, shape, jnp.float32)
         variance = self.variable("batch_stats", "var", jnp.ones, shape, jnp.float32)
-        return self._by((mean, variance), running, x, mask)
+        if running:
+            return self._normalized(x, (mean.value, variance.value), over, along)
+        own = self._moments(x, over, mask)
+        if not first:
+            arithmetic.follow((mean, variance), own, self.momentum)
+        return self._normalized(x, own, over, along)
 
 
 class Dropout(Module):

@@ -9,7 +9,7 @@ from jax import lax
 from jax.nn import initializers
 
 from .. import arithmetic
-from ..arithmetic import Array
+from ..arithmetic import Array, Axes
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs
@@ -28,9 +28,7 @@ class _Layer(Module):
     param_dtype: Any = jnp.float32
     rngs: InitVar[Rngs]
 
-    def _parameter(self, rngs: Rngs, init: Any, given: Any, *shape: int, used: bool = True) -> Any:
-        if not used:
-            return data(None)
+    def _parameter(self, rngs: Rngs, init: Any, given: Metadata, *shape: int) -> Any:
         return Param(init(rngs.params(), shape, self.param_dtype), **(given or {}))
 
 
@@ -52,7 +50,9 @@ class Linear(_Layer):
     def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
         shape = self.in_features, self.out_features
         self.kernel = self._parameter(rngs, kernel, metadata[0], *shape)
-        self.bias = self._parameter(rngs, bias, metadata[1], self.out_features, used=self.use_bias)
+        self.bias = data(None)
+        if self.use_bias:
+            self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
 
     def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Shape (..., in_features) to (..., out_features)."""
@@ -87,27 +87,45 @@ class Embed(_Layer):
 
 
 @dataclass(kw_only=True)
-class _Norm(_Layer, arithmetic.Norm):
+class _Norm(_Layer):
+    """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
+
     num_features: int = field(kw_only=False)
+    epsilon: float = 1e-6
+    use_bias: bool = True
+    use_scale: bool = True
     bias_init: InitVar[Initializer] = initializers.zeros
     scale_init: InitVar[Initializer] = initializers.ones
+    axis_name: str | None = None
+    axis_index_groups: Any = None
+    use_fast_variance: bool = True
     bias_metadata: InitVar[Metadata] = None
     scale_metadata: InitVar[Metadata] = None
 
     def __post_init__(self, rngs: Rngs, bias: Any, scale: Any, *metadata: Metadata) -> None:
-        n = self.num_features
-        self.scale = self._parameter(rngs, scale, metadata[1], n, used=self.use_scale)
-        self.bias = self._parameter(rngs, bias, metadata[0], n, used=self.use_bias)
+        self.scale, self.bias = data(None), data(None)
+        if self.use_scale:
+            self.scale = self._parameter(rngs, scale, metadata[1], self.num_features)
+        if self.use_bias:
+            self.bias = self._parameter(rngs, bias, metadata[0], self.num_features)
 
-    def _parameters(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        return value_of(self.scale), value_of(self.bias)
+    def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+        how = self.axis_name, self.axis_index_groups, self.use_fast_variance
+        return arithmetic.moments(x, over, mask, *how)
+
+    def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
+        parameters, options = map(value_of, (self.scale, self.bias)), (self.epsilon, self.dtype)
+        return arithmetic.normalized(x, statistics, [*parameters], axes, *options)
 
 
 @dataclass(kw_only=True)
-class BatchNorm(arithmetic.BatchNorm, _Norm):
+class BatchNorm(_Norm):
     """Normalize over all axes but `axis`, and over a mapped axis; keep running statistics."""
 
     use_running_average: Flag = False
+    axis: int = -1
+    momentum: float = 0.99
+    epsilon: float = 1e-5
 
     def __post_init__(self, *given: Any) -> None:
         super().__post_init__(*given)
@@ -117,13 +135,26 @@ class BatchNorm(arithmetic.BatchNorm, _Norm):
     def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         places = use_running_average, self.use_running_average
-        running = arithmetic.flag("use_running_average", *places)
-        return self._by((self.mean, self.var), running, x, mask)
+        along, over = arithmetic.split_axes(self.axis, x.ndim)
+        if arithmetic.flag("use_running_average", *places):
+            return self._normalized(x, (value_of(self.mean), value_of(self.var)), over, along)
+        own = self._moments(x, over, mask)
+        arithmetic.follow((self.mean, self.var), own, self.momentum)
+        return self._normalized(x, own, over, along)
 
 
 @dataclass(kw_only=True)
-class LayerNorm(arithmetic.LayerNorm, _Norm):
+class LayerNorm(_Norm):
     """Normalize over `reduction_axes`; `feature_axes` have a scale and a bias of their own."""
+
+    reduction_axes: Axes = -1
+    feature_axes: Axes = -1
+
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        """Normalize; the statistics are those of what a mask takes."""
+        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
+        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
+        return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
 @dataclass(kw_only=True)
