@@ -26,7 +26,7 @@ def split_axes(axes: Axes, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]
     return counted, tuple(axis for axis in range(rank) if axis not in counted)
 
 
-def _promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
+def promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
     """The arrays in one dtype: the given one, or the inexact one that fits them all."""
     if dtype is None:
         dtype = jnp.result_type(*[array for array in arrays if array is not None])
@@ -39,22 +39,25 @@ def affine(
     x: Array, kernel: Array, bias: Array | None, dtype: Any, dot_general: Any, **options: Any
 ) -> Array:
     """Shape (..., n) to (..., features), with a kernel of shape (n, features)."""
-    x, kernel, bias = _promoted(dtype, x, kernel, bias)
+    x, kernel, bias = promoted(dtype, x, kernel, bias)
     options = {name: option for name, option in options.items() if option is not None}
     outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), **options)
     return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
 
 
 def rows(table: Array, indices: Array, dtype: Any) -> Array:
-    """The row of a table for each integer; NaN beyond it."""
+    """The row of a table for each integer; NaN beyond it. A single row is for all integers."""
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
         raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
-    return jnp.take(jnp.asarray(table, dtype), indices, axis=0)
+    table = jnp.asarray(table, dtype)
+    if len(table) == 1:
+        return jnp.broadcast_to(table, (*jnp.shape(indices), table.shape[1]))
+    return jnp.take(table, indices, axis=0)
 
 
 def products(queries: Array, table: Array, dtype: Any) -> Array:
     """Inner products of shape (..., features) with all rows of a table: (..., rows)."""
-    queries, table = _promoted(dtype, queries, table)
+    queries, table = promoted(dtype, queries, table)
     return jnp.dot(queries, table.T)
 
 
@@ -98,7 +101,7 @@ def normalized(
     outputs *= factor
     if bias is not None:
         outputs += jnp.reshape(bias, shape)
-    return jnp.asarray(outputs, _promoted(dtype, x, *parameters)[0].dtype)
+    return jnp.asarray(outputs, promoted(dtype, x, *parameters)[0].dtype)
 
 
 def dropped(x: Array, rate: float, broadcast_dims: Axes, key: Any) -> Array:

@@ -136,8 +136,9 @@ class BatchNorm(_Norm):
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         places = use_running_average, self.use_running_average
         along, over = arithmetic.split_axes(self.axis, x.ndim)
+        x, *kept = arithmetic.promoted(self.dtype, x, value_of(self.mean), value_of(self.var))
         if arithmetic.flag("use_running_average", *places):
-            return self._normalized(x, (value_of(self.mean), value_of(self.var)), over, along)
+            return self._normalized(x, kept, over, along)
         own = self._moments(x, over, mask)
         arithmetic.follow((self.mean, self.var), own, self.momentum)
         return self._normalized(x, own, over, along)
@@ -152,6 +153,7 @@ class LayerNorm(_Norm):
 
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
         """Normalize; the statistics are those of what a mask takes."""
+        (x,) = arithmetic.promoted(self.dtype, x)
         over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
         along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
         return self._normalized(x, self._moments(x, over, mask), over, along)
