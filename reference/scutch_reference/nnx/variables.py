@@ -72,7 +72,9 @@ class Variable(Tracked, Generic[A]):
         made: Any = self.create_value(self._hooked("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
-            mesh = getattr(self._metadata["out_sharding"], "mesh", self._metadata.get("mesh"))
+            mesh = getattr(
+                self._static.value["out_sharding"], "mesh", self._static.value.get("mesh")
+            )
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
         self._cell[0] = made
 
@@ -91,7 +93,7 @@ class Variable(Tracked, Generic[A]):
         return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
-        hooks = self._metadata.get(event) or ()
+        hooks = self._static.value.get(event) or ()
         return hooks if isinstance(hooks, tuple | list) else (hooks,)
 
     def _hooked(self, event: str, value: Any) -> Any:
@@ -151,9 +153,9 @@ class Variable(Tracked, Generic[A]):
 
     def get_metadata(self, name: str = _UNSET, default: Any = _UNSET) -> Any:
         """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
-        if default is not _UNSET and name not in self._metadata:
+        if default is not _UNSET and name not in self._static.value:
             return default
-        return copied(self._metadata if name is _UNSET else self._metadata[name])
+        return copied(self._static.value if name is _UNSET else self._static.value[name])
 
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
         """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
@@ -161,29 +163,28 @@ class Variable(Tracked, Generic[A]):
         if len(args) > 2 or bool(args) == bool(kwargs):
             raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
         whole = len(args) == 1
-        new = args[0] if whole else self._metadata | (kwargs or dict([args]))
+        new = args[0] if whole else self._static.value | (kwargs or dict([args]))
         self._become(_tidied(new))
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a metadata entry of this name."""
-        return name in self._metadata
+        return name in self._static.value
 
     def del_metadata(self, name: str) -> None:
         """Delete a metadata entry."""
-        self.set_metadata({k: v for k, v in self._metadata.items() if k != name})
+        self.set_metadata({k: v for k, v in self._static.value.items() if k != name})
 
     def _become(self, static: Static) -> None:
         object.__setattr__(self, "_static", static)
         self._changed()
 
-    _metadata = property(lambda self: self._static.value)
-    sharding_names = property(lambda self: self._metadata.get("out_sharding"))
+    sharding_names = property(lambda self: self._static.value.get("out_sharding"))
     type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
         """A new variable of the same type, with another raw value or metadata where given."""
         value = copied_tree(self._cell[0] if value is _UNSET else value)
-        static = _tidied(self._metadata | updates) if updates else self._static
+        static = _tidied(self._static.value | updates) if updates else self._static
         return self._unflatten(static, (value,))
 
     __copy__ = replace = to_state = copy
@@ -201,14 +202,14 @@ class Variable(Tracked, Generic[A]):
             self._become(state._static)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self.from_metadata, (self._cell[0], self._metadata)
+        return self.from_metadata, (self._cell[0], self._static.value)
 
     def __getattr__(self, name: str) -> Any:
         # A half-made copy must not look for its own cell; protocols are not the value's to answer.
-        if name in ("_cell", "_static", "_metadata") or name.startswith("__"):
+        if name in ("_cell", "_static") or name.startswith("__"):
             raise AttributeError(name)
-        if name in self._metadata:
-            return copied(self._metadata[name])
+        if name in self._static.value:
+            return copied(self._static.value[name])
         return getattr(self._cell[0], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -220,7 +221,7 @@ class Variable(Tracked, Generic[A]):
             self._changed()
 
     def __repr__(self) -> str:
-        metadata = "".join(f", {k}={v!r}" for k, v in self._metadata.items())
+        metadata = "".join(f", {k}={v!r}" for k, v in self._static.value.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
 
 
@@ -297,10 +298,10 @@ def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, *
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
     """The spec of the `out_sharding`, by rules if the variable or the context has any (LOG-7)."""
-    names = variable._metadata.get("out_sharding")
+    names = variable._static.value.get("out_sharding")
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
-    rules = variable._metadata.get("sharding_rules") or get_logical_axis_rules()
+    rules = variable._static.value.get("sharding_rules") or get_logical_axis_rules()
     spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
     return partition_spec(tuple(spec or ()))
 
