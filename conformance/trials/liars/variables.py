@@ -43,7 +43,7 @@ class LastHookFirst:
 
     class Param(nnx.Param):
         def _hooked(self, name, value):
-            hooks = self._metadata.get(name, ())
+            hooks = self._static.value.get(name, ())
             for hook in reversed(hooks if isinstance(hooks, tuple) else (hooks,)):
                 value = hook(self, value)
             return value
@@ -83,7 +83,7 @@ class HandsOutItsOwn:
 
     class Param(nnx.Param):
         def get_metadata(self, *args):
-            return super().get_metadata(*args) if args else dict(self._metadata)
+            return super().get_metadata(*args) if args else dict(self._static.value)
 
 
 @of_objects

@@ -8,6 +8,7 @@ same but for their values exactly when their definitions are equal.
 
 import enum
 import weakref
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -124,11 +125,13 @@ class Definition:
 
 
 _known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
+_recent: deque[Definition] = deque(maxlen=16)  # What is taken apart in a loop stays known.
 
 
 def interned(nodes: tuple[Node, ...]) -> Definition:
     """The one definition of this content, as long as somebody uses it."""
-    return _known.setdefault(nodes, Definition(nodes))
+    _recent.append(found := _known.setdefault(nodes, Definition(nodes)))
+    return found
 
 
 def contents(value: Any) -> Any:
