@@ -27,7 +27,8 @@ class PartitioningUnspecifiedError(ScutchReferenceError[Any, Mapping[Any, Any]])
 
 
 class AxisNameError(ScutchReferenceError[Any, int, Any, Any]):  # BOX-9
-    text = "Tried to remove axis {1} of names {0!r} as {3!r}, but the axis there is named {2!r}."
+    text = """Tried to remove axis {1} of names {0!r} as {3!r}, but the axis there is named {2!r}.
+    Remove axes in the reverse of the order they were added."""
 
 
 class AxisIndexError(ScutchReferenceError[Any, int, int], IndexError):  # BOX-11
@@ -40,12 +41,18 @@ class NamesError(ScutchReferenceError[str]):  # LOG-2, LOG-3, LOG-8
 
 
 class StructureMismatchError(ScutchReferenceError[str, str, str]):  # BOX-15
-    text = "The updates have another structure. At {0} the tree has {1}, the updates have {2}."
+    text = """replace_boxed needs updates with the structure of the unboxed tree. At {0} the tree
+    has {1}, the updates have {2}."""
 
 
-class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3, LOG-8
+class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3
     text = """{0}, got {1!r}. Axis rules are pairs of a logical name and the mesh axes for it, which
     are a name, a tuple of names, or None: (('batch', 'data'), ('hidden', ('model', 'expert')))."""
+
+
+class UnmatchedAxisError(ScutchReferenceError[Sequence[Any], Sequence[Any], Any]):  # LOG-8
+    text = """Axis names {0!r} of {1!r} did not match a rule that is still free, and the fallback is
+    RAISE_ERROR. The rules are {2!r}."""
 
 
 class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1
@@ -54,8 +61,9 @@ class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1
 
 
 class LeakedTracerError(ScutchReferenceError[str, Any]):
-    text = """The variable at {0} holds a tracer, {1.aval}, of a transformation that is
-    over. A transformed function assigned it that did not get the variable as an argument."""
+    text = """The variable at {0} holds a tracer, {1.aval}, of a transformation that is over. It was
+    assigned inside a transformed function that did not get the variable as an argument; pass it in,
+    or return the value."""
 
 
 class UnhashableStaticError(ScutchReferenceError[str, Any], TypeError):  # JIT-4

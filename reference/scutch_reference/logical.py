@@ -158,7 +158,7 @@ def with_logical_constraint(
             return part
         spec, unmatched = _assigned(names := axis_names(names), checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
-            raise errors.AxisRulesError(f"Axis rules must match {unmatched} of {names}", checked)
+            raise errors.UnmatchedAxisError(unmatched, names, checked)
         axes = len(names)
         for rank in {leaf.ndim for leaf in tree_leaves(part) if isinstance(leaf, ARRAYS)} - {axes}:
             raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")
