@@ -158,7 +158,7 @@ def test_a_constraint_of_another_rank_is_refused(mesh, names):
 
 def test_an_unmatched_name_is_refused_on_request(mesh):
     """`RAISE_ERROR` says which name and which rules."""
-    with pytest.raises(errors.AxisRulesError, match=r"\('heads',\) of \('batch', 'heads'\)"):
+    with pytest.raises(errors.UnmatchedAxisError, match=r"\('heads',\) of \('batch', 'heads'\)"):
         ref.with_logical_constraint(
             np.ones((4, 2)), ("batch", "heads"), RULES, mesh, ref.RulesFallback.RAISE_ERROR
         )
