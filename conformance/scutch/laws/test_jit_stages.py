@@ -1,5 +1,7 @@
 """The staged forms of a jitted function, and `eval_shape`: JIT-9."""
 
+import inspect
+
 import jax
 import numpy as np
 from hypothesis import given
@@ -154,7 +156,10 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
     if name == "as_text":
         assert "dot" in answer
     if question == ("lowered", "as_text"):
-        assert "dot" in ours[stage].as_text(dialect="hlo", debug_info=True)
+        options = {"dialect": "hlo", "debug_info": True}
+        known = inspect.signature(theirs[stage].as_text).parameters  # JAX 0.4 knows the first
+        chosen = {name: options[name] for name in options.keys() & known.keys()}
+        assert "dot" in ours[stage].as_text(**chosen)
     if question == ("lowered", "compiler_ir"):
         assert type(ours[stage].compiler_ir("stablehlo")) is type(expected)
 

@@ -136,7 +136,8 @@ def guide(nn, form, devices=8):
         init_fn, static_argnums=(2, 3), in_shardings=(NamedSharding(mesh, P()), x_sharding),
         out_shardings=shardings,
     )  # fmt: skip
-    states, losses, traces = [jit_init(key, x, model, ADAM)], [], []
+    with jax.threefry_partitionable(True):  # Before JAX 0.5, shardings change random numbers.
+        states, losses, traces = [jit_init(key, x, model, ADAM)], [], []
 
     @functools.partial(
         jax.jit, in_shardings=(shardings, x_sharding),

@@ -163,6 +163,6 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary):
         assert alike(function(variable, nnx.Param(value)), function(value, value))
         assert alike(function(2, variable), function(2, value))
     assert alike(alone(variable), alone(value))
-    assert alike(jax.numpy.sum(variable), jax.numpy.sum(value))
+    assert alike(jax.numpy.square(variable), jax.numpy.square(value))
     assert alike(variable[0], value[0])
     assert (variable.shape, variable.dtype) == (value.shape, value.dtype)
