@@ -171,7 +171,7 @@ class Frame:
                 for leaf in jax.tree.leaves(value):
                     if isinstance(leaf, Tracer):
                         raise LeakedTracerError(self.where(path), leaf) from error
-        if isinstance(error, ValueError):
+        if isinstance(error, ValueError | KeyError):  # The latter in JAX 0.4.
             labels = [*self.layout.plain_of(self.layout.labels), *map(self.where, self.paths)]
             parts = map(spread, [*self.plain, *self.asked], [*plain, *values], labels)
             try:
