@@ -194,11 +194,10 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             case "Dense":
                 return linen.Dense(width, kernel_init=init, **name)
             case "LayerNorm":
-                return linen.LayerNorm(scale_init=init, **name)
+                return linen.LayerNorm(evaluation.EPSILON, scale_init=init, **name)
             case "BatchNorm":
-                return linen.BatchNorm(
-                    not train, momentum=evaluation.MOMENTUM, scale_init=init, **name
-                )
+                numbers = {"momentum": evaluation.MOMENTUM, "epsilon": evaluation.EPSILON}
+                return linen.BatchNorm(not train, **numbers, scale_init=init, **name)
             case "Dropout":
                 return linen.Dropout(0.5, deterministic=not train, **name)
             case "Counter":
