@@ -10,10 +10,12 @@ from .filters import Any as Any, Not as Not, PathIn as PathIn
 from .filters import Nothing as Nothing, PathContains as PathContains, to_predicate as to_predicate
 from .gradients import DiffState as DiffState, remat as remat, value_and_grad as value_and_grad
 from .gradients import grad as grad
+from .graphs import recursive_map as recursive_map, find_duplicates as find_duplicates
 from .graphs import clone as clone, graphdef as graphdef, merge as merge, pop as pop, split as split
 from .graphs import GraphDef as GraphDef, iter_graph as iter_graph, variables as variables
 from .graphs import iter_children as iter_children, set_metadata as set_metadata, update as update
 from .graphs import pure as pure, state as state
+from .jit import jit_partial as jit_partial
 from .jit import Compiled as Compiled, eval_shape as eval_shape, JitWrapped as JitWrapped
 from .jit import jit as jit, Lowered as Lowered, Traced as Traced
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as LayerNorm
@@ -30,6 +32,7 @@ from .rngs import fork_rngs as fork_rngs, RngCount as RngCount, Rngs as Rngs, Rn
 from .rngs import reseed as reseed, RngKey as RngKey
 from .rngs import restore_rngs as restore_rngs, RngStream as RngStream, split_rngs as split_rngs
 from .shard_map import shard_map as shard_map
+from .states import restore_int_paths as restore_int_paths
 from .states import filter_state as filter_state, State as State, to_flat_state as to_flat_state
 from .states import FlatState as FlatState, merge_state as merge_state, to_pure_dict as to_pure_dict
 from .states import from_flat_state as from_flat_state, replace_by_pure_dict as replace_by_pure_dict

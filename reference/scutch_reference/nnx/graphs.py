@@ -3,14 +3,14 @@
 Both parts, structure and states of values, are snapshots: the variables in a state are copies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
 
 from ..errors import UnknownPathError
 from .definitions import Definition, built, contents, filled, leaf_count, put, take
-from .filters import Path
+from .filters import Path, to_predicate
 from .objects import Pytree
 from .states import FlatState, partition, parts_of, to_flat_state
 from .variables import Variable, is_variable
@@ -148,6 +148,28 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
     """Names and objects directly inside an object."""
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
+
+
+def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
+    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
+    copy, replaced = clone(node), dict[int, Any]()
+    for path, value in list(iter_graph(copy)):
+        if is_node(value):
+            for key, child in _children(value):
+                if id(child) in replaced:
+                    put(value, key, replaced[id(child)])
+            replaced[id(value)] = function(path, value)
+    return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
+
+
+def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
+    """The paths of each node that is reached more than once, and that the filter takes."""
+    definition, nodes, _, _ = walked([node])
+    predicate, paths = to_predicate(only), dict[int, list[Path]]()
+    for (_, *path), number, _ in definition.visits[1:]:
+        if predicate(tuple(path), nodes[number]):
+            paths.setdefault(number, []).append(tuple(path))
+    return [each for each in paths.values() if len(each) > 1]
 
 
 def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:

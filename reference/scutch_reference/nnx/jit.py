@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -161,6 +162,11 @@ def jit(
     options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
     options |= {"device": device, "backend": backend}
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
+
+
+def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:
+    """`jit` of a function with its first arguments bound."""
+    return jit(functools.partial(fun, *args), **options)  # type: ignore[no-any-return]
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, graph: Any = None, **kwargs: Any) -> Any:

@@ -118,6 +118,17 @@ def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> 
     return extract_fn(state)
 
 
+def restore_int_paths(pure_dict: Nested) -> Any:
+    """Integer keys, where a checkpoint made strings of them."""
+
+    def restored(key: Any) -> Any:
+        return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
+
+    if isinstance(pure_dict, Mapping):
+        return {restored(key): restore_int_paths(value) for key, value in pure_dict.items()}
+    return pure_dict
+
+
 def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
 

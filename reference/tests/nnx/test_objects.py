@@ -222,3 +222,33 @@ def test_specs_and_shardings_follow_the_names():
     assert nnx.get_named_sharding(state, mesh)["v"].value.spec == specs["v"].value
     sharded = nnx.Param(jnp.ones((4, 2)), out_sharding=("data", None), mesh=mesh)
     assert sharded.value.sharding.spec == jax.sharding.PartitionSpec("data", None)
+
+
+def test_nodes_are_replaced_and_repeated_ones_found():
+    """Everywhere where they are; the object itself stays as it is."""
+    shared = nnx.Param(jnp.ones(2))
+    m = nnx.Dict(a=shared, b=nnx.Dict(c=shared))
+    assert nnx.find_duplicates(m) == [[("a",), ("b", "c")]]
+    assert nnx.find_duplicates(m, only=nnx.BatchStat) == []
+    doubled = nnx.recursive_map(
+        lambda path, node: nnx.Param(node.value * 2) if node.__class__ is nnx.Param else node, m
+    )
+    assert doubled["a"] is doubled["b"]["c"]
+    assert (doubled["a"].value == 2).all()
+    assert (m["a"].value == 1).all()
+
+
+def test_integer_keys_come_back_from_text():
+    """As a checkpoint has them; other keys stay."""
+    assert nnx.restore_int_paths({"0": {"-1": 2, "a": 3}}) == {0: {-1: 2, "a": 3}}
+
+
+def test_a_part_of_the_arguments_of_jit_can_be_bound():
+    """By `jit_partial`; the objects among them change."""
+    m = nnx.Dict(w=nnx.Param(jnp.ones(2)))
+
+    def add(m, x):
+        m.w.value += x
+
+    nnx.jit_partial(add, m)(3.0)
+    assert (m.w.value == 4).all()
