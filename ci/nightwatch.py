@@ -28,7 +28,7 @@ from environments import Environment, chosen, last_line, surroundings
 from gatekeeper import NothingMeasured, git
 from nights import History, Night, put
 from scutch import catalogue
-from scutch.profiles import PROFILES
+from scutch.judging.profiles import PROFILES
 from scutch.report import site
 from scutch.report.document import load
 from scutch.report.matrix import Column

@@ -12,12 +12,13 @@ from typing import Any
 
 from hypothesis import assume
 
-from scutch import catalogue, suite
-from scutch.attempt import prepare
+from scutch import catalogue
 from scutch.implementation import Implementation, check, load
-from scutch.profiles import PROFILES, prepare_devices
-from scutch.subjects import Subject
-from scutch.verdicts import Ruling, Trial, rule
+from scutch.inputs.subjects import Subject
+from scutch.judging import suite
+from scutch.judging.profiles import PROFILES, prepare_devices
+from scutch.judging.trying import prepare
+from scutch.judging.verdicts import Ruling, Trial, rule
 
 BOX_LAWS = (
     "BOX-1", "BOX-2[a-g]", "BOX-3", "BOX-4", "BOX-5", "BOX-6", "BOX-8c", "BOX-9a", "BOX-10",

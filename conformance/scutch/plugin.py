@@ -16,17 +16,18 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from scutch import isolation, profiles, summary
-from scutch.attempt import Attempt, describe, prepare
-from scutch.calls import parse_call
-from scutch.case import Case, settle
-from scutch.descriptions import World
+from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
+from scutch.inputs.calls import parse_call
+from scutch.inputs.descriptions import World
+from scutch.inputs.subjects import SUBJECTS, Subject
+from scutch.judging import isolation, profiles
+from scutch.judging.run import Case, settle
+from scutch.judging.trying import Attempt, describe, prepare
+from scutch.judging.unasserted import unasserted as without_assertions
+from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
 from scutch.progress import Progress, resume, seed_in
 from scutch.report import write
-from scutch.subjects import SUBJECTS, Subject
-from scutch.unasserted import unasserted as without_assertions
-from scutch.verdicts import Counterexample, Ruling, Trial, exit_code, rule
 
 PROPERTY = "scutch"
 _JOURNAL_BYTES = 1 << 16
@@ -86,8 +87,8 @@ class Judge:
         )  # fmt: skip
         path = self.config.option.scutch_report
         if path:
-            prefix = summary.command(self.config)
-            document = summary.document(self.case, self.rulings, prefix, complete=self.complete)
+            prefix = terminal.command(self.config)
+            document = terminal.document(self.case, self.rulings, prefix, complete=self.complete)
             write(document, Path(path))
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.case.level)
@@ -95,9 +96,9 @@ class Judge:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         if self.rulings:
-            prefix = summary.command(self.config)
+            prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
-            summary.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
+            terminal.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
 
 
 JUDGE = pytest.StashKey[Judge]()
@@ -182,7 +183,7 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what is judged, and how to do it again."""
-    return summary.header(config.stash[JUDGE].case)
+    return terminal.header(config.stash[JUDGE].case)
 
 
 # ---------------------------------------------------------------- what laws receive

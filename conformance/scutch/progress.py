@@ -14,9 +14,9 @@ from pathlib import Path
 import jax
 
 import scutch
-from scutch.case import Case
 from scutch.implementation import SetupError
-from scutch.verdicts import Trial
+from scutch.judging.run import Case
+from scutch.judging.verdicts import Trial
 
 KEPT = ("passed", "failed", "skipped")
 

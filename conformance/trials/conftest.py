@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from scutch.profiles import prepare_devices
+from scutch.judging.profiles import prepare_devices
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -1,8 +1,9 @@
 """Each law of the bridge convicts its liar, and those beside it do not."""
 
 import pytest
-from scutch import catalogue, suite
-from scutch.profiles import Profile
+from scutch import catalogue
+from scutch.judging import suite
+from scutch.judging.profiles import Profile
 from trials.liars.crossings import CROSSINGS
 from trials.liars.tale import convicted
 from trials.liars.wrappers import WRAPPERS

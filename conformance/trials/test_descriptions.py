@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scutch import strategies
-from scutch.calls import NotACall, parse_call
+from scutch.inputs.calls import NotACall, parse_call
 
 SETTINGS = settings(max_examples=200, database=None, deadline=None)
 
@@ -60,7 +60,7 @@ def test_anything_else_is_refused(text, message):
 
 
 def test_descriptions_print_without_defaults():
-    from scutch.descriptions import Array, Box, Mesh
+    from scutch.inputs.descriptions import Array, Box, Mesh
 
     assert repr(Box(Array((2,)), ("data",))) == "Box(Array((2,)), ('data',))"
     assert repr(Array((2,), seed=1)) == "Array((2,), seed=1)"

@@ -16,20 +16,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scutch import catalogue, suite
+from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
-from scutch.attempt import Attempt, describe, prepare
-from scutch.boxes import KINDS
-from scutch.calls import parse_call
-from scutch.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.implementation import Implementation, check
-from scutch.profiles import PROFILES, Profile
+from scutch.inputs.boxes import KINDS
+from scutch.inputs.calls import parse_call
+from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
+from scutch.inputs.subjects import SUBJECTS, Subject
+from scutch.judging import suite
+from scutch.judging.profiles import PROFILES, Profile
+from scutch.judging.suite import Entry
+from scutch.judging.trying import Attempt, describe, prepare
+from scutch.judging.unasserted import unasserted
+from scutch.judging.verdicts import Trial, rule, summarize
 from scutch.strategies import axis_names, box_trees, meshes
 from scutch.strategies.values import DTYPES
-from scutch.subjects import SUBJECTS, Subject
-from scutch.suite import Entry
-from scutch.unasserted import unasserted
-from scutch.verdicts import Trial, rule, summarize
 from trials.liars import LIARS, Liar
 
 INPUTS = 10

@@ -3,8 +3,9 @@
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
-from scutch import catalogue, suite
-from scutch.profiles import PROFILES, Profile
+from scutch import catalogue
+from scutch.judging import suite
+from scutch.judging.profiles import PROFILES, Profile
 from trials.liars import arguments as arguments
 from trials.liars import composition as composition
 from trials.liars import guide as guide

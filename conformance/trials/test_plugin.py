@@ -269,7 +269,7 @@ def test_an_unmet_case_leaves_a_requirement_untested(judge, tmp_path):
     law = tmp_path / "test_hollow.py"
     law.write_text(
         "from hypothesis import given, strategies as st\n"
-        "from scutch.law import requirement\n\n"
+        "from scutch.lawkit.marks import requirement\n\n"
         "@requirement('BOX-7', cases=('never',))\n"
         "@given(st.integers())\n"
         "def test_hollow(number):\n"

@@ -6,7 +6,7 @@ import pytest
 from scutch.catalogue import Requirement, by_id, load, select
 from scutch.catalogue.index import laws_of
 from scutch.implementation import SetupError
-from scutch.verdicts import (
+from scutch.judging.verdicts import (
     VERDICTS,
     Counterexample,
     Expectation,

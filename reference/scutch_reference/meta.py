@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
-from .content import Node, difference, field
+from .comparison import Node, difference, field
 from .placement import constrain, context_mesh, partition_spec
 
 A = TypeVar("A")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.law import case, requirement
-from scutch.layout import in_context
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.placement import in_context
 from scutch.strategies import abstract_values, any_boxes, axis_names, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.law import case, is_partitioning_error, refused, requirement
-from scutch.layout import entries
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, is_partitioning_error, refused, requirement
+from scutch.lawkit.placement import entries
 from scutch.strategies import any_boxes, arrays, axis_names, boxes, held_boxes
 
 pytestmark = pytest.mark.usefixtures("subject")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Mesh
-from scutch.law import case, raised, refused, requirement
-from scutch.likeness import alike
+from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, raised, refused, requirement
 from scutch.strategies import (
     abstract_values,
     any_boxes,

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.law import case, requirement
-from scutch.layout import assert_lies, constraints, entries, in_context, lies
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.placement import assert_lies, constraints, entries, in_context, lies
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")

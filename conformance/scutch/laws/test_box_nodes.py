@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.law import case, requirement
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, requirement
 from scutch.strategies import (
     any_boxes,
     arrays,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array, Box
-from scutch.law import case, is_partitioning_error, raised, refused, requirement
-from scutch.likeness import alike
+from scutch.inputs.descriptions import Array, Box
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, is_partitioning_error, raised, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
 
 pytestmark = pytest.mark.usefixtures("subject")

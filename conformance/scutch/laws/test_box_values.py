@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, raised, requirement
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, raised, requirement
 from scutch.strategies import any_boxes, axis_names, held_boxes, nested_boxes, twins, values
 
 pytestmark = pytest.mark.usefixtures("subject")

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array
-from scutch.law import case, is_partitioning_error, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import HOOKS, differences, metadata, recording
+from scutch.inputs.descriptions import Array
+from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, is_partitioning_error, refused, requirement
 from scutch.strategies import axis_names, variables
 
 hooks = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import HOOKS, differences, metadata, recording
+from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import (
     arrays,
     boxes,

@@ -9,8 +9,8 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, refused, requirement
-from scutch.objects import variable_types
+from scutch.inputs.graphs import variable_types
+from scutch.lawkit.marks import case, refused, requirement
 
 KNOWN = {
     "params": "Param",

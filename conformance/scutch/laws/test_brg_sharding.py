@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
-from scutch.descriptions import Mesh
-from scutch.law import case, requirement
-from scutch.layout import entries, in_context
-from scutch.twins import INPUTS, X, flat, in_linen, in_nnx, start
+from scutch.inputs.descriptions import Mesh
+from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
+from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.placement import entries, in_context
 
 LAYERS = "layers"
 RULES = (("embed", "data"), ("mlp", "model"))

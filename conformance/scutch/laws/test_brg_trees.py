@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import differences
+from scutch.inputs.graphs import differences
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
 
 _numbers = itertools.count()

@@ -8,9 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.twins import (
+from scutch.inputs.paired_layers import (
     COUNTING,
     INITIALIZERS,
     INPUTS,
@@ -25,6 +23,8 @@ from scutch.twins import (
     start,
     variables_of,
 )
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 
 NAMES = (None, "model")
 seeds = st.integers(0, 3)

@@ -5,10 +5,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch import objects
-from scutch.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
-from scutch.law import case, costly, raised, refused, requirement
-from scutch.programs import Hands, inputs
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
+from scutch.inputs.programs import Hands, inputs
+from scutch.lawkit.marks import case, costly, raised, refused, requirement
 from scutch.strategies import cells, programs, twins
 
 small = st.integers(0, 3)
@@ -42,7 +42,7 @@ def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
         case("two arguments" if first is second or second is third else "one argument")
         result = function(first, {"in": second}, third=third, given=inputs(0))
         ends.append((found, world.arguments, result))
-    difference = objects.differences(nnx, *ends)
+    difference = graphs.differences(nnx, *ends)
     assert not difference, f"eager and jitted: {difference}"
 
 

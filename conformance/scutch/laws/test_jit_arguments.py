@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch import objects
-from scutch.law import case, costly, raised, refused, requirement
-from scutch.programs import inputs
+from scutch.inputs import graphs
+from scutch.inputs.programs import inputs
+from scutch.lawkit.marks import case, costly, raised, refused, requirement
 from scutch.strategies import programs, twins
 
 KEY = {
@@ -40,7 +40,7 @@ class Scale:
 
 def _module(nnx, value=None):
     """A module with one parameter."""
-    module = objects.classes(nnx)["Node"]()
+    module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(inputs(0)[0] if value is None else value)
     return module
 
@@ -190,7 +190,7 @@ def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worl
     """Objects by name, in any order; parameters left out."""
 
     def work(first, second, scale=np.int32(3), *, offset=1):  # noqa: B008 - an immutable default
-        for variable in objects.nodes(nnx, [first, second]):
+        for variable in graphs.nodes(nnx, [first, second]):
             if isinstance(variable, nnx.Variable):
                 variable.set_value(variable.get_value() * scale + offset)
         return [second, scale * 2]
@@ -202,7 +202,7 @@ def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worl
         given = {"first": nodes[0], "second": nodes[-1], "scale": np.int32(5)}
         result = function(*(given[n] for n in positional), **{n: given[n] for n in named})
         ends.append((nodes, result[0], np.asarray(result[1])))
-    difference = objects.differences(nnx, *ends)
+    difference = graphs.differences(nnx, *ends)
     assert not difference, f"eager and jitted: {difference}"
 
 

@@ -7,10 +7,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch import objects
-from scutch.descriptions import Array, Graph, Object, Program, Ref, Step, Variable
-from scutch.law import case, costly, requirement
-from scutch.programs import (
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Array, Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.programs import (
     ATTRIBUTES,
     DICTS,
     LISTS,
@@ -20,6 +19,7 @@ from scutch.programs import (
     fingerprint,
     inputs,
 )
+from scutch.lawkit.marks import case, costly, requirement
 from scutch.strategies import programs, small_graphs, twins
 
 
@@ -79,7 +79,7 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, wor
                 variable.set_metadata(name, 1)
         watched(*world.arguments)
     assert len(watched.seen) == 1
-    difference = objects.differences(nnx, worlds[0].arguments, worlds[1].arguments)
+    difference = graphs.differences(nnx, worlds[0].arguments, worlds[1].arguments)
     assert not difference, f"first and second object: {difference}"
 
 
@@ -178,13 +178,13 @@ def test_calls_keep_no_object_alive(transforms, nnx):
 
     def work(module, given):
         module.a.set_value(module.a.get_value() + given[1])
-        module.b = objects.classes(nnx)["Count"](given[0])
+        module.b = graphs.classes(nnx)["Count"](given[0])
         return module
 
     jitted = transforms.jit(work)
     alive = []
     for call in range(20):
-        module = objects.classes(nnx)["Node"]()
+        module = graphs.classes(nnx)["Node"]()
         module.a = nnx.Param(inputs(call)[0])
         jitted(module, inputs(call))
         alive.append(weakref.ref(module))

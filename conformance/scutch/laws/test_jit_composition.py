@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch import objects
-from scutch.law import costly, requirement
-from scutch.programs import inputs
+from scutch.inputs import graphs
+from scutch.inputs.programs import inputs
+from scutch.lawkit.marks import costly, requirement
 from scutch.strategies import programs, twins
 
 ORDERS = ("inside", "outside", "both")
@@ -26,7 +26,7 @@ def _nested(transforms, transform, function, order):
 
 
 def _module(nnx, shape=(2,)):
-    module = objects.classes(nnx)["Node"]()
+    module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(shape))
     module.b = nnx.BatchStat(np.zeros(shape[:-1], "float32"))
     return module
@@ -40,7 +40,7 @@ def _loss(module, x):
 
 def _close(nnx, one, other):
     """Whether two modules have close values."""
-    pairs = zip(objects.nodes(nnx, one), objects.nodes(nnx, other), strict=True)
+    pairs = zip(graphs.nodes(nnx, one), graphs.nodes(nnx, other), strict=True)
     return all(
         np.allclose(a.get_value(), b.get_value()) for a, b in pairs if isinstance(a, nnx.Variable)
     )
@@ -145,7 +145,7 @@ def test_jit_nests_in_jit(transforms, nnx, worlds, again):
     expected = outside(eager.function)(*eager.arguments, inputs(0))
     jitted = transforms.jit(outside(transforms.jit(lifted.function)))
     result = jitted(*lifted.arguments, inputs(0))
-    difference = objects.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
+    difference = graphs.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
     assert not difference, f"eager and jitted twice: {difference}"
 
 

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 
-from scutch import objects
-from scutch.law import costly, requirement
-from scutch.programs import METADATA, STEPS, inputs
+from scutch.inputs import graphs
+from scutch.inputs.programs import METADATA, STEPS, inputs
+from scutch.lawkit.marks import costly, requirement
 from scutch.strategies import programs, twins
 
 
@@ -39,7 +39,7 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
     jitted = transforms.jit(_interrupted(lifted, [1]))
     with pytest.raises(Exception):  # noqa: B017, PT011 - JIT-8b says which
         jitted(*lifted.arguments, inputs(0))
-    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    difference = graphs.differences(nnx, untouched.arguments, lifted.arguments, pairs)
     assert not difference, f"before and after: {difference}"
     now = [n.get_raw_value() for n in lifted.nodes() if isinstance(n, nnx.Variable)]
     assert all(a is b for a, b in zip(held, now, strict=True))
@@ -58,5 +58,5 @@ def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
     switch.clear()
     expected = eager.function(*eager.arguments, inputs(1))
     result = jitted(*lifted.arguments, inputs(1))
-    difference = objects.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
+    difference = graphs.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
     assert not difference, f"eager and jitted: {difference}"

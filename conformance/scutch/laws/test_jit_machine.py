@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from scutch import objects
-from scutch.descriptions import World
-from scutch.law import requirement
-from scutch.programs import STRUCTURE, Hands, fingerprint, inputs
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import World
+from scutch.inputs.programs import STRUCTURE, Hands, fingerprint, inputs
+from scutch.lawkit.marks import requirement
 from scutch.strategies import programs, steps
 
 HISTORIES = settings(
@@ -53,7 +53,7 @@ def _machine(transforms, nnx):
             self.structures.add(fingerprint(nnx, self.lifted.arguments))
             self.eager.function(*self.eager.arguments, inputs(1))
             self.jitted(*self.lifted.arguments, inputs(1))
-            difference = objects.differences(nnx, self.eager.arguments, self.lifted.arguments)
+            difference = graphs.differences(nnx, self.eager.arguments, self.lifted.arguments)
             assert not difference, f"eager and jitted: {difference}"
             assert self.traces == len(self.structures)
 

@@ -2,9 +2,9 @@
 
 from hypothesis import assume, given
 
-from scutch import objects
-from scutch.law import case, costly, refused, requirement
-from scutch.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.inputs import graphs
+from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.lawkit.marks import case, costly, refused, requirement
 from scutch.strategies import programs, small_graphs, twins
 
 
@@ -27,8 +27,8 @@ def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
         result = jitted(*lifted.arguments, inputs(call))
         one, other = (eager.arguments, expected), (lifted.arguments, result)
         if alone:
-            assume(not objects.differences(nnx, one, other))
-        difference = objects.differences(nnx, one, other, pairs)
+            assume(not graphs.differences(nnx, one, other))
+        difference = graphs.differences(nnx, one, other, pairs)
         assert not difference, f"after call {call + 1}, eager and jitted: {difference}"
         if call + 1 < calls:
             eager.after(call)

@@ -5,9 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch import objects
-from scutch.descriptions import Mesh
-from scutch.law import case, costly, refused, requirement
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.marks import case, costly, refused, requirement
 
 SPECS = (("data",), (), (None, "data"))
 few_meshes = st.sampled_from([Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",))])
@@ -16,7 +16,7 @@ specs = st.sampled_from(SPECS)
 
 def _block(nnx):
     """A module with a matrix, a vector one level below, and a counter."""
-    kinds = objects.classes(nnx)
+    kinds = graphs.classes(nnx)
     root, child = kinds["Node"](), kinds["Branch"]()
     root.a, root.b = nnx.Param(np.arange(64, dtype="float32").reshape(8, 8)), child
     child.a = nnx.BatchStat(np.ones((8, 8), "float32"))

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch import objects
-from scutch.descriptions import Mesh
-from scutch.law import case, costly, raised, requirement
-from scutch.programs import inputs
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Mesh
+from scutch.inputs.programs import inputs
+from scutch.lawkit.marks import case, costly, raised, requirement
 from scutch.strategies import programs, twins
 
 STAGES = ("traced", "lowered", "compiled")
@@ -35,7 +35,7 @@ def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way)
     pairs = list(zip(eager.nodes(), lifted.nodes(), strict=True))
     expected = eager.function(*eager.arguments, inputs(0))
     result = compiled(*lifted.arguments, inputs(0))
-    difference = objects.differences(
+    difference = graphs.differences(
         nnx, (eager.arguments, expected), (lifted.arguments, result), pairs
     )
     assert not difference, f"eager and compiled: {difference}"
@@ -49,7 +49,7 @@ def test_staging_changes_nothing(transforms, nnx, worlds, way):
     untouched, lifted = worlds
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
     _staged(transforms.jit(lifted.function), way, *lifted.arguments, inputs(0))
-    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    difference = graphs.differences(nnx, untouched.arguments, lifted.arguments, pairs)
     assert not difference, f"before and after: {difference}"
 
 
@@ -61,7 +61,7 @@ def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
     jitted = transforms.jit(lifted.function)
     foreseen = jitted.eval_shape(*lifted.arguments, inputs(0))
-    difference = objects.differences(nnx, untouched.arguments, lifted.arguments, pairs)
+    difference = graphs.differences(nnx, untouched.arguments, lifted.arguments, pairs)
     assert not difference, f"before and after: {difference}"
     expected = untouched.function(*untouched.arguments, inputs(0))
     assert _shapes(nnx, foreseen) == _shapes(nnx, expected)
@@ -69,7 +69,7 @@ def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
 
 
 def _leaves(nnx, value):
-    found = objects.leaves(nnx, value).values()
+    found = graphs.leaves(nnx, value).values()
     return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for v in found]
 
 
@@ -80,7 +80,7 @@ def _shapes(nnx, value):
 
 def _pair(transforms, nnx, donate, sharding=None):
     """The stages of a small function by lifted jit, and by `jax.jit` on its arrays."""
-    module = objects.classes(nnx)["Node"]()
+    module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(np.ones((4, 2), "float32"))
     x = np.ones((2, 8), "float32")
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, costly, dear, refused, requirement
-from scutch.likeness import alike
-from scutch.models import LIFTS
+from scutch.inputs.models import LIFTS
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, costly, dear, refused, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch.law import case, costly, requirement
-from scutch.layout import entries, in_context
+from scutch.lawkit.marks import case, costly, requirement
+from scutch.lawkit.placement import entries, in_context
 
 BATCH, WIDTH, LAYERS, STEPS = 8, 8, 2, 3
 RULES = (("batch", "data"), ("hidden", "model"))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import Mesh
 
-from scutch.boxes import PARTITION_NAME
-from scutch.law import case, costly, dear, requirement
-from scutch.models import LIFTS
+from scutch.inputs.boxes import PARTITION_NAME
+from scutch.inputs.models import LIFTS
+from scutch.lawkit.marks import case, costly, dear, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch import models
-from scutch.descriptions import Model
-from scutch.law import case, costly, dear, refused, requirement
-from scutch.likeness import alike
+from scutch.inputs import models
+from scutch.inputs.descriptions import Model
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, costly, dear, refused, requirement
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 

@@ -5,10 +5,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.boxes import PARTITION_NAME
-from scutch.descriptions import Lift, Model
-from scutch.law import case, is_partitioning_error, raised, requirement
-from scutch.models import LIFTS
+from scutch.inputs.boxes import PARTITION_NAME
+from scutch.inputs.descriptions import Lift, Model
+from scutch.inputs.models import LIFTS
+from scutch.lawkit.marks import case, is_partitioning_error, raised, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies.models import BOXES, LAYERS, PLAIN, layers
 

@@ -6,9 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
-from scutch.law import case, refused, requirement
-from scutch.layout import assert_lies, constraints, entries, in_context
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.placement import assert_lies, constraints, entries, in_context
 from scutch.strategies import (
     arrays,
     axis_names,

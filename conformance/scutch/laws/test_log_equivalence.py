@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.law import case, requirement
+from scutch.lawkit.marks import case, requirement
 from scutch.strategies import logical_placements
 
 

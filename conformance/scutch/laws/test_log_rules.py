@@ -6,9 +6,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.descriptions import Spec, unconstrained
-from scutch.law import case, raised, refused, requirement
-from scutch.likeness import alike
+from scutch.inputs.descriptions import Spec, unconstrained
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, raised, refused, requirement
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED

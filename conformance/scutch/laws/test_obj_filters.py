@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array, Graph, Object, Ref, Variable
-from scutch.filters import made, takes
-from scutch.law import case, refused, requirement
-from scutch.objects import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
+from scutch.inputs.filters import made, takes
+from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 
 tagged = st.builds(

@@ -7,10 +7,8 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.filters import made, takes
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import (
+from scutch.inputs.filters import made, takes
+from scutch.inputs.graphs import (
     ATTRIBUTES,
     children,
     classes,
@@ -21,6 +19,8 @@ from scutch.objects import (
     put,
     walk,
 )
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import arrays, graphs, object_trees, twins, type_filters, variables
 
 

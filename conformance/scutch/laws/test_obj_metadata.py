@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.descriptions import Array, Variable
-from scutch.law import case, raised, requirement
-from scutch.likeness import alike
-from scutch.objects import classes, differences
+from scutch.inputs.descriptions import Array, Variable
+from scutch.inputs.graphs import classes, differences
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, raised, requirement
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {

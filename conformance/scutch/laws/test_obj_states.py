@@ -5,10 +5,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.filters import made
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import differences, leaves, metadata
+from scutch.inputs.filters import made
+from scutch.inputs.graphs import differences, leaves, metadata
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import state_dicts, twins, type_filters
 
 

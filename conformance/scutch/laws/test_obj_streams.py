@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.law import case, refused, requirement
+from scutch.lawkit.marks import case, refused, requirement
 
 NAMES = ("default", "params", "dropout")
 METHODS = ("normal", "uniform", "gumbel", "exponential")

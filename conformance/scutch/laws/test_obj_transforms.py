@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
-from scutch.law import case, requirement
-from scutch.likeness import alike
-from scutch.objects import classes, differences, nodes
+from scutch.inputs.graphs import classes, differences, nodes
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, requirement
 
 KINDS = ("Param", "BatchStat", "Count")
 """The types of variables in the model, for each of which an axis is drawn."""

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array, Graph, Object, Twins, Variable
-from scutch.filters import made, takes
-from scutch.law import case, refused, requirement
-from scutch.likeness import alike
-from scutch.objects import differences, leaves, nodes, walk
+from scutch.inputs.descriptions import Array, Graph, Object, Twins, Variable
+from scutch.inputs.filters import made, takes
+from scutch.inputs.graphs import differences, leaves, nodes, walk
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, refused, requirement
 from scutch.strategies import arrays, graphs, object_trees, twins, type_filters, variables
 
 numeric = variables(arrays(max_rank=2))

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array
-from scutch.law import case, requirement
-from scutch.likeness import alike
-from scutch.objects import classes, nodes
+from scutch.inputs.descriptions import Array
+from scutch.inputs.graphs import classes, nodes
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import case, requirement
 from scutch.strategies import object_trees
 
 READS = {

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch import objects
-from scutch.descriptions import Mesh
-from scutch.law import refused, requirement
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.marks import refused, requirement
 from scutch.strategies import meshes
 
 X = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
@@ -21,7 +21,7 @@ several = st.sampled_from([Mesh((n,), ("data",)) for n in (2, 4, 8)])
 
 
 def _module(nnx, rows=4):
-    module = objects.classes(nnx)["Node"]()
+    module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(np.linspace(-1, 1, rows * 4, dtype="float32").reshape(rows, 4))
     module.b = nnx.BatchStat(np.zeros((), "float32"))
     return module

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch import objects
-from scutch.descriptions import Mesh
-from scutch.law import case, raised, requirement
+from scutch.inputs import graphs
+from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.marks import case, raised, requirement
 from scutch.strategies import meshes
 
 WIDTH = 16
@@ -23,7 +23,7 @@ grids = meshes(axes=(("data",), ("data", "model")))
 
 def _block(nnx):
     """A block of two kernels, with statistics and a counter."""
-    kinds = objects.classes(nnx)
+    kinds = graphs.classes(nnx)
     block = kinds["Node"]()
     block.a, block.b = kinds["Branch"](), kinds["Branch"]()
     block.a.a = nnx.Param(np.linspace(-1, 1, 2 * WIDTH, dtype="float32").reshape(2, WIDTH))
@@ -187,7 +187,7 @@ def _trained(transforms, nnx, mesh):
 def test_updates_reach_the_objects_outside(transforms, nnx, mesh):
     """Values, as the unsharded function leaves them."""
     eager, block = _trained(transforms, nnx, mesh)
-    for one, other in zip(objects.nodes(nnx, eager), objects.nodes(nnx, block), strict=True):
+    for one, other in zip(graphs.nodes(nnx, eager), graphs.nodes(nnx, block), strict=True):
         if isinstance(one, nnx.Variable):
             assert np.allclose(one.get_value(), other.get_value(), atol=1e-6)
 
@@ -212,12 +212,12 @@ def test_identities_are_kept(transforms, nnx, mesh):
         return block, x
 
     block = _block(nnx)
-    before = objects.nodes(nnx, block)
+    before = graphs.nodes(nnx, block)
     specs = (P(), P("data"))
     mapped = transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs)
     returned, _ = mapped(block, X)
     assert returned is block
-    after = objects.nodes(nnx, block)
+    after = graphs.nodes(nnx, block)
     assert all(a is b for a, b in zip(before, after, strict=True))
 
 
@@ -235,8 +235,8 @@ def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh):
         raise _Interruption("on purpose")
 
     untouched, block = _block(nnx), _block(nnx)
-    pairs = list(zip(objects.nodes(nnx, untouched), objects.nodes(nnx, block), strict=True))
+    pairs = list(zip(graphs.nodes(nnx, untouched), graphs.nodes(nnx, block), strict=True))
     mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
     assert isinstance(raised(lambda: mapped(block, X)), _Interruption)
-    difference = objects.differences(nnx, untouched, block, pairs)
+    difference = graphs.differences(nnx, untouched, block, pairs)
     assert not difference, f"before and after: {difference}"

@@ -5,6 +5,8 @@ drawn by `scutch.report.badge`; several are shown side by side by `scutch.report
 `scutch.report.site`. The last two need the extra `report`, and so does `load`, which validates.
 """
 
+from scutch.judging.verdicts import VERDICTS as VERDICTS
+from scutch.judging.verdicts import Counterexample as Counterexample
 from scutch.report.comparison import Change as Change
 from scutch.report.comparison import Comparison as Comparison
 from scutch.report.comparison import compare as compare
@@ -18,5 +20,3 @@ from scutch.report.document import load as load
 from scutch.report.document import schema as schema
 from scutch.report.document import suite as suite
 from scutch.report.document import write as write
-from scutch.verdicts import VERDICTS as VERDICTS
-from scutch.verdicts import Counterexample as Counterexample

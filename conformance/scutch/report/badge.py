@@ -2,10 +2,10 @@
 
 from xml.sax.saxutils import escape
 
+from scutch.judging.verdicts import ROOTS
 from scutch.report.document import Report
 from scutch.report.matrix import Column
 from scutch.report.text import line
-from scutch.verdicts import ROOTS
 
 _GREEN, _BLUE, _AMBER, _RED, _GREY = "#1a7f37", "#0a5cb8", "#8a5a00", "#b3261e", "#57606a"
 

@@ -28,10 +28,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from scutch.judging.verdicts import ROOTS
 from scutch.report.document import Outcome, Report, place
 from scutch.report.matrix import AREAS
 from scutch.report.text import count, line
-from scutch.verdicts import ROOTS
 
 HOLDS: Final = ("passed", "fixed")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import scutch
+from scutch.judging.verdicts import Counterexample as Counterexample
 from scutch.report.text import line, publish
-from scutch.verdicts import Counterexample as Counterexample
 
 SCHEMA: Final = "scutch-report/1"
 

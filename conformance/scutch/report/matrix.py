@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from scutch.judging.verdicts import CONFORMING
 from scutch.report.document import Outcome, Report, place
 from scutch.report.text import count
-from scutch.verdicts import CONFORMING
 
 AREAS: Final = {
     "BOX": "boxed axis metadata",

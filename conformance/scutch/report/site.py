@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup, escape
 
+from scutch.judging.verdicts import ROOTS, VERDICTS
 from scutch.report.document import Report, ReportError, suite
 from scutch.report.matrix import MARKS, MEANINGS, Matrix, matrix
 from scutch.report.text import count, publish, visible
-from scutch.verdicts import ROOTS, VERDICTS
 
 if TYPE_CHECKING:
     from scutch.catalogue import Requirement

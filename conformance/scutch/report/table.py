@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scutch.judging.verdicts import ROOTS
 from scutch.report.document import Report
 from scutch.report.matrix import Column, matrix
 from scutch.report.text import count, line
-from scutch.verdicts import ROOTS
 
 _IDS, _TITLE, _VERDICT = 24, 24, 14
 

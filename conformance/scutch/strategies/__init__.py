@@ -1,4 +1,4 @@
-"""Strategies over descriptions; see `scutch.descriptions`."""
+"""Strategies over descriptions; see `scutch.inputs.descriptions`."""
 
 from scutch.strategies.boxes import any_boxes as any_boxes
 from scutch.strategies.boxes import boxes as boxes

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.boxes import KINDS
-from scutch.descriptions import Abstract, Array, Box, Foreign, Mesh, Placement
+from scutch.inputs.boxes import KINDS
+from scutch.inputs.descriptions import Abstract, Array, Box, Foreign, Mesh, Placement
 from scutch.strategies.meshes import meshes
 from scutch.strategies.names import LOGICAL, axis_names, name_tuples
 from scutch.strategies.values import arrays, values

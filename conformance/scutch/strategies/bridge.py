@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.boxes import CROSSING
-from scutch.descriptions import Foreign
-from scutch.objects import VARIABLES
+from scutch.inputs.boxes import CROSSING
+from scutch.inputs.descriptions import Foreign
+from scutch.inputs.graphs import VARIABLES
 from scutch.strategies.boxes import boxes, rank_of
 from scutch.strategies.names import name_tuples
 from scutch.strategies.objects import variables

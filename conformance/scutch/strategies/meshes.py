@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from scutch.descriptions import Mesh
+from scutch.inputs.descriptions import Mesh
 
 _SHAPES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
     ("data",): [(2,), (1,), (4,), (8,)],

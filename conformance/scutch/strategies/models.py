@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.boxes import KINDS
-from scutch.descriptions import Layer, Lift, Model
-from scutch.models import FORMS, LIFTS
+from scutch.inputs.boxes import KINDS
+from scutch.inputs.descriptions import Layer, Lift, Model
+from scutch.inputs.models import FORMS, LIFTS
 
 RANKS = {"Dense": 2, "Scale": 1, "Mix": 2, "Shift": 0, "Place": 2, "LayerNorm": 1, "BatchNorm": 1}
 """Layers with parameters, and the number of axes of that which may be boxed."""

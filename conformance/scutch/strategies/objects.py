@@ -1,11 +1,11 @@
-"""Graphs of objects and variables; see `scutch.objects`."""
+"""Graphs of objects and variables; see `scutch.inputs.graphs`."""
 
 from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array, Data, Graph, Object, Ref, Static, Variable
-from scutch.objects import ATTRIBUTES, MODULES, TRACKED, VARIABLES
+from scutch.inputs.descriptions import Array, Data, Graph, Object, Ref, Static, Variable
+from scutch.inputs.graphs import ATTRIBUTES, MODULES, TRACKED, VARIABLES
 from scutch.strategies.values import arrays, keys
 
 STATICS = ("text", 3, None, 2.5, True, ("gelu", 2))

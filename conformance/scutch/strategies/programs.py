@@ -1,11 +1,11 @@
-"""Programs over objects; see `scutch.programs`."""
+"""Programs over objects; see `scutch.inputs.programs`."""
 
 from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.descriptions import Array, Data, Graph, Object, Program, Ref, Step, Variable
-from scutch.programs import CONTAINER, KINDS, NAMES, RESULTS, STATIC, STEPS
+from scutch.inputs.descriptions import Array, Data, Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.programs import CONTAINER, KINDS, NAMES, RESULTS, STATIC, STEPS
 
 _CELLS = tuple(
     Variable(kind, Array(shape, "int32", seed), metadata)

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.descriptions import Record, Twins
+from scutch.inputs.descriptions import Record, Twins
 from scutch.strategies.boxes import any_boxes, nested_boxes
 from scutch.strategies.values import arrays, leaves
 

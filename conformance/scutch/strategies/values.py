@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.descriptions import Abstract, Array, Key
+from scutch.inputs.descriptions import Abstract, Array, Key
 
 SIZES = (2, 1, 0, 3)
 SHAPES = tuple(shape for rank in (1, 0, 2, 3, 4) for shape in itertools.product(SIZES, repeat=rank))

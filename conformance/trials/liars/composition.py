@@ -4,7 +4,7 @@ import weakref
 
 import jax
 from jax.core import Tracer
-from scutch.programs import fingerprint
+from scutch.inputs.programs import fingerprint
 from scutch_reference import nnx
 from trials.liars.lifted import graph, lifted, variables
 

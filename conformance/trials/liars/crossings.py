@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 from scutch.implementation import NAMES, Implementation, Namespace
 from scutch_reference import bridge, linen, logical, meta, nnx
 from scutch_reference.bridge import variables
-from scutch_reference.content import equal
+from scutch_reference.comparison import equal
 from scutch_reference.errors import CrossingError, RegistryError
 from trials.liars.tale import Liar, breaks
 

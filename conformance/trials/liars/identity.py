@@ -3,7 +3,7 @@
 import copy
 
 from scutch_reference import logical, meta
-from scutch_reference.content import equal
+from scutch_reference.comparison import equal
 from trials.liars.tale import initializer, instead_of, of_boxes, tell
 
 

@@ -3,7 +3,7 @@
 import copy
 import functools
 
-from scutch import objects
+from scutch.inputs import graphs
 from scutch_reference import nnx
 from scutch_reference.errors import AliasingError, TraceLevelError, UnhashableStaticError
 from trials.liars.lifted import attributes, graph, lifted, modules, variables, without
@@ -114,7 +114,7 @@ class ReplacesSurvivors:
     def call(state, jitted, arguments, keywords):
         given = {id(n) for n in graph(arguments, keywords)}
         result = jitted(*arguments, **keywords)
-        places = [id(v) for _, v in objects.walk(nnx, [arguments, result])]
+        places = [id(v) for _, v in graphs.walk(nnx, [arguments, result])]
         for module, name, value in attributes(arguments, keywords):
             if name == "c" and id(value) in given and places.count(id(value)) == 1:
                 module.c = copy.copy(value)

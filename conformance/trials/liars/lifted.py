@@ -4,8 +4,8 @@ import functools
 import weakref
 from types import SimpleNamespace
 
-from scutch import objects
 from scutch.implementation import NAMES, Implementation, Namespace
+from scutch.inputs import graphs
 from scutch_reference import logical, meta, nnx
 from trials.liars.tale import Liar, breaks
 
@@ -67,7 +67,7 @@ class Told:
 
 def graph(arguments, keywords):
     """Objects and variables of arguments, each once."""
-    return objects.nodes(nnx, [arguments, sorted(keywords.items())])
+    return graphs.nodes(nnx, [arguments, sorted(keywords.items())])
 
 
 def variables(arguments, keywords):
@@ -77,7 +77,7 @@ def variables(arguments, keywords):
 
 def modules(arguments, keywords):
     """Objects with named attributes."""
-    return [n for n in graph(arguments, keywords) if type(n).__name__ in objects.MODULES]
+    return [n for n in graph(arguments, keywords) if type(n).__name__ in graphs.MODULES]
 
 
 def attributes(arguments, keywords):

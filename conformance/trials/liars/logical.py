@@ -1,7 +1,7 @@
 """Lies of logically partitioned boxes alone: LOG-9a to LOG-9e."""
 
 from jax.sharding import PartitionSpec
-from scutch_reference.content import equal
+from scutch_reference.comparison import equal
 from scutch_reference.logical import get_logical_axis_rules, logical_to_mesh_axes
 from trials.liars.tale import of_logical_boxes
 

@@ -4,7 +4,7 @@ import copy
 
 import jax
 import numpy as np
-from scutch_reference import content, meta
+from scutch_reference import comparison, meta
 from trials.liars.tale import instead_of, of_boxes
 
 
@@ -18,9 +18,9 @@ class Node:
     """Registers a box class as a node of its own making."""
 
     def __init_subclass__(cls, **kwargs):
-        if not issubclass(cls, content.Node):
+        if not issubclass(cls, comparison.Node):
             return  # the lie, and not yet the box class that tells it
-        super(content.Node, cls).__init_subclass__(**kwargs)
+        super(comparison.Node, cls).__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_node(cls, cls.flatten, cls.unflatten)
 
     def flatten(self):

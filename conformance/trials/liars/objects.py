@@ -4,7 +4,7 @@ import copy
 
 import jax
 import jax.numpy as jnp
-from scutch.objects import children, nodes
+from scutch.inputs.graphs import children, nodes
 from scutch_reference import nnx
 from scutch_reference.errors import NoFilterMatchError
 from trials.liars.tale import of_objects

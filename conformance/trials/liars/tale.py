@@ -21,15 +21,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from hypothesis import Phase, settings
-from scutch import suite
 from scutch.adapters.reference import implementation as reference
-from scutch.attempt import is_property, prepare
 from scutch.catalogue import Requirement
 from scutch.implementation import NAMES, Implementation, Namespace
-from scutch.profiles import PROFILES, Profile
-from scutch.subjects import partitioned
-from scutch.suite import Entry
-from scutch.verdicts import Trial, rule, summarize
+from scutch.inputs.subjects import partitioned
+from scutch.judging import suite
+from scutch.judging.profiles import PROFILES, Profile
+from scutch.judging.suite import Entry
+from scutch.judging.trying import is_property, prepare
+from scutch.judging.verdicts import Trial, rule, summarize
 from scutch_reference import logical, meta, nnx
 
 LIARS: list["Liar"] = []

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from scutch import cli, summary
+from scutch import cli, terminal
 from scutch.catalogue import index
 from scutch.report import Product, load
 
@@ -215,16 +215,16 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
 
     def run(words):
         calls.append(words)
-        assert os.environ[summary.COMMAND] == "scutch run"
+        assert os.environ[terminal.COMMAND] == "scutch run"
         return pytest.ExitCode.TESTS_FAILED
 
     monkeypatch.setattr(pytest, "main", run)
-    monkeypatch.delenv(summary.COMMAND, raising=False)
+    monkeypatch.delenv(terminal.COMMAND, raising=False)
     assert scutch("run", "--implementation", "flax", "-n", "2", "-h")[0] == 1
     assert calls == [
         ["-p", "scutch.plugin", "--pyargs", "scutch", "--implementation", "flax", "-n", "2", "-h"]
     ]
-    assert summary.COMMAND not in os.environ
+    assert terminal.COMMAND not in os.environ
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):

@@ -18,11 +18,11 @@ import jax
 from jax.sharding import PartitionSpec
 
 from .. import nnx
-from ..content import Node
+from ..comparison import Node
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
-from ..nnx.tracing import Static
+from ..nnx.tracking import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 
 A = TypeVar("A")

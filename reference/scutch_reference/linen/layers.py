@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.nn import initializers
 
-from .. import arithmetic
-from ..arithmetic import Array, Axes
+from .. import functional
+from ..functional import Array, Axes
 from .module import Fn, Module, compact, nowrap
 
 
@@ -33,7 +33,7 @@ class Dense(Module):
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape[1:], self.param_dtype)
         how = self.dtype, self.dot_general
-        return arithmetic.affine(inputs, kernel, bias, *how, precision=self.precision)
+        return functional.affine(inputs, kernel, bias, *how, precision=self.precision)
 
 
 class Embed(Module):
@@ -52,11 +52,11 @@ class Embed(Module):
 
     def __call__(self, inputs: Array) -> Array:
         """Integers of any shape, to that shape with one axis of size `features` more."""
-        return arithmetic.rows(self.embedding, inputs, self.dtype)
+        return functional.rows(self.embedding, inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
         """The products of queries (..., features) with every vector: (..., num_embeddings)."""
-        return arithmetic.products(query, self.embedding, self.dtype)
+        return functional.products(query, self.embedding, self.dtype)
 
 
 class _Norm(Module):
@@ -74,7 +74,7 @@ class _Norm(Module):
     def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
         axis_name = None if self.is_initializing() else self.axis_name
         how = axis_name, self.axis_index_groups, self.use_fast_variance
-        return arithmetic.moments(x, over, mask, *how)
+        return functional.moments(x, over, mask, *how)
 
     @nowrap
     def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
@@ -83,7 +83,7 @@ class _Norm(Module):
             scale = self.param("scale", self.scale_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape, self.param_dtype)
-        return arithmetic.normalized(x, statistics, (scale, bias), axes, self.epsilon, self.dtype)
+        return functional.normalized(x, statistics, (scale, bias), axes, self.epsilon, self.dtype)
 
 
 class LayerNorm(_Norm):
@@ -98,8 +98,8 @@ class LayerNorm(_Norm):
     @compact
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
         """Any shape, to the same shape; the statistics are those of what a mask takes."""
-        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
-        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
+        along, _ = functional.split_axes(self.feature_axes, x.ndim)
+        over, _ = functional.split_axes(self.reduction_axes, x.ndim)
         return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
@@ -129,8 +129,8 @@ class BatchNorm(_Norm, _Running):
     ) -> Array:
         """Any shape, to the same shape; in training the statistics are the batch's own."""
         places = self.use_running_average, use_running_average
-        running = arithmetic.flag("use_running_average", *places, once=True)
-        along, over = arithmetic.split_axes(self.axis, x.ndim)
+        running = functional.flag("use_running_average", *places, once=True)
+        along, over = functional.split_axes(self.axis, x.ndim)
         shape, first = [x.shape[axis] for axis in along], self.is_initializing()
         mean = self.variable("batch_stats", "mean", jnp.zeros, shape, jnp.float32)
         variance = self.variable("batch_stats", "var", jnp.ones, shape, jnp.float32)
@@ -138,7 +138,7 @@ class BatchNorm(_Norm, _Running):
             return self._normalized(x, (mean.value, variance.value), over, along)
         own = self._moments(x, over, mask)
         if not first:
-            arithmetic.follow((mean, variance), own, self.momentum)
+            functional.follow((mean, variance), own, self.momentum)
         return self._normalized(x, own, over, along)
 
 
@@ -156,7 +156,7 @@ class Dropout(Module):
     @compact
     def __call__(self, inputs: Array, deterministic: bool | None = None, rng: Any = None) -> Array:
         """Any shape, to the same shape; the identity where deterministic."""
-        if arithmetic.flag("deterministic", self.deterministic, deterministic, once=True):
+        if functional.flag("deterministic", self.deterministic, deterministic, once=True):
             return inputs
         key = functools.partial(self.make_rng, self.rng_collection) if rng is None else rng
-        return arithmetic.dropped(inputs, self.rate, self.broadcast_dims, key)
+        return functional.dropped(inputs, self.rate, self.broadcast_dims, key)

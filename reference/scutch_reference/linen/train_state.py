@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import jax
 
-from ..content import Node, field
+from ..comparison import Node, field
 
 
 class TrainState(Node):

@@ -10,10 +10,10 @@ from typing import Any
 import jax
 
 from ..errors import LiftingError
-from .definitions import visits
-from .graphs import clone
+from .effects import commit
+from .graph import clone
+from .graphdef import visits
 from .lifting import Frame, Lifted, lift
-from .outcomes import commit
 
 
 class JitWrapped(Lifted):

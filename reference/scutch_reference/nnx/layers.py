@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.nn import initializers
 
-from .. import arithmetic
-from ..arithmetic import Array, Axes
+from .. import functional
+from ..functional import Array, Axes
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs
@@ -59,7 +59,7 @@ class Linear(_Layer):
         given = value_of(self.kernel), value_of(self.bias), self.dtype, self.dot_general
         how = {"precision": self.precision, "out_sharding": out_sharding}
         how["preferred_element_type"] = self.preferred_element_type
-        return arithmetic.affine(inputs, *given, **how)
+        return functional.affine(inputs, *given, **how)
 
 
 @dataclass(kw_only=True)
@@ -79,11 +79,11 @@ class Embed(_Layer):
 
     def __call__(self, inputs: Array) -> Array:
         """Integers of shape (...) to vectors of shape (..., features); NaN beyond the table."""
-        return arithmetic.rows(value_of(self.embedding), inputs, self.dtype)
+        return functional.rows(value_of(self.embedding), inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
         """Inner products of shape (..., features) with all vectors: (..., num_embeddings)."""
-        return arithmetic.products(query, value_of(self.embedding), self.dtype)
+        return functional.products(query, value_of(self.embedding), self.dtype)
 
 
 @dataclass(kw_only=True)
@@ -111,11 +111,11 @@ class _Norm(_Layer):
 
     def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
         how = self.axis_name, self.axis_index_groups, self.use_fast_variance
-        return arithmetic.moments(x, over, mask, *how)
+        return functional.moments(x, over, mask, *how)
 
     def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
         parameters, options = map(value_of, (self.scale, self.bias)), (self.epsilon, self.dtype)
-        return arithmetic.normalized(x, statistics, [*parameters], axes, *options)
+        return functional.normalized(x, statistics, [*parameters], axes, *options)
 
 
 @dataclass(kw_only=True)
@@ -135,12 +135,12 @@ class BatchNorm(_Norm):
     def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
         places = use_running_average, self.use_running_average
-        along, over = arithmetic.split_axes(self.axis, x.ndim)
-        x, *kept = arithmetic.promoted(self.dtype, x, value_of(self.mean), value_of(self.var))
-        if arithmetic.flag("use_running_average", *places):
+        along, over = functional.split_axes(self.axis, x.ndim)
+        x, *kept = functional.promoted(self.dtype, x, value_of(self.mean), value_of(self.var))
+        if functional.flag("use_running_average", *places):
             return self._normalized(x, kept, over, along)
         own = self._moments(x, over, mask)
-        arithmetic.follow((self.mean, self.var), own, self.momentum)
+        functional.follow((self.mean, self.var), own, self.momentum)
         return self._normalized(x, own, over, along)
 
 
@@ -153,9 +153,9 @@ class LayerNorm(_Norm):
 
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
         """Normalize; the statistics are those of what a mask takes."""
-        (x,) = arithmetic.promoted(self.dtype, x)
-        over, _ = arithmetic.split_axes(self.reduction_axes, x.ndim)
-        along, _ = arithmetic.split_axes(self.feature_axes, x.ndim)
+        (x,) = functional.promoted(self.dtype, x)
+        over, _ = functional.split_axes(self.reduction_axes, x.ndim)
+        along, _ = functional.split_axes(self.feature_axes, x.ndim)
         return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
@@ -179,8 +179,8 @@ class Dropout(Module):
 
     def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
         """Drop; `deterministic` and `rngs` here win over those of the layer."""
-        if arithmetic.flag("deterministic", deterministic, self.deterministic):
+        if functional.flag("deterministic", deterministic, self.deterministic):
             return inputs
         key = self.rngs if rngs is None else rngs
         key = key[self.rng_collection] if isinstance(key, Rngs) else key
-        return arithmetic.dropped(inputs, self.rate, self.broadcast_dims, key)
+        return functional.dropped(inputs, self.rate, self.broadcast_dims, key)

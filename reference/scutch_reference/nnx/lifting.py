@@ -33,13 +33,13 @@ from ..errors import (
     NoFilterMatchError,
     UnhashableStaticError,
 )
-from .definitions import Ref, built, visits
+from .call_signature import Layout, choice, parameter_names, unbound
+from .effects import commit, report
 from .filters import Path
-from .layouts import Layout, choice, parameter_names, unbound
-from .outcomes import commit, report
+from .flatten import EMPTY, Plan, is_object, planned
+from .graphdef import Ref, built, visits
 from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
-from .tracing import EPOCH, Static, Tracer, current_level
-from .walking import EMPTY, Plan, is_object, planned
+from .tracking import EPOCH, Static, Tracer, current_level
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments.
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import jax
 
 from ..errors import DataError
-from .definitions import put, take
 from .filters import Path, to_predicate
-from .graphs import iter_children, iter_graph
+from .graph import iter_children, iter_graph
+from .graphdef import put, take
 from .objects import Pytree, attributes_of
 from .variables import Perturbation, Variable
 

@@ -16,13 +16,13 @@ import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
-from . import tracing
+from . import tracking
 
 A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
 _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
-_DATA_TYPES: list[Any] = [*_ARRAYS, tracing.Tracked]
+_DATA_TYPES: list[Any] = [*_ARRAYS, tracking.Tracked]
 
 Data = Annotated[A, "nnx.Data"]
 Static = Annotated[A, "nnx.Static"]
@@ -62,7 +62,7 @@ def has_data(value: Any, /) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(value, is_leaf=is_data) if is_data(leaf)]
 
 
-class _Attributes(tracing.Tracked, pytree=False):
+class _Attributes(tracking.Tracked, pytree=False):
     """Gives instances their dictionary, under a name that `Pytree` can cover."""
 
     __slots__ = ("__dict__",)
@@ -139,17 +139,17 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         attributes_of(self).update(state[0])
         set_tags(self, state[1])
 
-    def _flatten(self) -> tuple[list[tuple[Any, Any]], tracing.Static]:
+    def _flatten(self) -> tuple[list[tuple[Any, Any]], tracking.Static]:
         found = attributes_of(self)
         data = {k: found[k] for k in sorted(found) if self._tags.get(k) or has_data(found[k])}
         entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
         rest = {k: v for k, v in found.items() if k not in data}
         where, static = f"an attribute of {type(self).__name__}", (tuple(data), rest, self._tags)
-        kept = tracing.Static(tracing.copied(static), where)
+        kept = tracking.Static(tracking.copied(static), where)
         return list(zip(entries, data.values(), strict=True)), kept
 
     @classmethod
-    def _unflatten(cls, static: tracing.Static, children: Iterable[Any]) -> Self:
+    def _unflatten(cls, static: tracking.Static, children: Iterable[Any]) -> Self:
         keys, rest, tags = static.value
         node = Pytree.__new__(cls)
         node.__setstate__((rest | dict(zip(keys, children, strict=True)), tags))

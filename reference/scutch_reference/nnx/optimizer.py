@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from .graphs import pure, state, update
+from .graph import pure, state, update
 from .objects import Pytree, data
 from .variables import Param, Variable, is_variable
 

@@ -16,7 +16,7 @@ from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
-from .tracing import frozen
+from .tracking import frozen
 from .variables import Variable
 
 

@@ -15,7 +15,7 @@ from jax import random
 
 from ..errors import StreamError
 from .filters import Path, to_predicate
-from .graphs import clone, iter_graph, state, update
+from .graph import clone, iter_graph, state, update
 from .objects import Pytree, attributes_of
 from .variables import Variable
 

@@ -20,7 +20,7 @@ from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
-from .tracing import Static, Tracked, copied
+from .tracking import Static, Tracked, copied
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])

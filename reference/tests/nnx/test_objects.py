@@ -13,7 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scutch_reference import errors, nnx
-from scutch_reference.nnx.walking import walked
+from scutch_reference.nnx.flatten import walked
 
 seeds = st.integers(0, 10_000)
 filters = st.recursive(

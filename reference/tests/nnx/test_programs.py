@@ -8,7 +8,7 @@ import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scutch_reference import nnx
-from scutch_reference.nnx.walking import walked
+from scutch_reference.nnx.flatten import walked
 
 seeds = st.integers(0, 10_000)
 

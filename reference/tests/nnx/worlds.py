@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from scutch_reference import nnx
-from scutch_reference.nnx.walking import read, walked
+from scutch_reference.nnx.flatten import read, walked
 
 
 class Counter(nnx.Variable[Any]):

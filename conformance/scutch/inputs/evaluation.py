@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from scutch import slots
+from scutch.inputs import model_variables
 
 MOMENTUM = 0.5
 # Large: with less, gradients through a few features are the rounding of numbers that cancel.
@@ -28,17 +28,17 @@ def evaluate(
       The output, and the collections `batch_stats` and `counts` as they are afterwards; empty
       unless `train`.
     """
-    changed: dict[slots.Path, Any] = {}
+    changed: dict[model_variables.Path, Any] = {}
     x = _layers(model.layers, variables, x, train, changed, places=model.form != "compact")
-    return x, slots.tree(changed)
+    return x, model_variables.tree(changed)
 
 
 def _layers(
     layers: Any, variables: Any, x: Any, train: bool, changed: Any, *, places: bool = False
 ) -> Any:
-    for name, layer in zip(slots.part_names(layers, places=places), layers, strict=True):
+    for name, layer in zip(model_variables.part_names(layers, places=places), layers, strict=True):
         own = {c: tree[name] for c, tree in variables.items() if name in tree}
-        below: dict[slots.Path, Any] = {}
+        below: dict[model_variables.Path, Any] = {}
         step = _lift if hasattr(layer, "layers") else _layer
         x = step(layer, own, x, train, below)
         changed.update({(c, name, *path): value for (c, *path), value in below.items()})
@@ -50,7 +50,7 @@ def _lift(lift: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any:
     lanes, rounds = [], []
     for turn in range(lift.length):
         own = {c: _taken(tree["lifted"], c, lift, turn) for c, tree in variables.items()}
-        below: dict[slots.Path, Any] = {}
+        below: dict[model_variables.Path, Any] = {}
         result = _layers(lift.layers, own, x, train, below)
         rounds.append(below)
         lanes.append(result)
@@ -78,7 +78,7 @@ def _layer(layer: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any
         case "Shift":
             return x + own["shift"]
         case "Place":
-            return x + own["Embed_0"]["embedding"][jnp.arange(len(x)) % slots.ROWS]
+            return x + own["Embed_0"]["embedding"][jnp.arange(len(x)) % model_variables.ROWS]
         case "LayerNorm":
             return _normalized(x, x.mean(1, keepdims=True), x.var(1, keepdims=True), own)
         case "BatchNorm":

@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 
-from scutch import catalogue, isolation, known, profiles
-from scutch.calls import NotACall, parse_call
+from scutch import catalogue
 from scutch.implementation import SetupError, load
+from scutch.inputs.calls import NotACall, parse_call
+from scutch.judging import isolation, known, profiles
 
 _PROBE_TIMEOUT = 300.0
 

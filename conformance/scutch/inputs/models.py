@@ -5,8 +5,8 @@ any of them can be put in any order, repeated by `scan`, or mapped by `vmap`:
 
     Model((Layer('Dense', 'Partitioned', (None, 'data')), Lift('scan', (Layer('Scale'),), 3)))
 
-What variables such a model has is said by `scutch.slots`, and what it computes by
-`scutch.evaluation`; both without any implementation.
+`scutch.inputs.model_variables` lists the variables that such a model has, and
+`scutch.inputs.evaluation` computes its output in plain JAX; neither uses an implementation.
 """
 
 import functools
@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scutch import boxes, evaluation, slots
-from scutch.boxes import PARTITION_NAME
+from scutch.inputs import boxes, evaluation, model_variables
+from scutch.inputs.boxes import PARTITION_NAME
 
 LIFTS = ("scan", "vmap")
 FORMS: Mapping[str, str] = MappingProxyType(
@@ -59,21 +59,23 @@ class Instance:
         """Variables with contents of our own, in the boxes that the description says."""
         found = self.slots().items()
         if not boxed:
-            return slots.tree({path: slot.value(path, seed) for path, slot in found})
-        return slots.tree({path: self._box(slot, slot.value(path, seed)) for path, slot in found})
+            return model_variables.tree({path: slot.value(path, seed) for path, slot in found})
+        return model_variables.tree(
+            {path: self._box(slot, slot.value(path, seed)) for path, slot in found}
+        )
 
     def abstract(self) -> dict[str, Any]:
         """The same with abstract values."""
-        return slots.tree(
+        return model_variables.tree(
             {path: self._box(slot, slot.abstract()) for path, slot in self.slots().items()}
         )
 
-    def _box(self, slot: slots.Slot, value: Any) -> Any:
+    def _box(self, slot: model_variables.Slot, value: Any) -> Any:
         return boxed(self.linen, self.meta, slot.box, value, slot.names)
 
-    def slots(self) -> Mapping[tuple[str, ...], slots.Slot]:
+    def slots(self) -> Mapping[tuple[str, ...], model_variables.Slot]:
         """What variables the model has, by their paths."""
-        return slots.slots(self.described)
+        return model_variables.slots(self.described)
 
     def initialized(self, seed: int = 0, *, train: bool = False) -> Any:
         """What `init` gives for the keys of a seed."""
@@ -96,7 +98,7 @@ def keys(seed: int = 0) -> dict[str, jax.Array]:
 
 
 def boxed(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) -> Any:
-    """A value in a box: of the implementation, of `scutch.boxes`, or, without a kind, in none."""
+    """Box a value, in a class of the implementation or of `scutch.inputs.boxes`."""
     match kind:
         case "":
             return value
@@ -161,8 +163,8 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
 
         @compact
         def __call__(self, x: Any) -> Any:
-            rows = linen.Embed(slots.ROWS, x.shape[-1], embedding_init=self.start)
-            return x + rows(jnp.arange(x.shape[0]) % slots.ROWS)
+            rows = linen.Embed(model_variables.ROWS, x.shape[-1], embedding_init=self.start)
+            return x + rows(jnp.arange(x.shape[0]) % model_variables.ROWS)
 
     class Counter(linen.Module):  # type: ignore[misc]
         """Counts its calls, and adds the count."""
@@ -280,7 +282,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
 def lift_options(lift: Any) -> dict[str, Any]:
     """The options of `scan` and `vmap` that a described lift stands for."""
     return {
-        "variable_axes": {"params": lift.axis, **dict.fromkeys(slots.STACKED, 0)},
+        "variable_axes": {"params": lift.axis, **dict.fromkeys(model_variables.STACKED, 0)},
         "split_rngs": {"params": lift.split, "dropout": lift.split},
         "metadata_params": {PARTITION_NAME: lift.name} if lift.named else {},
     }

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from scutch import laws
-from scutch.attempt import Attempt, describe
-from scutch.descriptions import World
 from scutch.implementation import Implementation, load
-from scutch.subjects import Subject
-from scutch.verdicts import Counterexample, Trial
+from scutch.inputs.descriptions import World
+from scutch.inputs.subjects import Subject
+from scutch.judging.trying import Attempt, describe
+from scutch.judging.verdicts import Counterexample, Trial
 
 SUBJECT = "subject"
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from ..errors import TraceLevelError
-from .definitions import Node, Ref, Tree, blank, is_variable, refill, visits
 from .filters import Path
+from .flatten import Walk, entries, is_object, walked
+from .graphdef import Node, Ref, Tree, blank, is_variable, refill, visits
 from .objects import Pytree, set_tags
 from .prefixes import RETURNED
-from .tracing import current_level
-from .walking import Walk, entries, is_object, walked
+from .tracking import current_level
 
 if TYPE_CHECKING:
     from .lifting import Call, Frame

@@ -21,10 +21,10 @@ from hypothesis.errors import (
     UnsatisfiedAssumption,
 )
 
-from scutch import law as laws
-from scutch.descriptions import World, build
-from scutch.profiles import Profile, law_settings
-from scutch.verdicts import Counterexample
+from scutch.inputs.descriptions import World, build
+from scutch.judging.profiles import Profile, law_settings
+from scutch.judging.verdicts import Counterexample
+from scutch.lawkit import marks as laws
 
 Law = Callable[..., Any]
 

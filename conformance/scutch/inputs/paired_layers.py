@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from scutch.layout import in_context
+from scutch.lawkit.placement import in_context
 
 INPUTS = 3
 FEATURES = 2

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import jax
 
 from ..errors import UnknownPathError
-from .definitions import Definition, built, contents, filled, leaf_count, put, take
 from .filters import Path, to_predicate
+from .flatten import is_node, keys_in, one_level, read, walked
+from .graphdef import Definition, built, contents, filled, leaf_count, put, take
 from .objects import Pytree
 from .states import FlatState, partition, parts_of, to_flat_state
 from .variables import Variable, is_variable
-from .walking import is_node, keys_in, one_level, read, walked
 
 A = TypeVar("A")
 GraphDef = Definition

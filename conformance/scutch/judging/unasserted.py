@@ -1,8 +1,8 @@
 """A process in which Python drops its assertions, and which removes axes on request.
 
-Run as `python -O -m scutch.unasserted READ WRITE WHERE`, with the two ends of a channel. Each
-request is `(subject, names, index, name)`; the answer is the names that are left, or `None` when
-the removal was refused.
+Run as `python -O -m scutch.judging.unasserted READ WRITE WHERE`, with the two ends of a
+channel. Each request is `(subject, names, index, name)`; the answer is the names that are left, or
+`None` when the removal was refused.
 """
 
 import os
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from scutch.implementation import load
-from scutch.isolation import Channel, Closed
-from scutch.profiles import prepare_devices
-from scutch.subjects import SUBJECTS
+from scutch.inputs.subjects import SUBJECTS
+from scutch.judging.isolation import Channel, Closed
+from scutch.judging.profiles import prepare_devices
 
 
 def main(read: str, write: str, where: str) -> None:
@@ -48,7 +48,7 @@ def unasserted(where: str) -> Iterator[Callable[..., Any]]:
     here, there = os.pipe(), os.pipe()
     arguments = [str(there[0]), str(here[1]), where]
     process = subprocess.Popen(
-        [sys.executable, "-O", "-m", "scutch.unasserted", *arguments],
+        [sys.executable, "-O", "-m", "scutch.judging.unasserted", *arguments],
         pass_fds=(there[0], here[1]),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         stdin=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from scutch.likeness import alike
+from scutch.lawkit.equality import alike
 
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""

@@ -11,10 +11,10 @@ import jax
 import pytest
 
 import scutch
-from scutch.case import Case
-from scutch.profiles import PROFILES
+from scutch.judging.profiles import PROFILES
+from scutch.judging.run import Case
+from scutch.judging.verdicts import Ruling, summarize
 from scutch.report import Environment, Outcome, Product, Report, suite
-from scutch.verdicts import Ruling, summarize
 
 COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""

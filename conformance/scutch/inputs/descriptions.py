@@ -20,7 +20,7 @@ from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch import boxes, models, objects, programs
+from scutch.inputs import boxes, graphs, models, programs
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Box(Description):
 
 @dataclass(frozen=True, repr=False)
 class Foreign(Description):
-    """A box of a class that is written outside the implementation: see `scutch.boxes`."""
+    """A box of a class that is written outside the implementation: see `scutch.inputs.boxes`."""
 
     kind: str
     value: Any
@@ -212,7 +212,7 @@ class Variable(Description):
 
     def build(self, world: World) -> Any:
         """The variable."""
-        kind = objects.classes(world.nnx)[self.kind]
+        kind = graphs.classes(world.nnx)[self.kind]
         return kind(build(self.value, world), **build(self.metadata or {}, world))
 
 
@@ -228,12 +228,12 @@ class Object(Description):
 
     def build(self, world: World) -> Any:
         """The object."""
-        return self.fill(objects.classes(world.nnx)[self.kind](), world)
+        return self.fill(graphs.classes(world.nnx)[self.kind](), world)
 
     def fill(self, node: Any, world: World) -> Any:
         """Give an object the attributes."""
         for name, value in self.attributes.items():
-            objects.put(world.nnx, node, name, build(value, world))
+            graphs.put(world.nnx, node, name, build(value, world))
         return node
 
 
@@ -323,7 +323,7 @@ class Layer(Description):
 
     Args:
       kind: What it does.
-      box: A kind of box: the implementation's own, one of `scutch.boxes`, or none if empty.
+      box: A kind of box: the implementation's own, one of `scutch.inputs.boxes`, or none if empty.
       names: Those of the box, one for each axis.
     """
 

@@ -25,10 +25,10 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from scutch.calls import NotACall, parse_call
 from scutch.catalogue import by_id
 from scutch.implementation import SetupError
-from scutch.verdicts import Expectation
+from scutch.inputs.calls import NotACall, parse_call
+from scutch.judging.verdicts import Expectation
 
 KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False}
 
@@ -76,7 +76,7 @@ class Known:
 
 def shipped() -> tuple[Known, ...]:
     """The entries that come with the suite."""
-    folder = files(__name__)
+    folder = files("scutch").joinpath("known")
     names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".toml"))
     return tuple(k for name in names for k in parse((folder / name).read_text("utf-8"), name))
 

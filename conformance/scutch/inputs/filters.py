@@ -6,7 +6,7 @@ would, `takes` says what it takes.
 
 from typing import Any
 
-from scutch.objects import classes
+from scutch.inputs.graphs import classes
 
 
 def made(nnx: Any, described: tuple[Any, ...]) -> Any:

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from ..errors import LiftingError
 from ..meta import PARTITION_NAME
+from .flatten import walked
 from .lifting import Frame, Lifted, lift
 from .prefixes import RETURNED, for_jax
 from .variables import add_axis, remove_axis
-from .walking import walked
 
 
 class Mapped(Lifted):

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 
 from ..errors import LiftingError
-from .definitions import built
 from .filters import Path, to_predicate
-from .graphs import pure, state
+from .flatten import is_object
+from .graph import pure, state
+from .graphdef import built
 from .lifting import Frame, Lifted, lift
 from .variables import Param
-from .walking import is_object
 
 
 @dataclass(frozen=True)

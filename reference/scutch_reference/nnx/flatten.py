@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .definitions import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .filters import Path
+from .graphdef import LEAF, Definition, Node, Ref, Tree, contents, interned
 from .objects import Pytree
 from .states import State
-from .tracing import EPOCH, Static, Tracer, Tracked, frozen
+from .tracking import EPOCH, Static, Tracer, Tracked, frozen
 from .variables import Variable
 
 _DICTS = (dict, OrderedDict, defaultdict)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scutch import objects
+from scutch.inputs import graphs
 
 VALUES = ("assign", "bump", "copy", "constant", "call")
 METADATA = ("tag", "untag")
@@ -68,7 +68,7 @@ class Play:
 
     def nodes(self) -> list[Any]:
         """The objects and variables that can be reached from the arguments."""
-        return objects.nodes(self.nnx, self.arguments)
+        return graphs.nodes(self.nnx, self.arguments)
 
     def after(self, call: int) -> None:
         """Take the steps that follow a call."""
@@ -84,14 +84,14 @@ class Hands:
         """Args: the namespace, the roots, and the arrays that values are made of."""
         self.nnx = nnx
         self.given = given
-        self.classes = objects.classes(nnx)
+        self.classes = graphs.classes(nnx)
         self.roots = tuple(_rooted(nnx, roots))
 
     # ---------------------------------------------------------------- what there is
 
     def nodes(self) -> list[Any]:
         """Objects and variables."""
-        return objects.nodes(self.nnx, self.roots)
+        return graphs.nodes(self.nnx, self.roots)
 
     def variables(self) -> list[Any]:
         """Variables."""
@@ -99,18 +99,18 @@ class Hands:
 
     def holders(self, *kinds: Any) -> list[Any]:
         """Objects and plain containers inside them, of the given types."""
-        found = {id(v): v for _, v in objects.walk(self.nnx, self.roots) if v is not self.roots}
+        found = {id(v): v for _, v in graphs.walk(self.nnx, self.roots) if v is not self.roots}
         return [v for v in found.values() if isinstance(v, kinds)]
 
     def modules(self) -> list[Any]:
         """Objects with named attributes."""
-        return [h for h in self.holders(self.nnx.Module) if type(h).__name__ in objects.MODULES]
+        return [h for h in self.holders(self.nnx.Module) if type(h).__name__ in graphs.MODULES]
 
     def slots(self, *, named: bool = False) -> list[tuple[Any, Any]]:
         """Places where a node sits: a holder and a key of it."""
         found = []
         for holder in self.modules() if named else self._all_holders():
-            for key, value in objects.children(self.nnx, holder) or ():
+            for key, value in graphs.children(self.nnx, holder) or ():
                 if isinstance(value, self.nnx.Variable | self.nnx.Pytree):
                     found.append((holder, key))
         return found
@@ -120,13 +120,13 @@ class Hands:
         return [*self.modules(), *tracked]
 
     def _put(self, holder: Any, key: Any, value: Any) -> None:
-        if type(holder).__name__ in objects.MODULES:
+        if type(holder).__name__ in graphs.MODULES:
             setattr(holder, key, value)
         else:
             holder[key] = value
 
     def _get(self, holder: Any, key: Any) -> Any:
-        return dict(objects.children(self.nnx, holder) or ())[key]
+        return dict(graphs.children(self.nnx, holder) or ())[key]
 
     def _new(self, n: int) -> Any:
         """A new variable."""
@@ -172,13 +172,13 @@ class Hands:
             case "add":
                 setattr(module, name, self._new(step.n))
             case "adopt":
-                child = self.classes[objects.MODULES[step.n % 2]]()
+                child = self.classes[graphs.MODULES[step.n % 2]]()
                 child.a = self._new(step.n)
                 setattr(module, name, child)
             case "mark":
                 setattr(module, STATIC, ("text", step.n) if step.n > 1 else step.n)
             case "delete":
-                present = [n for n in objects.ATTRIBUTES if hasattr(module, n)]
+                present = [n for n in graphs.ATTRIBUTES if hasattr(module, n)]
                 if chosen := pick(present, step.other):
                     delattr(module, chosen)
             case "share":
@@ -263,7 +263,7 @@ def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
 
     def seen(value: Any) -> Any:
         if not isinstance(value, nnx.Variable | nnx.Pytree):
-            inside = objects.children(nnx, value)
+            inside = graphs.children(nnx, value)
             if inside is not None:
                 return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
             return (value.shape, str(value.dtype)) if hasattr(value, "dtype") else value
@@ -271,9 +271,9 @@ def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
             return "again", numbers[id(value)]
         numbers[id(value)] = len(numbers)
         if isinstance(value, nnx.Variable):
-            metadata = tuple(sorted(objects.metadata(value).items()))
+            metadata = tuple(sorted(graphs.metadata(value).items()))
             return type(value).__name__, seen(value.get_raw_value()), metadata
-        inside = objects.children(nnx, value) or []
+        inside = graphs.children(nnx, value) or []
         return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
 
     return tuple(map(seen, arguments))

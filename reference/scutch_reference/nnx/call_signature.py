@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from .flatten import NODE, OTHER, kind_of
 from .objects import Pytree
-from .tracing import Tracked
-from .walking import NODE, OTHER, kind_of
+from .tracking import Tracked
 
 # Which of so many positional arguments, and of those with these names, are chosen.
 Choice = Callable[[int, Sequence[str]], list[bool]]

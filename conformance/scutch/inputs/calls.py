@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from scutch import descriptions
-from scutch.descriptions import Description
+from scutch.inputs import descriptions
+from scutch.inputs.descriptions import Description
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {

@@ -1,0 +1,1 @@
+"""Descriptions of the values that laws are tried on, and how they are built."""
