@@ -19,10 +19,10 @@ from _pytest.runner import runtestprotocol
 from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.inputs.descriptions import World
+from scutch.inputs.descriptions import Builder
 from scutch.inputs.subjects import SUBJECTS, Subject
 from scutch.judging import isolation, profiles
-from scutch.judging.run import Case, settle
+from scutch.judging.run import Run, settle
 from scutch.judging.trying import Attempt, describe, prepare
 from scutch.judging.unasserted import unasserted as without_assertions
 from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
@@ -37,7 +37,7 @@ _JOURNAL_BYTES = 1 << 16
 class Judge:
     """The state of one run, in one process."""
 
-    case: Case
+    case: Run
     config: pytest.Config
     isolate: bool
     items: dict[str, pytest.Item] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Settle what is judged; a bad set-up ends the run here, with exit code 2."""
     config.addinivalue_line(
-        "markers", "requirement(id, cases=()): the row of scutch's catalogue that a law tries"
+        "markers", "requirement(id, must_reach=()): the row of scutch's catalogue that a law tries"
     )
     profiles.prepare_devices()
     option = config.option
@@ -164,7 +164,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(judge, "scutch-judge")
 
 
-def _settle(option: Any, isolate: bool) -> Case:
+def _settle(option: Any, isolate: bool) -> Run:
     seed = option.seed
     if option.resume and seed is None:
         seed = seed_in(Path(option.resume))
@@ -383,14 +383,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def _world(item: pytest.Function) -> World:
+def _world(item: pytest.Function) -> Builder:
     implementation = item._request.getfixturevalue("implementation")
     chosen: Any = item.funcargs.get("subject")
     if chosen is None and _subject_name(item) is not None:
         chosen = item._request.getfixturevalue("subject")
     if chosen is None:
         chosen = SUBJECTS["partitioned"](implementation)
-    return World(implementation.meta, chosen.make, implementation.nnx, implementation.linen)
+    return Builder(implementation.meta, chosen.make, implementation.nnx, implementation.linen)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -421,12 +421,12 @@ def _trial(item: pytest.Item, report: Any, call: pytest.CallInfo[None]) -> Trial
     if attempt is None:
         return trial
     mark = item.get_closest_marker("requirement")
-    cases = () if mark is None else mark.kwargs.get("cases", ())
+    must_reach = () if mark is None else mark.kwargs.get("must_reach", ())
     found = attempt.counterexample
     if report.failed and found is None and error is not None:
         found = Counterexample(name, "", describe(error))
     return replace(
         trial, examples=attempt.examples, seconds=attempt.seconds, counterexample=found,
-        unmet=() if judge.case.replay else tuple(c for c in cases if c not in attempt.cases),
+        unmet=() if judge.case.replay else tuple(name for name in must_reach if name not in attempt.reached),
         expected=judge.case.witness(identifier, name), broke=attempt.broke,
     )  # fmt: skip

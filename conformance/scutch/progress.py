@@ -15,7 +15,7 @@ import jax
 
 import scutch
 from scutch.implementation import SetupError
-from scutch.judging.run import Case
+from scutch.judging.run import Run
 from scutch.judging.verdicts import Trial
 
 KEPT = ("passed", "failed", "skipped")
@@ -45,7 +45,7 @@ def seed_in(path: Path) -> int | None:
     return json.loads(lines[0])["seed"] if lines else None
 
 
-def resume(path: Path, case: Case) -> tuple[Case, Progress]:
+def resume(path: Path, case: Run) -> tuple[Run, Progress]:
     """The case without the laws that were tried, and the file, which is begun where it is missing.
 
     Raises:
@@ -74,7 +74,7 @@ def _lines(path: Path) -> Sequence[str]:
     return text.rpartition("\n")[0].splitlines()
 
 
-def _identity(case: Case) -> dict[str, object]:
+def _identity(case: Run) -> dict[str, object]:
     return {
         "suite": scutch.__version__,
         "jax": jax.__version__,

@@ -12,7 +12,7 @@ import pytest
 
 import scutch
 from scutch.judging.profiles import PROFILES
-from scutch.judging.run import Case
+from scutch.judging.run import Run
 from scutch.judging.verdicts import Ruling, summarize
 from scutch.report import Environment, Outcome, Product, Report, suite
 
@@ -23,7 +23,7 @@ _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked
 _WIDTH = 100
 
 
-def header(case: Case) -> str:
+def header(case: Run) -> str:
     """One line on what is judged, and how to judge it again."""
     known = f"{len(case.known)} known failures"
     return (
@@ -48,7 +48,7 @@ def _relative(path: str) -> str:
     return os.path.relpath(path) if os.path.isabs(path) else path
 
 
-def replay(case: Case, ruling: Ruling, prefix: str) -> str | None:
+def replay(case: Run, ruling: Ruling, prefix: str) -> str | None:
     """A command that breaks the law again, where it is broken."""
     found = ruling.counterexample
     if found is None or ruling.verdict in ("passed", "unclaimed"):
@@ -70,7 +70,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain else shlex.quote(text)
 
 
-def document(case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
+def document(case: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
     """The run as a report."""
     return Report(
         suite=suite(),
@@ -86,7 +86,7 @@ def document(case: Case, rulings: Sequence[Ruling], prefix: str, *, complete: bo
     )
 
 
-def _outcome(case: Case, ruling: Ruling, prefix: str) -> Outcome:
+def _outcome(case: Run, ruling: Ruling, prefix: str) -> Outcome:
     row, trials = ruling.requirement, ruling.trials
     return Outcome(
         id=row.id,
@@ -107,7 +107,7 @@ def _outcome(case: Case, ruling: Ruling, prefix: str) -> Outcome:
 
 def show(
     terminal: pytest.TerminalReporter,
-    case: Case,
+    case: Run,
     rulings: Sequence[Ruling],
     prefix: str,
     *,
@@ -134,7 +134,7 @@ def show(
     terminal.write_line(text, bold=True, **{colour: True})
 
 
-def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
+def headline(case: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     """The verdict on the whole, and its colour."""
     total = summarize(rulings)
     name = f"{case.name} {case.version}"
@@ -154,7 +154,7 @@ def headline(case: Case, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(terminal: pytest.TerminalReporter, case: Case, ruling: Ruling, prefix: str) -> None:
+def _show_one(terminal: pytest.TerminalReporter, case: Run, ruling: Ruling, prefix: str) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")

@@ -12,7 +12,7 @@ drawn = st.one_of(
     strategies.any_boxes(),
     strategies.nested_boxes(),
     strategies.box_trees(),
-    strategies.twins(strategies.box_trees()),
+    strategies.copies(strategies.box_trees()),
     strategies.placed_boxes(),
     strategies.placed_boxes(explicit=True, own_mesh=True),
     strategies.logical_placements(),

@@ -270,7 +270,7 @@ def test_an_unmet_case_leaves_a_requirement_untested(judge, tmp_path):
     law.write_text(
         "from hypothesis import given, strategies as st\n"
         "from scutch.lawkit.marks import requirement\n\n"
-        "@requirement('BOX-7', cases=('never',))\n"
+        "@requirement('BOX-7', must_reach=('never',))\n"
         "@given(st.integers())\n"
         "def test_hollow(number):\n"
         "    assert number == number\n"

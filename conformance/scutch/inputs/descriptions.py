@@ -24,7 +24,7 @@ from scutch.inputs import boxes, graphs, models, programs
 
 
 @dataclass(frozen=True)
-class World:
+class Builder:
     """What descriptions are built from: the implementation, and the box class that is tried.
 
     Args:
@@ -43,9 +43,9 @@ class World:
 
 
 class Description:
-    """Something that can be built in a `World`; prints as the call that makes it."""
+    """Something that can be built in a `Builder`; prints as the call that makes it."""
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The value that this describes."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class Array(Description):
     dtype: str = "float32"
     seed: int = 0
 
-    def build(self, world: World) -> np.ndarray:
+    def build(self, world: Builder) -> np.ndarray:
         """Distinct small numbers, the same for the same seed."""
         size = int(np.prod(self.shape, dtype=int))
         return (np.arange(size) + 1 + self.seed).reshape(self.shape).astype(self.dtype)
@@ -82,7 +82,7 @@ class Abstract(Description):
     shape: tuple[int, ...]
     dtype: str = "float32"
 
-    def build(self, world: World) -> jax.ShapeDtypeStruct:
+    def build(self, world: Builder) -> jax.ShapeDtypeStruct:
         """The `ShapeDtypeStruct`."""
         return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))  # type: ignore[no-untyped-call]
 
@@ -93,7 +93,7 @@ class Key(Description):
 
     seed: int = 0
 
-    def build(self, world: World) -> jax.Array:
+    def build(self, world: Builder) -> jax.Array:
         """The key."""
         return _key(self.seed)
 
@@ -105,7 +105,7 @@ class Record(Description):
     first: Any
     second: Any = None
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """An instance of `Pair`."""
         return Pair(build(self.first, world), build(self.second, world))
 
@@ -118,7 +118,7 @@ class Mesh(Description):
     axes: tuple[str, ...]
     explicit: bool = False
 
-    def build(self, world: World) -> JaxMesh:
+    def build(self, world: Builder) -> JaxMesh:
         """The mesh; an input that needs more devices than there are is not tried."""
         return _mesh(self.shape, self.axes, self.explicit)
 
@@ -131,7 +131,7 @@ class Box(Description):
     names: tuple[Any, ...]
     mesh: Mesh | None = None
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The box."""
         value, mesh = build(self.value, world), build(self.mesh, world)
         return world.make_box(value, self.names, mesh)
@@ -145,7 +145,7 @@ class Foreign(Description):
     value: Any
     names: tuple[Any, ...]
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The box."""
         return boxes.foreign(world.meta.AxisMetadata)[self.kind](
             build(self.value, world), self.names
@@ -153,12 +153,12 @@ class Foreign(Description):
 
 
 @dataclass(frozen=True, repr=False)
-class Twins(Description):
+class Copies(Description):
     """One description built twice: the second shows what the first was."""
 
     of: Any
 
-    def build(self, world: World) -> tuple[Any, Any]:
+    def build(self, world: Builder) -> tuple[Any, Any]:
         """Two values without a mutable part in common."""
         return build(self.of, world), build(self.of, world)
 
@@ -175,7 +175,7 @@ class Placement(Description):
     rules: tuple[tuple[str, Any], ...]
     mesh: Any
 
-    def build(self, world: World) -> "Placement":
+    def build(self, world: Builder) -> "Placement":
         """The placement of real things."""
         return Placement(build(self.array, world), self.names, self.rules, build(self.mesh, world))
 
@@ -186,7 +186,7 @@ class Spec(Description):
 
     names: tuple[Any, ...]
 
-    def build(self, world: World) -> PartitionSpec:
+    def build(self, world: Builder) -> PartitionSpec:
         """The spec."""
         return PartitionSpec(*unconstrained(self.names))  # type: ignore[no-untyped-call]
 
@@ -197,7 +197,7 @@ class Ref(Description):
 
     node: int
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The node, which may have no attributes yet."""
         return world.nodes[self.node]
 
@@ -210,7 +210,7 @@ class Variable(Description):
     value: Any
     metadata: Any = None
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The variable."""
         kind = graphs.classes(world.nnx)[self.kind]
         return kind(build(self.value, world), **build(self.metadata or {}, world))
@@ -226,11 +226,11 @@ class Object(Description):
     kind: str
     attributes: Mapping[str, Any]
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The object."""
         return self.fill(graphs.classes(world.nnx)[self.kind](), world)
 
-    def fill(self, node: Any, world: World) -> Any:
+    def fill(self, node: Any, world: Builder) -> Any:
         """Give an object the attributes."""
         for name, value in self.attributes.items():
             graphs.put(world.nnx, node, name, build(value, world))
@@ -243,7 +243,7 @@ class Data(Description):
 
     value: Any
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The value with its mark, which it loses where it is set."""
         return world.nnx.data(build(self.value, world))
 
@@ -254,7 +254,7 @@ class Static(Description):
 
     value: Any
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The value with its mark, which it loses where it is set."""
         return world.nnx.static(build(self.value, world))
 
@@ -265,7 +265,7 @@ class Graph(Description):
 
     nodes: tuple[Object | Variable, ...]
 
-    def grow(self, world: World) -> tuple[Any, ...]:
+    def grow(self, world: Builder) -> tuple[Any, ...]:
         """Every numbered node, built."""
         made: list[Any] = []
         inside = replace(world, nodes=made)
@@ -277,7 +277,7 @@ class Graph(Description):
                 described.fill(node, inside)
         return tuple(made)
 
-    def build(self, world: World) -> Any:
+    def build(self, world: Builder) -> Any:
         """The root."""
         return self.grow(world)[0]
 
@@ -310,11 +310,11 @@ class Program(Description):
     results: tuple[Step, ...] = ()
     between: tuple[tuple[Step, ...], ...] = ()
 
-    def build(self, world: World) -> programs.Play:
+    def build(self, world: Builder) -> programs.BuiltProgram:
         """The program with its objects built."""
         inside = replace(world, nodes=self.graph.grow(world))
         arguments = build(self.arguments, inside)
-        return programs.Play(world.nnx, arguments, self.steps, self.results, self.between)
+        return programs.BuiltProgram(world.nnx, arguments, self.steps, self.results, self.between)
 
 
 @dataclass(frozen=True, repr=False)
@@ -371,7 +371,7 @@ class Model(Description):
     batch: int = 2
     form: str = "compact"
 
-    def build(self, world: World) -> models.Instance:
+    def build(self, world: Builder) -> models.Instance:
         """The model over the implementation, with a batch."""
         x = np.linspace(-1, 2, self.batch * self.width, dtype="float32") ** 2
         batch = x.reshape(self.batch, self.width)
@@ -417,7 +417,7 @@ def has_explicit_axes() -> bool:
     return hasattr(jax.sharding, "AxisType") and hasattr(jax, "set_mesh")
 
 
-def build(description: Any, world: World) -> Any:
+def build(description: Any, world: Builder) -> Any:
     """The value that a description stands for; anything else stands for itself."""
     kind = type(description)
     if issubclass(kind, Description):

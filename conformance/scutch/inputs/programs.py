@@ -41,7 +41,7 @@ def inputs(call: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Play:
+class BuiltProgram:
     """A program whose objects are built, ready to be run in one world.
 
     Args:
@@ -61,7 +61,7 @@ class Play:
     def function(self, *arguments: Any) -> tuple[Any, ...]:
         """What is run: takes the arguments and the arrays of `inputs`, and is pure beside that."""
         *roots, given = arguments
-        hands = Hands(self.nnx, roots, given)
+        hands = Interpreter(self.nnx, roots, given)
         for step in self.steps:
             hands.take(step)
         return tuple(map(hands.result, self.results))
@@ -72,12 +72,12 @@ class Play:
 
     def after(self, call: int) -> None:
         """Take the steps that follow a call."""
-        hands = Hands(self.nnx, self.arguments, inputs(call))
+        hands = Interpreter(self.nnx, self.arguments, inputs(call))
         for step in self.between[call]:
             hands.take(step)
 
 
-class Hands:
+class Interpreter:
     """Takes steps on what can be reached from some roots."""
 
     def __init__(self, nnx: Any, roots: Sequence[Any], given: Sequence[Any]) -> None:

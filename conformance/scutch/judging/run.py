@@ -16,7 +16,7 @@ _PROBE_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)
-class Case:
+class Run:
     """The same in every process of a run.
 
     Args:
@@ -78,7 +78,7 @@ def settle(
     replay: str = "",
     timeout: float | None = None,
     isolate: bool = True,
-) -> Case:
+) -> Run:
     """Check every choice and find the implementation.
 
     Raises:
@@ -100,7 +100,7 @@ def settle(
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     name, version, claims, platform, devices = _probe(where, isolate=isolate)
-    return Case(
+    return Run(
         where, name, version, claims, platform, devices, profile,
         chosen.examples if examples is None else examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, name, version), replay,

@@ -14,7 +14,7 @@ import pytest
 
 from scutch import laws
 from scutch.implementation import Implementation, load
-from scutch.inputs.descriptions import World
+from scutch.inputs.descriptions import Builder
 from scutch.inputs.subjects import Subject
 from scutch.judging.trying import Attempt, describe
 from scutch.judging.verdicts import Counterexample, Trial
@@ -30,7 +30,7 @@ class Entry:
       name: Of the function; unique in the suite.
       function: The law.
       requirement: The identifier in its mark.
-      cases: What must come up for it to have been tried.
+      must_reach: The inputs that must come up at least once for it to have been tried.
       on_subjects: Whether it is tried on each box class.
       arguments: The fixtures that it takes.
     """
@@ -38,7 +38,7 @@ class Entry:
     name: str
     function: Callable[..., Any]
     requirement: str
-    cases: tuple[str, ...]
+    must_reach: tuple[str, ...]
     on_subjects: bool
     arguments: tuple[str, ...]
 
@@ -57,7 +57,9 @@ def _entries(module: ModuleType) -> Iterator[Entry]:
         marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
         for mark in marks:
             undrawn = tuple(inspect.signature(function).parameters)
-            yield Entry(name, function, mark.args[0], mark.kwargs["cases"], on_subjects, undrawn)
+            yield Entry(
+                name, function, mark.args[0], mark.kwargs["must_reach"], on_subjects, undrawn
+            )
 
 
 def _used(marks: Any) -> set[str]:
@@ -90,7 +92,7 @@ def attempt(
     """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
     plain = subject.prefix == "" or not entry.on_subjects
     name = entry.name if plain else f"{entry.name}[{subject.name}]"
-    world = World(implementation.meta, subject.make, implementation.nnx, implementation.linen)
+    world = Builder(implementation.meta, subject.make, implementation.nnx, implementation.linen)
     return Attempt(name, world, fixtures(entry, implementation, subject, **others))
 
 
@@ -102,7 +104,7 @@ def conclude(entry: Entry, subject: Subject, tried: Attempt, error: BaseExceptio
         found = Counterexample(tried.test, "", describe(error))
     return Trial(
         tried.test, prefix + entry.requirement, "passed" if error is None else "failed",
-        tried.examples, tried.seconds, tuple(c for c in entry.cases if c not in tried.cases),
+        tried.examples, tried.seconds, tuple(name for name in entry.must_reach if name not in tried.reached),
         counterexample=found, reason=None if error is None else describe(error),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from hypothesis.errors import (
     UnsatisfiedAssumption,
 )
 
-from scutch.inputs.descriptions import World, build
+from scutch.inputs.descriptions import Builder, build
 from scutch.judging.profiles import Profile, law_settings
 from scutch.judging.verdicts import Counterexample
 from scutch.lawkit import marks as laws
@@ -41,11 +41,11 @@ class Attempt:
     """
 
     test: str
-    world: World
+    world: Builder
     fixtures: Mapping[str, Any]
     journal: Callable[[str], None] = lambda call: None
     examples: int = 0
-    cases: set[str] = field(default_factory=set)
+    reached: set[str] = field(default_factory=set)
     counterexample: Counterexample | None = None
     broke: bool = False
     seconds: float = 0.0
@@ -107,11 +107,11 @@ class _Current:
 
     def __enter__(self) -> None:
         self.started = time.perf_counter()
-        self.tokens = _attempt.set(self.attempt), laws._cases.set(self.attempt.cases)
+        self.tokens = _attempt.set(self.attempt), laws._reached.set(self.attempt.reached)
 
     def __exit__(self, *exception: object) -> None:
         _attempt.reset(self.tokens[0])
-        laws._cases.reset(self.tokens[1])
+        laws._reached.reset(self.tokens[1])
         self.attempt.seconds += time.perf_counter() - self.started
 
 

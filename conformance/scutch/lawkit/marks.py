@@ -1,8 +1,9 @@
 """How a law says what it is about.
 
-A law is a Hypothesis property that carries the mark `requirement`. Where only some inputs make
-it meaningful, it names those *cases*, and says `case(...)` when one comes up: a run in which one
-never did leaves the requirement untested, not passed.
+A law is a Hypothesis property that carries the mark `requirement`. Where it means something only on
+some of the inputs that it draws, the mark lists names for them, `must_reach=("cycle",)`, and the law
+calls `reached("cycle")` when it is tried on one. A run in which a listed name was never reached
+leaves the requirement untested, not passed.
 """
 
 from collections.abc import Callable
@@ -13,17 +14,18 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
 
-_cases: ContextVar[set[str] | None] = ContextVar("_cases", default=None)
+_reached: ContextVar[set[str] | None] = ContextVar("_reached", default=None)
 
 
-def requirement(identifier: str, *, cases: tuple[str, ...] = ()) -> Callable[[Test], Test]:
+def requirement(identifier: str, *, must_reach: tuple[str, ...] = ()) -> Callable[[Test], Test]:
     """Mark a law with the requirement that it tries.
 
     Args:
       identifier: Of the catalogue, such as `"BOX-5"`.
-      cases: What must come up at least once for the law to have been tried.
+      must_reach: Names of inputs; the requirement counts as tried when the law has called
+        `reached` with each of them at least once.
     """
-    return pytest.mark.requirement(identifier, cases=cases)
+    return pytest.mark.requirement(identifier, must_reach=must_reach)
 
 
 def costly(test: Test) -> Test:
@@ -38,9 +40,9 @@ def dear(test: Test) -> Test:
     return test
 
 
-def case(name: str) -> None:
-    """Say that an input came up without which the law would mean less."""
-    seen = _cases.get()
+def reached(name: str) -> None:
+    """Note that the law is being tried on an input that its mark lists in `must_reach`."""
+    seen = _reached.get()
     if seen is not None:
         seen.add(name)
 

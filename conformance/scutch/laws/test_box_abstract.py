@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import in_context
 from scutch.strategies import abstract_values, any_boxes, axis_names, placed_boxes, trees
 
@@ -24,7 +24,7 @@ def _abstract(tree):
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
 
 
-@requirement("BOX-23a", cases=("box",))
+@requirement("BOX-23a", must_reach=("box",))
 @given(tree=abstract_trees, index=st.integers(0, 3), name=axis_names())
 def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
     """Each function gives abstractly what it gives on arrays."""
@@ -33,7 +33,7 @@ def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
     outermost = jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata)
     ranks = [len(box.names) for box in outermost if meta.is_axis_metadata(box)]
     if ranks:
-        case("box")
+        reached("box")
     index = min([index, *ranks])
     for function in (
         meta.unbox,
@@ -48,7 +48,7 @@ def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
     assert jax.tree_util.tree_leaves(specs) == jax.tree_util.tree_leaves(expected)
 
 
-@requirement("BOX-23b", cases=("context", "own"))
+@requirement("BOX-23b", must_reach=("context", "own"))
 @given(placed=st.one_of(placed_boxes(abstract=True), placed_boxes(abstract=True, own_mesh=True)))
 def test_abstract_values_are_accepted_under_a_mesh(meta, subject, placed):
     """A mesh in context, or in the box, is no reason to refuse a shape."""
@@ -56,6 +56,6 @@ def test_abstract_values_are_accepted_under_a_mesh(meta, subject, placed):
     assume(subject.tuples or not any(isinstance(name, tuple) for name in box.names))
     value = box.unbox(apply_constraint=False)
     with in_context(mesh if box.mesh is None else None):
-        case("context" if box.mesh is None else "own")
+        reached("context" if box.mesh is None else "own")
         for opened in (box.unbox(), meta.unbox({"box": box})["box"]):
             assert (opened.shape, opened.dtype) == (value.shape, value.dtype)

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, is_partitioning_error, refused, requirement
+from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.lawkit.placement import entries
 from scutch.strategies import any_boxes, arrays, axis_names, boxes, held_boxes
 
@@ -87,7 +87,7 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
 
 
-@requirement("BOX-9b", cases=("right name", "wrong name"))
+@requirement("BOX-9b", must_reach=("right name", "wrong name"))
 @given(
     names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple),
     index=positions,
@@ -98,34 +98,34 @@ def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, 
     index %= len(names)
     left = unasserted(subject.name, names, index, name)
     if names[index] == name:
-        case("right name")
+        reached("right name")
         assert left == (*names[:index], *names[index + 1 :])
     else:
-        case("wrong name")
+        reached("wrong name")
         assert left is None, f"the axis {names[index]!r} was removed as {name!r}: {left} is left"
 
 
-@requirement("BOX-11", cases=("last",))
+@requirement("BOX-11", must_reach=("last",))
 @given(box=boxes(arrays(max_rank=3)), back=st.integers(1, 4), name=axis_names())
 def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
     """The name goes where `expand_dims` puts the axis."""
     shape = box.unbox().shape
     assume(back <= len(shape) + 1)
     if back == 1:
-        case("last")
+        reached("last")
     grown = np.expand_dims(np.empty([n + 2 for n in shape]), -back)
     added = box.add_axis(-back, {meta.PARTITION_NAME: name})
     place = grown.shape.index(1)
     assert added.names == (*box.names[:place], name, *box.names[place:])
 
 
-@requirement("BOX-11", cases=("last",))
+@requirement("BOX-11", must_reach=("last",))
 @given(box=boxes(arrays(min_rank=1)), back=st.integers(1, 4))
 def test_a_negative_index_removes_the_axis_of_the_array(meta, box, back):
     """The name that goes is that of the axis counted from the end."""
     assume(back <= len(box.names))
     if back == 1:
-        case("last")
+        reached("last")
     place = len(box.names) - back
     removed = box.remove_axis(-back, {meta.PARTITION_NAME: box.names[place]})
     assert removed.names == (*box.names[:place], *box.names[place + 1 :])

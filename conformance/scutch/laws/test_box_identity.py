@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, raised, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import (
     abstract_values,
     any_boxes,
@@ -19,11 +19,11 @@ from scutch.strategies import (
     axis_names,
     box_trees,
     boxes,
+    copies,
     foreign_boxes,
     meshes,
     nested_boxes,
     numbers,
-    twins,
     values,
 )
 
@@ -57,7 +57,7 @@ def test_with_partitioning_boxes_the_result(subject, value, names, mesh, argumen
     assert alike(box, subject.make(value, names, mesh))
 
 
-@requirement("BOX-19b", cases=("function", "partial"))
+@requirement("BOX-19b", must_reach=("function", "partial"))
 @given(kind=st.sampled_from(["function", "partial"]), name=identifiers, doc=st.text(max_size=20))
 def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
     """The wrapped initializer is called what the original is called."""
@@ -66,7 +66,7 @@ def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
         return key, shape
 
     init.__name__, init.__doc__ = name, doc
-    case(kind)
+    reached(kind)
     if kind == "partial":
         assert subject.wrap(functools.partial(init, 1), ("data",), None)(2).unbox() == (1, 2)
     else:
@@ -74,26 +74,26 @@ def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
         assert (wrapped.__name__, wrapped.__doc__) == (name, doc)
 
 
-@requirement("BOX-20a", cases=("set", "delete"))
+@requirement("BOX-20a", must_reach=("set", "delete"))
 @given(
-    pair=twins(boxes()),
+    pair=copies(boxes()),
     field=st.sampled_from(["value", "names", "mesh"]),
     action=st.sampled_from(["set", "delete"]),
 )
 def test_boxes_are_immutable(pair, field, action):
     """Nothing about a box can be changed or taken away."""
     box, before = pair
-    case(action)
+    reached(action)
     refused(lambda: setattr(box, field, ("other",)) if action == "set" else delattr(box, field))
     assert alike(box, before)
 
 
-@requirement("BOX-20b", cases=("nested",))
+@requirement("BOX-20b", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()), deep=st.booleans())
 def test_copies_are_alike(meta, box, deep):
     """A copy is a box like the original."""
     if meta.is_axis_metadata(box.unbox()):
-        case("nested")
+        reached("nested")
     twin = copy.deepcopy(box) if deep else copy.copy(box)
     assert alike(twin, box)
 
@@ -105,7 +105,7 @@ def test_boxes_survive_pickling(box):
     assert alike(pickle.loads(pickle.dumps(box)), box)
 
 
-@requirement("BOX-20d", cases=("equal", "value", "names", "mesh"))
+@requirement("BOX-20d", must_reach=("equal", "value", "names", "mesh"))
 @given(
     pair=st.tuples(
         st.tuples(comparable, names, st.one_of(st.none(), meshes())),
@@ -124,7 +124,7 @@ def test_equality_follows_the_whole_content(subject, pair):
     fields = zip(("value", "names", "mesh"), one, other, strict=True)
     differing = [name for name, a, b in fields if not alike(a, b)]
     assume("value" not in differing or one[0] != other[0])  # 1 equals True, and is not alike.
-    case(differing[0] if len(differing) == 1 else "equal" if not differing else "several")
+    reached(differing[0] if len(differing) == 1 else "equal" if not differing else "several")
     first, second = subject.make(*one), subject.make(*other)
     assert (first == second) is (not differing)
     assert (first != second) is not (first == second)
@@ -139,31 +139,31 @@ def test_boxes_of_other_classes_are_unequal(box, kind):
     assert box != box.names
 
 
-@requirement("BOX-20e", cases=("equal",))
-@given(pair=twins(boxes(comparable)))
+@requirement("BOX-20e", must_reach=("equal",))
+@given(pair=copies(boxes(comparable)))
 def test_equal_boxes_have_equal_hashes(pair):
     """Equal boxes can stand for each other as keys."""
     one, other = pair
     assume(one == other)
-    case("equal")
+    reached("equal")
     assert hash(one) == hash(other)
     assert {one: 1}[other] == 1
 
 
-@requirement("BOX-20e", cases=("equal",))
+@requirement("BOX-20e", must_reach=("equal",))
 @given(value=comparable, names=names, other=names)
 def test_hashes_follow_equality(subject, value, names, other):
     """Whatever the implementation calls equal, it hashes alike."""
     first, second = subject.make(value, names, None), subject.make(value, other, None)
     if first == second:
-        case("equal")
+        reached("equal")
         assert hash(first) == hash(second)
 
 
 METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis")
 
 
-@requirement("BOX-21a", cases=METHODS)
+@requirement("BOX-21a", must_reach=METHODS)
 @given(
     missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True),
     others=st.lists(identifiers, max_size=2),
@@ -175,7 +175,7 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep)
     base = type("Base", (meta.AxisMetadata,), {}) if deep else meta.AxisMetadata
     incomplete = type("Incomplete", (base,), dict.fromkeys(names - set(missing), _method))
     for name in missing:
-        case(name)
+        reached(name)
     error = refused(incomplete, naming=tuple(missing))
     assert isinstance(error, TypeError)
     complete = type("Complete", (incomplete,), dict.fromkeys(missing, _method))
@@ -186,11 +186,11 @@ def _method(self, *arguments):
     return self
 
 
-@requirement("BOX-21b", cases=("Wrapped", "Annotated", "Padded"))
+@requirement("BOX-21b", must_reach=("Wrapped", "Annotated", "Padded"))
 @given(box=foreign_boxes(), index=st.integers(0, 5), name=axis_names(), value=values())
 def test_foreign_boxes_take_part(meta, box, index, name, value):
     """Each tree function uses the methods of the box, whatever its class."""
-    case(type(box).__name__)
+    reached(type(box).__name__)
     params = {meta.PARTITION_NAME: name}
     tree = {"box": box, "other": [value]}
     added = meta.add_axis(tree, index, params)
@@ -207,7 +207,7 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
 
 
 @requirement("BOX-24")
-@given(pair=twins(box_trees()), index=st.integers(0, 3), name=axis_names())
+@given(pair=copies(box_trees()), index=st.integers(0, 3), name=axis_names())
 def test_no_function_changes_its_inputs(meta, pair, index, name):
     """Trees, boxes, containers and parameters are as they were, after every function."""
     tree, before = pair

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import assert_lies, constraints, entries, in_context, lies
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
@@ -30,37 +30,37 @@ def _pairs(meta, tree, specs):
     return list(zip(found, answers, strict=True))
 
 
-@requirement("BOX-16a", cases=("own", "foreign"))
+@requirement("BOX-16a", must_reach=("own", "foreign"))
 @given(tree=box_trees(nested=False))
 def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
     """A box gives its names, in order, in its place."""
     for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
         if meta.is_axis_metadata(leaf) and hasattr(leaf, "get_partition_spec"):
-            case("foreign" if hasattr(leaf, "payload") else "own")
+            reached("foreign" if hasattr(leaf, "payload") else "own")
             assert spec == PartitionSpec(*leaf.names)
 
 
-@requirement("BOX-16b", cases=("array",))
+@requirement("BOX-16b", must_reach=("array",))
 @given(tree=trees(st.one_of(leaves(), foreign_boxes(arrays()))))
 def test_an_unboxed_array_has_an_empty_spec(meta, tree):
     """Whatever has a shape and no box is replicated."""
     for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
         if hasattr(leaf, "shape"):
-            case("array")
+            reached("array")
             assert spec == PartitionSpec()
 
 
-@requirement("BOX-16c", cases=("number",))
+@requirement("BOX-16c", must_reach=("number",))
 @given(tree=trees(leaves()))
 def test_anything_else_has_no_spec(meta, tree):
     """What has no shape has no layout."""
     for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
         if not hasattr(leaf, "shape"):
-            case("number")
+            reached("number")
             assert spec is None
 
 
-@requirement("BOX-17a", cases=("box", "none"))
+@requirement("BOX-17a", must_reach=("box", "none"))
 @given(
     placed=placed_boxes(),
     own=st.one_of(st.none(), meshes()),
@@ -72,10 +72,10 @@ def test_the_sharding_is_that_of_the_spec(meta, subject, placed, own, plain):
     _assume_names(subject, box)
     tree = {"box": subject.make(box.unbox(), box.names, own), "plain": plain}
     pairs = _pairs(meta, meta.get_partition_spec(tree), _unsharded(meta.get_sharding(tree, mesh)))
-    case("box")
+    reached("box")
     for spec, sharding in pairs:
         if spec is None:
-            case("none")
+            reached("none")
             assert sharding is None
         else:
             assert sharding.sharding == NamedSharding(mesh, spec)
@@ -144,7 +144,7 @@ def test_the_mesh_of_a_box_constrains(subject, placed):
     _check_array(box, mesh, box.unbox())
 
 
-@requirement("BOX-18d", cases=("another mesh",))
+@requirement("BOX-18d", must_reach=("another mesh",))
 @given(
     placed=placed_boxes(own_mesh=True, max_rank=2),
     context=meshes(axes=(("data", "model"), ("data",))),
@@ -155,19 +155,19 @@ def test_the_mesh_of_a_box_wins(subject, placed, context):
     _assume_names(subject, box)
     assume(mesh.size == context.size)
     if mesh != context:
-        case("another mesh")
+        reached("another mesh")
     with in_context(context):
         array = box.unbox()
     _check_array(box, mesh, array)
 
 
-@requirement("BOX-18e", cases=("context", "own"))
+@requirement("BOX-18e", must_reach=("context", "own"))
 @given(placed=st.one_of(placed_boxes(), placed_boxes(own_mesh=True)))
 def test_no_constraint_when_told_so(subject, placed):
     """The very object comes out, mesh or no mesh."""
     box, mesh = placed
     _assume_names(subject, box)
-    case("context" if box.mesh is None else "own")
+    reached("context" if box.mesh is None else "own")
     with in_context(mesh):
         assert box.unbox(apply_constraint=False) is _wrapped(box)
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import (
     any_boxes,
     arrays,
@@ -41,13 +41,13 @@ def test_nothing_else_is_axis_metadata(meta, tree):
     assert meta.is_axis_metadata(meta.Partitioned) is False
 
 
-@requirement("BOX-2a", cases=("nested",))
+@requirement("BOX-2a", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()))
 def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
     """Flattening a box gives the very leaves of its value."""
     value = box.unbox()
     if meta.is_axis_metadata(value):
-        case("nested")
+        reached("nested")
     of_box, of_value = jax.tree_util.tree_leaves(box), jax.tree_util.tree_leaves(value)
     assert len(of_box) == len(of_value)
     assert all(a is b for a, b in zip(of_box, of_value, strict=True))
@@ -61,30 +61,30 @@ def test_unflattening_restores_a_box(box):
     assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
 
 
-@requirement("BOX-2c", cases=("equal", "names", "value", "class"))
+@requirement("BOX-2c", must_reach=("equal", "names", "value", "class"))
 @given(one=any_boxes(arrays(max_rank=2)), other=any_boxes(arrays(max_rank=2)))
 def test_structure_is_class_names_and_value_structure(one, other):
     """Structures agree exactly when all that is static agrees."""
     structure = jax.tree_util.tree_structure
     same_class = type(one) is type(other)
     same_names = one.names == other.names
-    case("class" if not same_class else "names" if not same_names else "equal")
+    reached("class" if not same_class else "names" if not same_names else "equal")
     assert (structure(one) == structure(other)) == (same_class and same_names)
     if same_class:
         renamed = other.replace_boxed(one.unbox())
         assert structure(renamed) == structure(other)
         assert hash(structure(renamed)) == hash(structure(other))
-        case("value")
+        reached("value")
         assert structure(other.replace_boxed({"a": one.unbox()})) != structure(other)
 
 
-@requirement("BOX-2h", cases=("equal", "unequal"))
+@requirement("BOX-2h", must_reach=("equal", "unequal"))
 @given(box=boxes(arrays(max_rank=2)), grids=st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_structure_holds_the_mesh(subject, box, grids):
     """Boxes on different meshes have different structures; equal meshes are one."""
     meshes = [None if n == 0 else _mesh(n) for n in grids]
     one, other = (subject.make(box.unbox(), box.names, mesh) for mesh in meshes)
-    case("equal" if grids[0] == grids[1] else "unequal")
+    reached("equal" if grids[0] == grids[1] else "unequal")
     structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
     assert (structures[0] == structures[1]) == (grids[0] == grids[1])
 
@@ -93,7 +93,7 @@ def _mesh(size):
     return jax.sharding.Mesh(np.array(jax.devices()[:size]), ("data",))
 
 
-@requirement("BOX-2d", cases=("box",))
+@requirement("BOX-2d", must_reach=("box",))
 @given(tree=st.one_of(box_trees(), held_boxes()))
 def test_tree_map_keeps_boxes(meta, tree):
     """Mapping reaches the leaves inside boxes and leaves the boxes as they are."""
@@ -108,7 +108,7 @@ def test_tree_map_keeps_boxes(meta, tree):
     if any(
         map(meta.is_axis_metadata, jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata))
     ):
-        case("box")
+        reached("box")
     assert alike(back, tree)
     assert not any(meta.is_axis_metadata(leaf) for leaf in seen)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Box
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, is_partitioning_error, raised, refused, requirement
+from scutch.lawkit.marks import is_partitioning_error, raised, reached, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
 
 pytestmark = pytest.mark.usefixtures("subject")
@@ -40,7 +40,7 @@ def _within(meta, tree, index):
     return min([index, *ranks])
 
 
-@requirement("BOX-12a", cases=("several",))
+@requirement("BOX-12a", must_reach=("several",))
 @given(tree=box_trees())
 @example(tree=[Box(Array(()), ()), Box(Array((2,)), ("data",))])
 def test_map_axis_meta_calls_once_for_each_box(meta, tree):
@@ -48,7 +48,7 @@ def test_map_axis_meta_calls_once_for_each_box(meta, tree):
     found, rebuild = _outermost(meta, tree)
     expected = [leaf for leaf in found if meta.is_axis_metadata(leaf)]
     if len(expected) > 1:
-        case("several")
+        reached("several")
     seen = []
 
     def mark(box):
@@ -63,7 +63,7 @@ def test_map_axis_meta_calls_once_for_each_box(meta, tree):
     assert alike(mapped, rebuild(replaced))
 
 
-@requirement("BOX-12b", cases=("leaf",))
+@requirement("BOX-12b", must_reach=("leaf",))
 @given(tree=box_trees())
 def test_map_axis_meta_leaves_all_else(meta, tree):
     """Other leaves are the same objects in containers of the same types."""
@@ -72,7 +72,7 @@ def test_map_axis_meta_leaves_all_else(meta, tree):
     after, _ = _outermost(meta, mapped)
     assert all(a is b for a, b in zip(before, after, strict=True))
     if not all(map(meta.is_axis_metadata, before)):
-        case("leaf")
+        reached("leaf")
     assert alike(mapped, tree)
 
 
@@ -99,7 +99,7 @@ def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
     assert alike(meta.remove_axis(grown, index, params), rebuild(each))
 
 
-@requirement("BOX-13c", cases=("twice",))
+@requirement("BOX-13c", must_reach=("twice",))
 @given(
     tree=trees(st.one_of(any_boxes(arrays()), leaves())),
     added=st.lists(st.tuples(positions, axis_names()), max_size=3),
@@ -114,32 +114,32 @@ def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
     for index, params in reversed(axes):
         grown = meta.remove_axis(grown, index, params)
     if len(axes) > 1 and any(map(meta.is_axis_metadata, _outermost(meta, tree)[0])):
-        case("twice")
+        reached("twice")
     assert alike(grown, tree)
 
 
-@requirement("BOX-13d", cases=("box", "no box"))
+@requirement("BOX-13d", must_reach=("box", "no box"))
 @given(tree=trees(st.one_of(boxes(arrays(min_rank=1)), leaves())))
 def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
     """One box among the leaves is enough."""
     found, _ = _outermost(meta, tree)
     for function in (meta.add_axis, meta.remove_axis):
         if any(map(meta.is_axis_metadata, found)):
-            case("box")
+            reached("box")
             assert is_partitioning_error(refused(lambda f=function: f(tree, 0, {})))
         else:
-            case("no box")
+            reached("no box")
             assert alike(function(tree, 0, {}), tree)
 
 
-@requirement("BOX-14a", cases=("nested",))
+@requirement("BOX-14a", must_reach=("nested",))
 @given(tree=box_trees())
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_unbox_leaves_no_box(meta, tree):
     """However deep a box lies, it is opened."""
     found, _ = _outermost(meta, tree)
     if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
-        case("nested")
+        reached("nested")
     left, _ = _outermost(meta, meta.unbox(tree))
     assert not any(map(meta.is_axis_metadata, left))
 
@@ -170,26 +170,26 @@ class Updated:
         self.place = place
 
 
-@requirement("BOX-15a", cases=("box",))
+@requirement("BOX-15a", must_reach=("box",))
 @given(tree=box_trees())
 def test_what_is_put_in_comes_out(meta, tree):
     """New values, one for each leaf, come out in the places they were put in."""
     found, _ = _outermost(meta, tree)
     if any(map(meta.is_axis_metadata, found)):
-        case("box")
+        reached("box")
     leaves, structure = jax.tree_util.tree_flatten(_unboxed(meta, tree))
     updates = structure.unflatten([Updated(n) for n in range(len(leaves))])
     assert alike(meta.unbox(meta.replace_boxed(tree, updates)), updates)
 
 
-@requirement("BOX-15b", cases=("nested",))
+@requirement("BOX-15b", must_reach=("nested",))
 @given(tree=box_trees())
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_replacing_values_by_themselves_changes_nothing(meta, tree):
     """Every box is still there, layer for layer."""
     found, _ = _outermost(meta, tree)
     if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
-        case("nested")
+        reached("nested")
     assert alike(meta.replace_boxed(tree, _unboxed(meta, tree)), tree)
 
 
@@ -227,7 +227,7 @@ parts = st.one_of(
 _PLACE = {"kept": Array(()), "place": [Box(Array((2,)), ("data",))]}
 
 
-@requirement("BOX-15c", cases=CHANGES)
+@requirement("BOX-15c", must_reach=CHANGES)
 @given(
     tree=st.fixed_dictionaries({"kept": arrays(max_rank=1), "place": parts}),
     kind=st.sampled_from(CHANGES),
@@ -241,7 +241,7 @@ _PLACE = {"kept": Array(()), "place": [Box(Array((2,)), ("data",))]}
 def test_updates_of_another_structure_are_refused(meta, tree, kind):
     """No difference in structure is overlooked."""
     updates, _ = _changed(_unboxed(meta, tree), kind)
-    case(kind)
+    reached(kind)
     refused(lambda: meta.replace_boxed(tree, updates))
 
 

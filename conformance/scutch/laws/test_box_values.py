@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, raised, requirement
-from scutch.strategies import any_boxes, axis_names, held_boxes, nested_boxes, twins, values
+from scutch.lawkit.marks import raised, reached, requirement
+from scutch.strategies import any_boxes, axis_names, copies, held_boxes, nested_boxes, values
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -18,11 +18,11 @@ def test_unbox_gives_the_very_object(subject, value, names):
     assert subject.make(value, names, None).unbox() is value
 
 
-@requirement("BOX-3", cases=("nested",))
+@requirement("BOX-3", must_reach=("nested",))
 @given(box=nested_boxes(), names=st.lists(axis_names(), max_size=3).map(tuple))
 def test_unbox_takes_one_layer_off(meta, subject, box, names):
     """A box in a box comes out as a box."""
-    case("nested")
+    reached("nested")
     inner = subject.make(box, names, None).unbox()
     assert inner is box
     assert meta.is_axis_metadata(inner)
@@ -48,7 +48,7 @@ def test_replacing_keeps_the_mesh(box, value):
 
 
 @requirement("BOX-4b")
-@given(pair=twins(any_boxes()), value=values())
+@given(pair=copies(any_boxes()), value=values())
 def test_replacing_leaves_the_box_alone(pair, value):
     """The old box still wraps the old value."""
     box, before = pair
@@ -58,8 +58,8 @@ def test_replacing_leaves_the_box_alone(pair, value):
     assert alike(box, before)
 
 
-@requirement("BOX-10", cases=("removed",))
-@given(pair=twins(any_boxes()), index=st.integers(0, 5), name=axis_names())
+@requirement("BOX-10", must_reach=("removed",))
+@given(pair=copies(any_boxes()), index=st.integers(0, 5), name=axis_names())
 def test_axes_touch_names_only(meta, pair, index, name):
     """The value is the same object; the box and the parameters are as they were."""
     box, before = pair
@@ -68,7 +68,7 @@ def test_axes_touch_names_only(meta, pair, index, name):
     added = box.add_axis(index, params)
     assert added.unbox() is wrapped
     if raised(lambda: added.remove_axis(index, params)) is None:
-        case("removed")
+        reached("removed")
         assert added.remove_axis(index, params).unbox() is wrapped
     assert alike(box, before)
     assert params == {meta.PARTITION_NAME: name, "other": 1}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, is_partitioning_error, refused, requirement
+from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.strategies import axis_names, variables
 
 hooks = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)
@@ -25,7 +25,7 @@ def _given(variable):
     return {n: each for n, each in metadata(variable).items() if n in ("note", "tag", *HOOKS)}
 
 
-@requirement("BRG-5a", cases=("vanilla", "metadata", "hook", "empty hook"))
+@requirement("BRG-5a", must_reach=("vanilla", "metadata", "hook", "empty hook"))
 @given(variable=variables(), full=hooks, empty=hooks)
 def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
     """And becomes its bare value."""
@@ -34,7 +34,7 @@ def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
         variable.set_metadata(name, ())
     for name in full:
         variable.set_metadata(name, recording([], name))
-    case("hook" if full else "metadata" if not plain else "empty hook" if empty else "vanilla")
+    reached("hook" if full else "metadata" if not plain else "empty hook" if empty else "vanilla")
     vanilla = plain and not full
     assert bridge.is_vanilla_variable(variable) is vanilla
     linen = bridge.to_linen_var(variable)
@@ -45,7 +45,7 @@ def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
         assert linen is value or not hasattr(value, "shape")
 
 
-@requirement("BRG-5b", cases=("metadata", "hook"))
+@requirement("BRG-5b", must_reach=("metadata", "hook"))
 @given(variable=variables(), chosen=hooks)
 def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     """Which has all that the variable has, and gives it back; no hook runs."""
@@ -53,7 +53,7 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     for name in chosen:
         variable.set_metadata(name, recording(events, name))
     assume(_given(variable))
-    case("hook" if chosen else "metadata")
+    reached("hook" if chosen else "metadata")
     box = bridge.to_linen_var(variable)
     assert type(box) is bridge.NNXMeta
     assert box.var_type is type(variable)
@@ -64,12 +64,12 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     assert not differences(nnx, back, variable)
 
 
-@requirement("BRG-5c", cases=("tree", "array"))
+@requirement("BRG-5c", must_reach=("tree", "array"))
 @given(variable=variables(), replacement=st.sampled_from([1.5, "text", ()]))
 def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replacement):
     """It opens to its value; filled again it has the same type and metadata, also in a tree."""
     value = variable.get_raw_value()
-    case("array" if hasattr(value, "shape") else "tree")
+    reached("array" if hasattr(value, "shape") else "tree")
     box = bridge.NNXMeta(type(variable), value, _given(variable))
     assert isinstance(box, meta.AxisMetadata)
     assert meta.is_axis_metadata(box)
@@ -83,7 +83,7 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
     assert alike(meta.replace_boxed(tree, meta.unbox(tree)), tree)
 
 
-@requirement("BRG-5c", cases=("differ", "list"))
+@requirement("BRG-5c", must_reach=("differ", "list"))
 @given(one=st.tuples(kinds, simple, noted), other=st.tuples(kinds, simple, noted))
 def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
     """The leaves are those of the value; boxes are equal when their contents are."""
@@ -99,7 +99,7 @@ def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
     others = jax.tree_util.tree_structure(made(*other))
     plain = operator.eq(*map(jax.tree_util.tree_structure, (one[1], other[1])))
     same = plain and one[0] == other[0] and one[2] == other[2]
-    case("list" if "note" in one[2] and isinstance(one[2]["note"], list) else "differ")
+    reached("list" if "note" in one[2] and isinstance(one[2]["note"], list) else "differ")
     assert (structure == others) is same
     assert (box == made(*other)) is (same and one[1] == other[1])
     again = jax.tree_util.tree_structure(made(*one))
@@ -151,11 +151,11 @@ def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, n
     assert _names(box) == names
 
 
-@requirement("BRG-5e", cases=("named", "unnamed"))
+@requirement("BRG-5e", must_reach=("named", "unnamed"))
 @given(named=_named(), annotated=st.booleans())
 def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
     """Named or not, alone and in a tree."""
-    case("named" if annotated else "unnamed")
+    reached("named" if annotated else "unnamed")
     notes = {"out_sharding": named[0], "eager_sharding": False} if annotated else {}
     flat = [n for name in named[0] if name for n in ((name,) if isinstance(name, str) else name)]
     assume(len({*flat}) == len(flat))

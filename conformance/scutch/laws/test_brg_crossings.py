@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import (
     arrays,
     boxes,
     collection_names,
     collections,
+    copies,
     crossing_boxes,
     held_boxes,
     logical_placements,
-    twins,
     values,
     variable_trees,
     variables,
@@ -26,7 +26,7 @@ NOTES = {"note": "some", "list": [1, {"k": 2}], "tag": None}
 notes = st.lists(st.sampled_from(list(NOTES)), min_size=1, max_size=2, unique=True)
 
 
-@requirement("BRG-4a", cases=("array",))
+@requirement("BRG-4a", must_reach=("array",))
 @given(col=collection_names(), value=values())
 def test_a_plain_value_crosses_and_returns(bridge, col, value):
     """As the same object, if it is an array."""
@@ -37,29 +37,29 @@ def test_a_plain_value_crosses_and_returns(bridge, col, value):
     back = bridge.to_linen_var(variable)
     assert alike(back, value)
     if isinstance(value, np.ndarray):
-        case("array")
+        reached("array")
         assert back is value
 
 
-@requirement("BRG-4b", cases=("mesh", "names"))
+@requirement("BRG-4b", must_reach=("mesh", "names"))
 @given(col=collection_names(), box=st.one_of(boxes(), held_boxes()))
 def test_a_partitioned_box_crosses_and_returns(bridge, col, box):
     """With class, value, names and mesh."""
     if box.mesh is not None:
-        case("mesh")
+        reached("mesh")
     if any(box.names):
-        case("names")
+        reached("names")
     variable = bridge.to_nnx_var(col, box)
     assert type(variable) is bridge.variable_type(col)
     assert alike(variable.get_raw_value(), box.value)
     assert alike(bridge.to_linen_var(variable), box)
 
 
-@requirement("BRG-4c", cases=("mesh", "no mesh"))
+@requirement("BRG-4c", must_reach=("mesh", "no mesh"))
 @given(col=collection_names(), placed=logical_placements(), held=st.booleans())
 def test_a_logical_box_crosses_and_returns(bridge, logical, col, placed, held):
     """With class, value, names, mesh and rules."""
-    case("mesh" if held else "no mesh")
+    reached("mesh" if held else "no mesh")
 
     def made():
         mesh = placed.mesh if held else None
@@ -70,11 +70,11 @@ def test_a_logical_box_crosses_and_returns(bridge, logical, col, placed, held):
     assert alike(bridge.to_linen_var(bridge.to_nnx_var(col, made())), made())
 
 
-@requirement("BRG-4d", cases=("Plain", "Portable"))
+@requirement("BRG-4d", must_reach=("Plain", "Portable"))
 @given(col=collection_names(), box=crossing_boxes())
 def test_a_foreign_box_crosses_and_returns(bridge, col, box):
     """By its own methods, or by its attributes."""
-    case(type(box).__name__)
+    reached(type(box).__name__)
     variable = bridge.to_nnx_var(col, box)
     found = metadata(variable)
     assert type(variable) is bridge.variable_type(col)
@@ -83,24 +83,24 @@ def test_a_foreign_box_crosses_and_returns(bridge, col, box):
     assert alike(bridge.to_linen_var(variable), box)
 
 
-@requirement("BRG-4e", cases=("hooked", "metadata"))
+@requirement("BRG-4e", must_reach=("hooked", "metadata"))
 @given(variable=variables(), hooks=hooked)
 def test_a_variable_crosses_and_returns(bridge, nnx, variable, hooks):
     """With type, value, metadata and hooks, of which none runs."""
     events = []
     if hooks:
-        case("hooked")
+        reached("hooked")
         for name in hooks:
             variable.set_metadata(name, recording(events, name))
     if variable.has_metadata("note"):
-        case("metadata")
+        reached("metadata")
     col = bridge.variable_type_name(type(variable))
     back = bridge.to_nnx_var(col, bridge.to_linen_var(variable))
     assert not differences(nnx, back, variable)
     assert not events
 
 
-@requirement("BRG-4e", cases=("boxed", "foreign"))
+@requirement("BRG-4e", must_reach=("boxed", "foreign"))
 @given(
     col=collection_names(),
     box=st.one_of(boxes(arrays(max_rank=0)), crossing_boxes(arrays(max_rank=2))),
@@ -108,7 +108,7 @@ def test_a_variable_crosses_and_returns(bridge, nnx, variable, hooks):
 )
 def test_what_was_added_to_a_boxed_variable_returns(bridge, nnx, meta, col, box, chosen):
     """Metadata that the box has no place for is not lost."""
-    case("boxed" if isinstance(box, meta.Partitioned) else "foreign")
+    reached("boxed" if isinstance(box, meta.Partitioned) else "foreign")
     variable = bridge.to_nnx_var(col, box)
     variable.set_metadata(**{name: NOTES[name] for name in chosen})
     back = bridge.to_nnx_var(col, bridge.to_linen_var(variable))
@@ -138,8 +138,8 @@ def _apart(one, other):
     return not {*map(id, ours)} & {*map(id, theirs)}
 
 
-@requirement("BRG-4f", cases=("container",))
-@given(pair=twins(variables()), listed=st.booleans())
+@requirement("BRG-4f", must_reach=("container",))
+@given(pair=copies(variables()), listed=st.booleans())
 def test_crossing_to_linen_leaves_the_variable(bridge, nnx, pair, listed):
     """As it was, with all of its containers to itself."""
     for variable in pair:
@@ -148,31 +148,31 @@ def test_crossing_to_linen_leaves_the_variable(bridge, nnx, pair, listed):
     linen = bridge.to_linen_var(pair[0])
     back = bridge.to_nnx_var(bridge.variable_type_name(type(pair[0])), linen)
     if any(_containers(linen)):
-        case("container")
+        reached("container")
     assert not differences(nnx, *pair)
     assert _apart(pair[0], linen)
     assert _apart(linen, back)
 
 
-@requirement("BRG-4f", cases=("partitioned", "logical", "foreign"))
+@requirement("BRG-4f", must_reach=("partitioned", "logical", "foreign"))
 @given(
     col=collection_names(),
-    pair=twins(st.one_of(boxes(arrays(max_rank=0)), crossing_boxes())),
+    pair=copies(st.one_of(boxes(arrays(max_rank=0)), crossing_boxes())),
     named=st.booleans(),
 )
 def test_crossing_to_nnx_leaves_the_box(bridge, meta, logical, col, pair, named):
     """As it was."""
     if isinstance(pair[0], meta.Partitioned) and named:
-        case("logical")
+        reached("logical")
         pair = [logical.LogicallyPartitioned(box.value, box.names, rules=()) for box in pair]
     else:
-        case("partitioned" if isinstance(pair[0], meta.Partitioned) else "foreign")
+        reached("partitioned" if isinstance(pair[0], meta.Partitioned) else "foreign")
     bridge.to_linen_var(bridge.to_nnx_var(col, pair[0]))
     assert alike(*pair)
 
 
 @requirement("BRG-4f")
-@given(linen=twins(collections()), attributes=twins(variable_trees()))
+@given(linen=copies(collections()), attributes=copies(variable_trees()))
 def test_converting_trees_leaves_them(bridge, nnx, linen, attributes):
     """As they were, with all of their containers to themselves."""
     made = bridge.nnx_attrs_to_linen_vars(attributes[0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import variable_types
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 
 KNOWN = {
     "params": "Param",
@@ -34,11 +34,11 @@ def _new(nnx, base, stem):
     return type(_fresh(stem), (variable_types(nnx)[base],), {})
 
 
-@requirement("BRG-1a", cases=("registered", "new name", "new type"))
+@requirement("BRG-1a", must_reach=("registered", "new name", "new type"))
 @given(stem=stems, base=bases, how=st.sampled_from(["registered", "new name", "new type"]))
 def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
     """Whichever of the two was there first."""
-    case(how)
+    reached(how)
     if how == "new name":
         name = _fresh(stem)
         typ = bridge.variable_type(name)
@@ -101,11 +101,11 @@ def test_a_taken_name_is_refused(bridge, nnx, stem, base):
     assert bridge.variable_type_name(newcomer) == newcomer.__name__
 
 
-@requirement("BRG-1d", cases=("had a name", "had none"))
+@requirement("BRG-1d", must_reach=("had a name", "had none"))
 @given(stem=stems, base=bases, named=st.booleans())
 def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
     """The old type no longer leads to the name, nor the old name to the new type."""
-    case("had a name" if named else "had none")
+    reached("had a name" if named else "had none")
     old, new, name, former = _new(nnx, base, "old"), _new(nnx, base, "new"), _fresh(stem), ""
     bridge.register_variable_name_type_pair(name, old)
     if named:
@@ -137,14 +137,14 @@ ITERABLES = {
 }
 
 
-@requirement("BRG-3a", cases=(*ITERABLES, "related"))
+@requirement("BRG-3a", must_reach=(*ITERABLES, "related"))
 @given(
     names=st.lists(st.sampled_from(TYPES), max_size=6),
     how=st.sampled_from(list(ITERABLES)),
 )
 def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
     """Whatever the types are in, none is lost and none is added."""
-    case(how)
+    reached(how)
     types = [variable_types(nnx)[name] for name in names]
     if how in ("view", "set"):
         types = list(dict.fromkeys(types))
@@ -154,14 +154,14 @@ def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
         above = [base for base in found[:place] if base is not typ and issubclass(typ, base)]
         assert not above, f"{typ.__name__} stands after its bases {above}"
         if any(base is not typ and issubclass(typ, base) for base in found):
-            case("related")
+            reached("related")
 
 
 def _depth(nnx, typ):
     return sum(issubclass(base, nnx.Variable) for base in typ.__mro__)
 
 
-@requirement("BRG-3b", cases=("alike",))
+@requirement("BRG-3b", must_reach=("alike",))
 @given(names=st.lists(st.sampled_from(TYPES), max_size=6))
 def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
     """And sorting again changes nothing."""
@@ -170,6 +170,6 @@ def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
     for depth in {_depth(nnx, typ) for typ in types}:
         alike = [typ for typ in types if _depth(nnx, typ) == depth]
         if len({*alike}) > 1:
-            case("alike")
+            reached("alike")
         assert [typ for typ in found if _depth(nnx, typ) == depth] == alike
     assert list(bridge.sort_variable_types(found)) == found

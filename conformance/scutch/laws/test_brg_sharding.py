@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import entries, in_context
 
 LAYERS = "layers"
@@ -70,16 +70,16 @@ def _box_specs(meta, params):
     return {path: entries(spec) for _, path, spec in specs}
 
 
-@requirement("BRG-8a", cases=("partitioned", "logical", "own mesh"))
+@requirement("BRG-8a", must_reach=("partitioned", "logical", "own mesh"))
 @given(note=notes, mesh=meshes, own=st.booleans())
 def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
     linen, nnx, bridge, meta, logical, note, mesh, own
 ):
     """With the box's names, mesh and rules; and sharded as a variable that was annotated."""
     kind, given_names = note
-    case(kind)
+    reached(kind)
     if own:
-        case("own mesh")
+        reached("own mesh")
     mine = mesh if own else None
     with in_context(mesh):
         module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names, mine))
@@ -94,14 +94,14 @@ def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
         assert _shardings(nnx, wrapper, mesh) == _shardings(nnx, native, mesh)
 
 
-@requirement("BRG-8b", cases=("partitioned", "logical"))
+@requirement("BRG-8b", must_reach=("partitioned", "logical"))
 @given(note=notes, mesh=meshes)
 def test_annotated_variables_of_a_wrapped_nnx_module_are_boxed(
     linen, nnx, bridge, meta, logical, note, mesh
 ):
     """And sharded as a parameter of a Linen module that was annotated; others are bare."""
     kind, given_names = note
-    case(kind)
+    reached(kind)
     with in_context(mesh):
         wrapped = bridge.ToLinen(in_nnx(nnx), args=(INPUTS, _annotating(nnx, kind, given_names)))
         params = wrapped.init(_key(), X)["params"]
@@ -160,13 +160,13 @@ def _stack(linen, meta, how, axis):
     return Stack
 
 
-@requirement("BRG-8c", cases=("vmap", "scan"))
+@requirement("BRG-8c", must_reach=("vmap", "scan"))
 @given(how=lifts, axis=axes, names=names, mesh=meshes)
 def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
     linen, nnx, bridge, meta, how, axis, names, mesh
 ):
     """The name of the axis is there outside, at `init` and at `apply`, and not inside."""
-    case(how)
+    reached(how)
     inside = []
     with in_context(mesh):
         args = (INPUTS, _annotating(nnx, "partitioned", names), inside.append)
@@ -180,15 +180,15 @@ def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
     assert all(specs[("kernel",)] == entries(names) for specs in inside)
 
 
-@requirement("BRG-8d", cases=("vmap", "scan", "partitioned", "logical"))
+@requirement("BRG-8d", must_reach=("vmap", "scan", "partitioned", "logical"))
 @given(how=lifts, axis=st.integers(0, 1), note=notes, mesh=meshes)
 def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     linen, nnx, transforms, bridge, meta, logical, how, axis, note, mesh
 ):
     """The name of the axis is there outside, where it is made and where it is used; not inside."""
-    case(how)
+    reached(how)
     kind, given_names = note
-    case(kind)
+    reached(kind)
     module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names))
     lift = functools.partial(
         getattr(transforms, how), transform_metadata={nnx.PARTITION_NAME: LAYERS}
@@ -220,14 +220,14 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     assert set(inside) == {given_names}
 
 
-@requirement("BRG-8e", cases=("own mesh",))
+@requirement("BRG-8e", must_reach=("own mesh",))
 @given(names=names, mesh=meshes, own=st.booleans())
 def test_the_initializer_of_the_bridge_serves_both_kinds(
     linen, nnx, bridge, meta, names, mesh, own
 ):
     """A parameter and a variable have its names, and cross with them."""
     if own:
-        case("own mesh")
+        reached("own mesh")
     mine = mesh if own else None
     with in_context(mesh):
         initializer = bridge.with_partitioning(start, names, mine)

@@ -12,7 +12,7 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from scutch.inputs.graphs import differences
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
 
 _numbers = itertools.count()
@@ -50,35 +50,35 @@ def _flat(tree, path=()):
     return found
 
 
-@requirement("BRG-6a", cases=("several", "joined", "deep"))
+@requirement("BRG-6a", must_reach=("several", "joined", "deep"))
 @given(linen=collections())
 def test_linen_variables_become_attributes_and_return(bridge, linen):
     """Each at its path, with the type of its collection."""
     attributes = bridge.linen_vars_to_nnx_attrs(linen)
     expected = _flat(linen)
     if len(linen) > 1:
-        case("several")
+        reached("several")
         if any(path[1] in col for path in expected for c, col in linen.items() if c != path[0]):
-            case("joined")
+            reached("joined")
     found = _flat(attributes)
     assert found.keys() == {path[1:] for path in expected}
     for path in expected:
         if len(path) > 2:
-            case("deep")
+            reached("deep")
         assert type(found[path[1:]]) is bridge.variable_type(path[0])
     assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
 
 
-@requirement("BRG-6b", cases=("several", "deep"))
+@requirement("BRG-6b", must_reach=("several", "deep"))
 @given(attributes=variable_trees())
 def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
     """With paths, types, values and metadata."""
     linen = bridge.nnx_attrs_to_linen_vars(attributes)
     expected = _flat(attributes)
     if any(len(path) > 1 for path in expected):
-        case("deep")
+        reached("deep")
     if len(linen) > 1:
-        case("several")
+        reached("several")
     paths = {(bridge.variable_type_name(type(v)), *path) for path, v in expected.items()}
     assert _flat(linen).keys() == paths
     assert not differences(nnx, bridge.linen_vars_to_nnx_attrs(linen), attributes)
@@ -95,7 +95,7 @@ def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
     assert type(back["a"]["b"]) is typ
 
 
-@requirement("BRG-6c", cases=("same", "below", "above"))
+@requirement("BRG-6c", must_reach=("same", "below", "above"))
 @given(
     linen=collections(),
     col=collection_names(),
@@ -116,7 +116,7 @@ def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, fi
         other = {path[-1]: 1.0}
     else:
         other = {path[-1]: 1.0}
-    case(how)
+    reached(how)
     for layer in reversed(path[:-1]):
         other = {layer: other}
     both = {col: other, **linen} if first else {**linen, col: other}
@@ -132,7 +132,7 @@ def _with_mappings(tree, kind):
     return MAPPINGS[kind](inside)
 
 
-@requirement("BRG-6d", cases=("frozen", "ordered", "empty"))
+@requirement("BRG-6d", must_reach=("frozen", "ordered", "empty"))
 @given(
     linen=collections(),
     kind=st.sampled_from(list(MAPPINGS)),
@@ -141,14 +141,14 @@ def _with_mappings(tree, kind):
 )
 def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty, col):
     """The attributes are those of the dictionaries without the empty ones."""
-    case(kind)
+    reached(kind)
     expected = bridge.linen_vars_to_nnx_attrs(linen)
     taken = {path[1:] for path in _flat(linen)}
     given_ = {name: dict(tree) for name, tree in linen.items()}
     for path in empty:
         if any(path[:end] in taken for end in range(len(path) + 1)):
             continue
-        case("empty")
+        reached("empty")
         home = given_.setdefault(col, {})
         for key in path:
             home[key] = dict(home.get(key, {}))
@@ -159,17 +159,17 @@ def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty,
     assert not any(differences(nnx, flat[path], wanted[path]) for path in wanted)
 
 
-@requirement("BRG-6e", cases=("collection", "refused"))
+@requirement("BRG-6e", must_reach=("collection", "refused"))
 @given(col=collection_names(), rest=st.lists(st.integers(0, 3), max_size=2), key=st.integers(0, 3))
 def test_the_collection_is_the_first_key(bridge, col, rest, key):
     """A path that does not begin with one is refused, and shown."""
     keys = [DictKey(col), SequenceKey(31), GetAttrKey("attr"), FlattenedIndexKey(71)]
     path = (keys[key], *(keys[i] for i in rest))
     if key == 0:
-        case("collection")
+        reached("collection")
         assert bridge.get_col_name(path) == col
     else:
-        case("refused")
+        reached("refused")
         shown = (("31",), ("attr",), ("71",))[key - 1]
         refused(lambda: bridge.get_col_name(path), naming=shown)
 

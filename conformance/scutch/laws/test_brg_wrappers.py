@@ -24,7 +24,7 @@ from scutch.inputs.paired_layers import (
     variables_of,
 )
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 
 NAMES = (None, "model")
 seeds = st.integers(0, 3)
@@ -78,13 +78,13 @@ def _loss(output):
     return jnp.sum(output**2)
 
 
-@requirement("BRG-7a", cases=("boxed", "bare"))
+@requirement("BRG-7a", must_reach=("boxed", "bare"))
 @given(seed=seeds, boxed=st.booleans(), initial=initials, size=features)
 def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     linen, nnx, bridge, meta, seed, boxed, initial, size
 ):
     """With the same key, what `init` makes; and what `apply` computes with it."""
-    case("boxed" if boxed else "bare")
+    reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, initial, size), jax.random.key(seed)
     with names_in_context():
         variables = module.init(key, X)
@@ -93,13 +93,13 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
         assert _close(wrapper(X), module.apply(variables, X))
 
 
-@requirement("BRG-7b", cases=("boxed", "bare"))
+@requirement("BRG-7b", must_reach=("boxed", "bare"))
 @given(boxed=st.booleans(), scale=scales, size=features)
 def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
     linen, nnx, transforms, bridge, meta, boxed, scale, size
 ):
     """They are those of `apply`."""
-    case("boxed" if boxed else "bare")
+    reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
     with names_in_context():
         variables = meta.unbox(module.init(key, X))
@@ -129,7 +129,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
     assert _close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own))
 
 
-@requirement("BRG-7c", cases=("changed", "kept"))
+@requirement("BRG-7c", must_reach=("changed", "kept"))
 @given(
     boxed=st.booleans(),
     calls=st.lists(st.sampled_from([None, ["batch_stats"], "batch_stats", True]), max_size=3),
@@ -143,7 +143,7 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
         for mutable in calls:
-            case("kept" if mutable is None else "changed")
+            reached("kept" if mutable is None else "changed")
             if mutable is None:
                 assert _close(wrapper(X), module.apply(variables, X))
             else:
@@ -209,7 +209,7 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
 ways = ("attribute", "name", "function", "call")
 
 
-@requirement("BRG-7e", cases=(*ways, "keyword", "positional"))
+@requirement("BRG-7e", must_reach=(*ways, "keyword", "positional"))
 @given(
     way=st.sampled_from(ways), scale=scales, mode=modes, keyword=st.booleans(), boxed=st.booleans()
 )
@@ -217,8 +217,8 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
     linen, bridge, meta, way, scale, mode, keyword, boxed
 ):
     """What is passed arrives, static arguments too; each method is an attribute and a `method`."""
-    case(way)
-    case("keyword" if keyword else "positional")
+    reached(way)
+    reached("keyword" if keyword else "positional")
     module, key = _module(linen, meta, boxed), jax.random.key(0)
     arguments = () if keyword else (scale,)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
@@ -251,14 +251,14 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     assert _close(module.apply(variables, X, scale), layer(X, scale))
 
 
-@requirement("BRG-7g", cases=("mutable", "not mutable"))
+@requirement("BRG-7g", must_reach=("mutable", "not mutable"))
 @given(mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3))
 def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge, meta, mutables):
     """Where they are mutable; and what was passed in stays as it was."""
     module, layer = _wrapped(bridge, nnx), _object(nnx)
     variables = module.init(jax.random.key(0), X)
     for mutable in mutables:
-        case("mutable" if mutable else "not mutable")
+        reached("mutable" if mutable else "not mutable")
         before = jax.tree.map(np.array, variables)
         found = module.apply(variables, X, mode=COUNTING, mutable=mutable)
         assert alike(jax.tree.map(np.array, variables), before)
@@ -270,11 +270,11 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge,
         assert _close(_typed(meta.unbox(variables)), variables_of(nnx, layer))
 
 
-@requirement("BRG-7h", cases=("to_linen", "ToLinen"))
+@requirement("BRG-7h", must_reach=("to_linen", "ToLinen"))
 @given(short=st.booleans(), size=features, scale=scales, mode=modes, keyword=st.booleans())
 def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode, keyword):
     """Those of the constructor and those of the call; `to_linen` takes a name, too."""
-    case("to_linen" if short else "ToLinen")
+    reached("to_linen" if short else "ToLinen")
     args, kwargs = ((INPUTS, _tripled), {"features": size}) if keyword else (
         (INPUTS, _tripled, size), {}
     )  # fmt: skip
@@ -304,11 +304,11 @@ def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     assert _close(found, _object(nnx).doubled(X, scale, mode=mode))
 
 
-@requirement("BRG-7j", cases=("boxed", "bare"))
+@requirement("BRG-7j", must_reach=("boxed", "bare"))
 @given(boxed=st.booleans(), size=features, scale=scales)
 def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, boxed, size, scale):
     """Variables, outputs, gradients and changes."""
-    case("boxed" if boxed else "bare")
+    reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
     twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
 
@@ -340,11 +340,11 @@ def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, 
     assert _close(run(twice, mutable=["batch_stats"]), run(layer))
 
 
-@requirement("BRG-7l", cases=("method", "function"))
+@requirement("BRG-7l", must_reach=("method", "function"))
 @given(seed=seeds, boxed=st.booleans(), short=st.booleans(), size=features)
 def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, short, size):
     """Abstractly alike; the module is returned; and before, it cannot be used."""
-    case("method" if short else "function")
+    reached("method" if short else "function")
     module, key = _module(linen, meta, boxed, "drawn", size), jax.random.key(seed)
 
     def make():

@@ -7,17 +7,17 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
-from scutch.inputs.programs import Hands, inputs
-from scutch.lawkit.marks import case, costly, raised, refused, requirement
-from scutch.strategies import cells, programs, twins
+from scutch.inputs.programs import Interpreter, inputs
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.strategies import cells, copies, programs
 
 small = st.integers(0, 3)
 
 
-@requirement("JIT-2a", cases=("one argument", "two arguments"))
+@requirement("JIT-2a", must_reach=("one argument", "two arguments"))
 @costly
 @given(
-    worlds=twins(programs((), results=())),
+    worlds=copies(programs((), results=())),
     at=st.tuples(small, small, small),
     done=st.lists(
         st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small),
@@ -29,7 +29,7 @@ def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
     """However often an object is passed, what is done to it is done once."""
 
     def work(first, box, *, third, given):
-        hands = Hands(nnx, (first, box, third), given)
+        hands = Interpreter(nnx, (first, box, third), given)
         for kind, number in done:
             hands.take(Step(kind, number, number + 1))
         return [n.get_value() for n in hands.variables()]
@@ -39,7 +39,7 @@ def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
     for function, world in zip((work, jitted), worlds, strict=True):
         found = world.nodes()
         first, second, third = (found[n % len(found)] for n in at)
-        case("two arguments" if first is second or second is third else "one argument")
+        reached("two arguments" if first is second or second is third else "one argument")
         result = function(first, {"in": second}, third=third, given=inputs(0))
         ends.append((found, world.arguments, result))
     difference = graphs.differences(nnx, *ends)
@@ -94,17 +94,17 @@ def _call(transforms, mesh, root, how, specs):
     return lambda: jitted(*_aliased(root, how))
 
 
-@requirement("JIT-2c", cases=("same", "different"))
+@requirement("JIT-2c", must_reach=("same", "different"))
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
     """Different shardings for one object are refused, the same one is accepted."""
     before = root.a.get_raw_value()
     error = raised(_call(transforms, mesh, root, how, specs))
     if specs[0] == specs[1]:
-        case("same")
+        reached("same")
         assert error is None
     else:
-        case("different")
+        reached("different")
         assert error is not None
         assert root.a.get_raw_value() is before
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
-from scutch.lawkit.marks import case, costly, raised, refused, requirement
-from scutch.strategies import programs, twins
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.strategies import copies, programs
 
 KEY = {
     "by number": {"static_argnums": 1},
@@ -79,13 +79,13 @@ def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
     assert [scale.factor for scale in seen] == list(dict.fromkeys(factors))
 
 
-@requirement("JIT-4b", cases=("other way",))
+@requirement("JIT-4b", must_reach=("other way",))
 @given(how=st.sampled_from(list(KEY)), passed=st.sampled_from(PASSED))
 def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed):
     """What is static by number is so when it is passed by name, and the reverse."""
     assume(not (how == "by a negative number" and passed == "by name"))
     if ("name" in how) != (passed == "by name"):
-        case("other way")
+        reached("other way")
     jitted, seen = _scaling(transforms, how)
     module, scale = _module(nnx), Scale(3)
     before = module.a.get_value()
@@ -149,7 +149,7 @@ def _donates(how):
 ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)}
 
 
-@requirement("JIT-4d", cases=("donated", "kept"))
+@requirement("JIT-4d", must_reach=("donated", "kept"))
 @given(**ways)
 def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     """The arrays that a donated object held are gone, others are not."""
@@ -158,15 +158,15 @@ def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     assume(how in ("by name", "not at all") or (passed == "by position" and _donates(how)))
     held, _ = _donating(transforms, nnx, how, True, passed)
     donated = how != "not at all"
-    case("donated" if donated else "kept")
+    reached("donated" if donated else "kept")
     assert all(array.is_deleted() == donated for array in held)
 
 
-@requirement("JIT-4e", cases=("changed", "unchanged"))
+@requirement("JIT-4e", must_reach=("changed", "unchanged"))
 @given(changes=st.booleans(), **ways)
 def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, changes):
     """Every variable can be read, and has the eager value."""
-    case("changed" if changes else "unchanged")
+    reached("changed" if changes else "unchanged")
     _, module = _donating(transforms, nnx, how, changes, passed)
     factor = 2 if changes else 1
     assert np.array_equal(np.asarray(module.a.get_value()), np.arange(4.0) * factor)
@@ -185,7 +185,7 @@ CALLS = {
 
 @requirement("JIT-4f")
 @costly
-@given(worlds=twins(programs((), results=())), how=st.sampled_from(list(CALLS)))
+@given(worlds=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
 def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worlds, how):
     """Objects by name, in any order; parameters left out."""
 

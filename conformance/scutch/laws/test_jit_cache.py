@@ -15,12 +15,12 @@ from scutch.inputs.programs import (
     LISTS,
     METADATA,
     STRUCTURE,
-    Hands,
+    Interpreter,
     fingerprint,
     inputs,
 )
-from scutch.lawkit.marks import case, costly, requirement
-from scutch.strategies import programs, small_graphs, twins
+from scutch.lawkit.marks import costly, reached, requirement
+from scutch.strategies import copies, programs, small_graphs
 
 
 class Watched:
@@ -50,7 +50,7 @@ def test_nothing_is_traced_twice(transforms, nnx, world, works):
     """Values may change, between calls and inside."""
 
     def work(*arguments):
-        for variable in Hands(nnx, arguments, ()).variables() if works else ():
+        for variable in Interpreter(nnx, arguments, ()).variables() if works else ():
             variable.set_value(variable.get_value() + 1)
 
     watched = Watched(transforms, nnx, work)
@@ -61,20 +61,20 @@ def test_nothing_is_traced_twice(transforms, nnx, world, works):
     assert len(watched.seen) == 1
 
 
-@requirement("JIT-3b", cases=("order",))
+@requirement("JIT-3b", must_reach=("order",))
 @costly
-@given(worlds=twins(programs((), results=())))
+@given(worlds=copies(programs((), results=())))
 def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, worlds):
     """Other objects, whose metadata was set in another order, are served, and changed."""
 
     def work(*arguments):
-        for variable in Hands(nnx, arguments, ()).variables():
+        for variable in Interpreter(nnx, arguments, ()).variables():
             variable.set_value(variable.get_value() + 1)
 
     watched = Watched(transforms, nnx, work)
     for world, names in zip(worlds, (("x", "y"), ("y", "x")), strict=True):
-        for variable in Hands(nnx, world.arguments, ()).variables():
-            case("order")
+        for variable in Interpreter(nnx, world.arguments, ()).variables():
+            reached("order")
             for name in names:
                 variable.set_metadata(name, 1)
         watched(*world.arguments)
@@ -83,9 +83,11 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, wor
     assert not difference, f"first and second object: {difference}"
 
 
-@requirement("JIT-3c", cases=("new", "known"))
+@requirement("JIT-3c", must_reach=("new", "known"))
 @costly
-@given(worlds=twins(programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3)))
+@given(
+    worlds=copies(programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3))
+)
 def test_each_structure_is_traced_once(transforms, nnx, worlds):
     """As many traces as there are different structures; in the end the first one is back."""
     world, first = worlds
@@ -93,7 +95,7 @@ def test_each_structure_is_traced_once(transforms, nnx, worlds):
     structures = []
     for call, each in enumerate((world, world, world, first)):
         structure = fingerprint(nnx, each.arguments)
-        case("known" if structure in structures else "new")
+        reached("known" if structure in structures else "new")
         structures.append(structure)
         watched(*each.arguments)
         if call < 2:
@@ -108,7 +110,7 @@ def _sees(transforms, nnx, world):
     world.after(0)
     now = fingerprint(nnx, world.arguments)
     if now != before:
-        case("changed")
+        reached("changed")
     assert watched(*world.arguments) == now
 
 
@@ -120,7 +122,7 @@ lists = small_graphs(kinds=("List", "Param"), plain=("list",), size=3)
 dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 
-@requirement("JIT-3d", cases=("changed",))
+@requirement("JIT-3d", must_reach=("changed",))
 @costly
 @given(world=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
 def test_changed_attributes_are_seen(transforms, nnx, world):
@@ -128,7 +130,7 @@ def test_changed_attributes_are_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
-@requirement("JIT-3e", cases=("changed",))
+@requirement("JIT-3e", must_reach=("changed",))
 @costly
 @given(world=_changes(*LISTS[:5], graphs=lists))
 def test_changed_lists_are_seen(transforms, nnx, world):
@@ -136,7 +138,7 @@ def test_changed_lists_are_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
-@requirement("JIT-3f", cases=("changed",))
+@requirement("JIT-3f", must_reach=("changed",))
 @costly
 @given(world=_changes(*DICTS[:3], graphs=dicts))
 def test_changed_dicts_are_seen(transforms, nnx, world):
@@ -144,7 +146,7 @@ def test_changed_dicts_are_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
-@requirement("JIT-3g", cases=("changed",))
+@requirement("JIT-3g", must_reach=("changed",))
 @costly
 @given(world=_changes(*METADATA))
 def test_changed_metadata_is_seen(transforms, nnx, world):
@@ -152,7 +154,7 @@ def test_changed_metadata_is_seen(transforms, nnx, world):
     _sees(transforms, nnx, world)
 
 
-@requirement("JIT-3h", cases=("changed",))
+@requirement("JIT-3h", must_reach=("changed",))
 @costly
 @given(world=_changes("retype"))
 def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
@@ -163,7 +165,7 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
 TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
 
 
-@requirement("JIT-3i", cases=("changed",))
+@requirement("JIT-3i", must_reach=("changed",))
 @costly
 @given(world=_changes("unshare", "share"))
 @example(world=Program(TWICE, between=((Step("unshare"),),)))

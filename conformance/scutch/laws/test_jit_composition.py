@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
 from scutch.lawkit.marks import costly, requirement
-from scutch.strategies import programs, twins
+from scutch.strategies import copies, programs
 
 ORDERS = ("inside", "outside", "both")
 orders = st.sampled_from(ORDERS)
@@ -130,7 +130,7 @@ def test_name_docstring_and_signature_are_kept(transforms, form):
 
 @requirement("JIT-7d")
 @costly
-@given(worlds=twins(programs(max_steps=2)), again=st.booleans())
+@given(worlds=copies(programs(max_steps=2)), again=st.booleans())
 def test_jit_nests_in_jit(transforms, nnx, worlds, again):
     """The inner function is called on the same objects, once or twice."""
     eager, lifted = worlds

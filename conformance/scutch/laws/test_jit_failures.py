@@ -6,7 +6,7 @@ from hypothesis import given
 from scutch.inputs import graphs
 from scutch.inputs.programs import METADATA, STEPS, inputs
 from scutch.lawkit.marks import costly, requirement
-from scutch.strategies import programs, twins
+from scutch.strategies import copies, programs
 
 
 class Interruption(Exception):
@@ -30,7 +30,7 @@ raising = programs((*STEPS, *METADATA), max_steps=4)
 
 @requirement("JIT-8a")
 @costly
-@given(worlds=twins(raising))
+@given(worlds=copies(raising))
 def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
     """Whatever it had done: values, metadata, attributes, containers, sharing, identities."""
     untouched, lifted = worlds
@@ -47,7 +47,7 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
 
 @requirement("JIT-8b")
 @costly
-@given(worlds=twins(programs(max_steps=2)))
+@given(worlds=copies(programs(max_steps=2)))
 def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
     """The function's own exception arrives; then the same function does what it does eagerly."""
     eager, lifted = worlds

@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from scutch.inputs import graphs
-from scutch.inputs.descriptions import World
-from scutch.inputs.programs import STRUCTURE, Hands, fingerprint, inputs
+from scutch.inputs.descriptions import Builder
+from scutch.inputs.programs import STRUCTURE, Interpreter, fingerprint, inputs
 from scutch.lawkit.marks import requirement
 from scutch.strategies import programs, steps
 
@@ -32,7 +32,7 @@ def _machine(transforms, nnx):
         @initialize(program=programs(("bump", "call"), results=(), max_steps=1))
         def begin(self, program):
             """Build the program twice."""
-            self.eager, self.lifted = (program.build(World(None, None, nnx)) for _ in range(2))
+            self.eager, self.lifted = (program.build(Builder(None, None, nnx)) for _ in range(2))
             self.traces, self.structures = 0, set()
 
             def function(*arguments):
@@ -45,7 +45,7 @@ def _machine(transforms, nnx):
         def change(self, step):
             """Change both worlds."""
             for world in (self.eager, self.lifted):
-                Hands(nnx, world.arguments, inputs(0)).take(step)
+                Interpreter(nnx, world.arguments, inputs(0)).take(step)
 
         @rule()
         def call(self):

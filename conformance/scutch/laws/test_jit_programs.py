@@ -4,8 +4,8 @@ from hypothesis import assume, given
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
-from scutch.lawkit.marks import case, costly, refused, requirement
-from scutch.strategies import programs, small_graphs, twins
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.strategies import copies, programs, small_graphs
 
 
 def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
@@ -37,7 +37,7 @@ def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
 
 @requirement("JIT-1a")
 @costly
-@given(worlds=twins(programs(VALUES, results=("value",), max_steps=4)))
+@given(worlds=copies(programs(VALUES, results=("value",), max_steps=4)))
 def test_values_are_the_eager_ones(transforms, nnx, worlds):
     """Returned arrays, and the values of variables afterwards."""
     _run(transforms, nnx, worlds)
@@ -45,7 +45,7 @@ def test_values_are_the_eager_ones(transforms, nnx, worlds):
 
 @requirement("JIT-1b")
 @costly
-@given(worlds=twins(programs((*METADATA, "bump"), results=())))
+@given(worlds=copies(programs((*METADATA, "bump"), results=())))
 def test_metadata_is_the_eager_one(transforms, nnx, worlds):
     """Metadata that the function sets or deletes."""
     _run(transforms, nnx, worlds)
@@ -53,7 +53,7 @@ def test_metadata_is_the_eager_one(transforms, nnx, worlds):
 
 @requirement("JIT-1c")
 @costly
-@given(worlds=twins(programs((*ATTRIBUTES, "call"), results=())))
+@given(worlds=copies(programs((*ATTRIBUTES, "call"), results=())))
 def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
     """Attributes that the function adds, replaces or deletes, static data among them."""
     _run(transforms, nnx, worlds)
@@ -61,7 +61,7 @@ def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
 
 @requirement("JIT-1d")
 @costly
-@given(worlds=twins(programs((*PLACES, "bump"), results=())))
+@given(worlds=copies(programs((*PLACES, "bump"), results=())))
 def test_sharing_is_the_eager_one(transforms, nnx, worlds):
     """Objects that the function shares, swaps, ceases to share, or closes to a cycle."""
     _run(transforms, nnx, worlds)
@@ -72,7 +72,7 @@ containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"
 
 @requirement("JIT-1e")
 @costly
-@given(worlds=twins(programs((*LISTS, *DICTS), results=(), graphs=containers)))
+@given(worlds=copies(programs((*LISTS, *DICTS), results=(), graphs=containers)))
 def test_containers_are_the_eager_ones(transforms, nnx, worlds):
     """Lists and dicts of objects, tracked and plain, that the function changes in place."""
     _run(transforms, nnx, worlds)
@@ -80,7 +80,7 @@ def test_containers_are_the_eager_ones(transforms, nnx, worlds):
 
 @requirement("JIT-1f")
 @costly
-@given(worlds=twins(programs()))
+@given(worlds=copies(programs()))
 def test_survivors_keep_their_identity(transforms, nnx, worlds):
     """Where the eager call leaves an object that was there, the jitted call leaves that object."""
     _run(transforms, nnx, worlds, kept=True, alone=True)
@@ -88,7 +88,7 @@ def test_survivors_keep_their_identity(transforms, nnx, worlds):
 
 @requirement("JIT-1g")
 @costly
-@given(worlds=twins(programs((), results=("node", "fresh", "value"))))
+@given(worlds=copies(programs((), results=("node", "fresh", "value"))))
 def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
     """An argument that is returned comes back as itself; a new object is new."""
     _run(transforms, nnx, worlds, kept=True)
@@ -96,19 +96,19 @@ def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
 
 @requirement("JIT-1h")
 @costly
-@given(worlds=twins(programs(between=STEPS, calls=2, max_steps=2)))
+@given(worlds=copies(programs(between=STEPS, calls=2, max_steps=2)))
 def test_several_calls_leave_the_eager_world(transforms, nnx, worlds):
     """The same function again, after changes of any kind."""
     _run(transforms, nnx, worlds, calls=2)
 
 
-@requirement("JIT-1i", cases=("variable",))
+@requirement("JIT-1i", must_reach=("variable",))
 @given(program=programs((), results=()))
 def test_a_captured_variable_is_not_changed(transforms, program):
     """The error names the type of the variable, which is as it was."""
     captured = [n for n in program.nodes() if isinstance(n, program.nnx.Variable)]
     assume(captured)
-    case("variable")
+    reached("variable")
     variable = captured[-1]
     before = variable.get_raw_value()
 

@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
-from scutch.lawkit.marks import case, costly, refused, requirement
+from scutch.lawkit.marks import costly, reached, refused, requirement
 
 SPECS = (("data",), (), (None, "data"))
 few_meshes = st.sampled_from([Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",))])
@@ -64,12 +64,12 @@ X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
 """A batch that every mesh divides."""
 
 
-@requirement("JIT-5a", cases=("each", "prefix"))
+@requirement("JIT-5a", must_reach=("each", "prefix"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix):
     """One sharding stands for all variables of an object; the result is as without."""
-    case("prefix" if prefix else "each")
+    reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
     jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
     root = _block(nnx)
@@ -79,12 +79,12 @@ def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair,
     assert _same_as_plain(nnx, root, X, result)
 
 
-@requirement("JIT-5b", cases=("each", "prefix"))
+@requirement("JIT-5b", must_reach=("each", "prefix"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefix):
     """Arrays, and the variables of a returned object."""
-    case("prefix" if prefix else "each")
+    reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
 
     jitted = transforms.jit(_made(nnx), out_shardings=one if prefix else (one, other))
@@ -96,12 +96,12 @@ def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefi
     assert _same_as_plain(nnx, root, X, array)
 
 
-@requirement("JIT-5c", cases=("inputs", "outputs"))
+@requirement("JIT-5c", must_reach=("inputs", "outputs"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), side=st.sampled_from(["inputs", "outputs"]))
 def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
     """Each variable has the sharding of the first filter that takes it."""
-    case(side)
+    reached(side)
     one, other = (_on(mesh, spec) for spec in pair)
     by_filter = transforms.StateSharding({nnx.Param: one, ...: other})
     root = _block(nnx)
@@ -159,11 +159,11 @@ def _filters(nnx, names):
 names = st.permutations(["param", "stat", "inner"]).map(lambda some: (*some, "all"))
 
 
-@requirement("JIT-6a", cases=FORMS)
+@requirement("JIT-6a", must_reach=FORMS)
 @given(order=names, form=st.sampled_from(FORMS))
 def test_the_first_filter_decides(transforms, nnx, order, form):
     """In the order given; a state has the very paths."""
-    case(form)
+    reached(form)
     root = _block(nnx)
     pairs = list(zip(_filters(nnx, order), order, strict=True))
     if form == "state":
@@ -192,7 +192,7 @@ def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
     refused(lambda: jitted(root), naming=("b", "a"))
 
 
-@requirement("JIT-6c", cases=("equal", "different"))
+@requirement("JIT-6c", must_reach=("equal", "different"))
 @given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS[:2]))
 def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, form):
     """In order; equal ones have equal hashes."""
@@ -205,7 +205,7 @@ def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, for
     one, other = make(pair[0], form), make(pair[1], "pairs")
     swapped = transforms.StateSharding(zip(_filters(nnx, pair[0][:2]), values[::-1], strict=True))
     same = pair[0][:2] == pair[1][:2]
-    case("equal" if same else "different")
+    reached("equal" if same else "different")
     assert (one == other) is same
     assert one != swapped
     assert not same or hash(one) == hash(other)

@@ -11,8 +11,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.programs import inputs
-from scutch.lawkit.marks import case, costly, raised, requirement
-from scutch.strategies import programs, twins
+from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.strategies import copies, programs
 
 STAGES = ("traced", "lowered", "compiled")
 WAYS = ("trace", "lower")
@@ -27,7 +27,7 @@ def _staged(jitted, way, *arguments):
 
 @requirement("JIT-9a")
 @costly
-@given(worlds=twins(programs(max_steps=2)), way=st.sampled_from(WAYS))
+@given(worlds=copies(programs(max_steps=2)), way=st.sampled_from(WAYS))
 def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way):
     """Results, updates, structure and identities."""
     eager, lifted = worlds
@@ -43,7 +43,7 @@ def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way)
 
 @requirement("JIT-9b")
 @costly
-@given(worlds=twins(programs(max_steps=3)), way=st.sampled_from(WAYS))
+@given(worlds=copies(programs(max_steps=3)), way=st.sampled_from(WAYS))
 def test_staging_changes_nothing(transforms, nnx, worlds, way):
     """Until the compiled form is called, every argument is as it was."""
     untouched, lifted = worlds
@@ -54,7 +54,7 @@ def test_staging_changes_nothing(transforms, nnx, worlds, way):
 
 
 @requirement("JIT-9f")
-@given(worlds=twins(programs(max_steps=3)))
+@given(worlds=copies(programs(max_steps=3)))
 def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
     """Structure, shapes and dtypes are those of the call; no argument is changed."""
     untouched, lifted = worlds
@@ -112,7 +112,7 @@ def _avals(tree):
     return sorted((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(tree))
 
 
-@requirement("JIT-9c", cases=STAGES)
+@requirement("JIT-9c", must_reach=STAGES)
 @given(question=asked, donate=st.booleans())
 def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate):
     """What JAX's own stage answers, the lifted one answers for the lifted function."""
@@ -120,7 +120,7 @@ def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, questio
     ours, theirs = _pair(transforms, nnx, donate)
     if raised(lambda: getattr(theirs[stage], name)) is not None:
         return
-    case(stage)
+    reached(stage)
     answer = getattr(ours[stage], name)
     match name:
         case "in_avals" | "args_info":

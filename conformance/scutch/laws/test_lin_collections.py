@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, costly, dear, refused, requirement
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
@@ -18,12 +18,12 @@ MUTABLE = ("name", "names", "true", "false", "all but")
 stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
 
 
-@requirement("LIN-8a", cases=MUTABLE)
+@requirement("LIN-8a", must_reach=MUTABLE)
 @costly
 @given(model=stateful, how=st.sampled_from(MUTABLE))
 def test_apply_returns_the_collections_that_it_may_change(model, how):
     """Selected by one name, by names, by a boolean, or all but some."""
-    case(how)
+    reached(how)
     before, variables = model.variables(), model.variables()
     everything = {*variables, "intermediates"}
     asked, expected = {
@@ -70,7 +70,7 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
     refused(lambda: module.apply(variables, np.ones(2), mutable=mutable), naming=(collection, name))
 
 
-@requirement("LIN-8c", cases=("training", "inference"))
+@requirement("LIN-8c", must_reach=("training", "inference"))
 @costly
 @given(
     momentum=st.sampled_from([0.5, 0.9, 0.0]), train=st.booleans(), rows=st.integers(2, 5),
@@ -78,7 +78,7 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
 )  # fmt: skip
 def test_batch_normalization_keeps_running_statistics(linen, momentum, train, rows, width, seed):
     """It moves them by its momentum in training, and uses them in inference."""
-    case("training" if train else "inference")
+    reached("training" if train else "inference")
     draws = np.random.default_rng(seed)
     x = draws.normal(1, 2, (rows, width)).astype("float32")
     stats = {n: draws.uniform(0.5, 2, width).astype("float32") for n in ("mean", "var")}
@@ -132,12 +132,12 @@ def test_a_missing_stream_is_refused(linen, stream, others):
     refused(lambda: Draws().apply({}, np.ones(2), rngs=rngs), naming=(stream,))
 
 
-@requirement("LIN-8f", cases=LIFTS)
+@requirement("LIN-8f", must_reach=LIFTS)
 @dear
 @given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
 def test_lifted_statistics_are_each_their_own(model):
     """Each layer or lane updates its own, as the loop does."""
-    case(model.described.layers[0].kind)
+    reached(model.described.layers[0].kind)
     variables = model.variables(boxed=False)
     expected, changed = model.evaluated(variables, model.x, train=True)
     found, updates = model.module(train=True).apply(
@@ -173,12 +173,12 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
     assert np.array_equal(updates["cache"]["total"], expected[-1])
 
 
-@requirement("LIN-8h", cases=("split", "shared"))
+@requirement("LIN-8h", must_reach=("split", "shared"))
 @dear
 @given(kind=st.sampled_from(LIFTS), split=st.booleans(), seed=st.integers(0, 9))
 def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     """Another mask for each layer or lane, or the same."""
-    case("split" if split else "shared")
+    reached("split" if split else "shared")
 
     class Body(linen.Module):
         @linen.compact
@@ -195,12 +195,12 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     assert np.array_equal(found[0], found[1]) is not split
 
 
-@requirement("LIN-8i", cases=("plain", *LIFTS))
+@requirement("LIN-8i", must_reach=("plain", *LIFTS))
 @costly
 @given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
 def test_sown_values_are_collected_in_order(linen, how, times, length):
     """Without a mutable collection, nothing is sown."""
-    case(how)
+    reached(how)
 
     class Body(linen.Module):
         @linen.compact

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch.lawkit.marks import case, costly, requirement
+from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.placement import entries, in_context
 
 BATCH, WIDTH, LAYERS, STEPS = 8, 8, 2, 3
@@ -197,21 +197,21 @@ def _equal(one, other):
     )
 
 
-@requirement("LIN-5a", cases=FORMS)
+@requirement("LIN-5a", must_reach=FORMS)
 @given(form=forms)
 def test_the_guide_runs(linen, form):
     """Direct and logical, unrolled and scanned."""
-    case(form)
+    reached(form)
     run = guide(linen, form)
     assert len(run.losses) == STEPS
     assert np.isfinite(run.losses).all()
 
 
-@requirement("LIN-5b", cases=("direct unrolled", "direct scanned"))
+@requirement("LIN-5b", must_reach=("direct unrolled", "direct scanned"))
 @given(form=st.sampled_from(FORMS[:2]))
 def test_the_abstract_state_knows_every_sharding(linen, form):
     """A leaf for each array: parameters, both moments, step and counter."""
-    case(form)
+    reached(form)
     run = guide(linen, form)
     arrays = _by_path(linen.meta.unbox(run.states[0]))
     shardings = _by_path(run.shardings)
@@ -226,11 +226,11 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
     assert len(shardings) == matrices + 2
 
 
-@requirement("LIN-5c", cases=FORMS)
+@requirement("LIN-5c", must_reach=FORMS)
 @given(form=forms)
 def test_jitted_init_lands_where_it_should(linen, form):
     """Each array has its sharding, each parameter its box and names."""
-    case(form)
+    reached(form)
     run = guide(linen, form)
     _assert_lies(linen, run, run.states[0])
     boxes = _boxes(run.states[0].params)
@@ -245,11 +245,11 @@ def _assert_lies(linen, run, state):
         assert array.sharding.is_equivalent_to(shardings[path], array.ndim), path
 
 
-@requirement("LIN-5d", cases=("unrolled", "scanned"))
+@requirement("LIN-5d", must_reach=("unrolled", "scanned"))
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_annotation_shard_alike(linen, how):
     """Logical specs keep logical names, for moments too; mapped, they are the direct ones."""
-    case(how)
+    reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     for path, spec in _by_path(logical.specs, is_leaf=lambda leaf: isinstance(leaf, P)).items():
         expected = next((s for n, s in _annotated(f"logical {how}").items() if n in path), ())
@@ -261,11 +261,11 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
         assert entries(sharding.spec) == entries(other[path].spec), path
 
 
-@requirement("LIN-5e", cases=FORMS)
+@requirement("LIN-5e", must_reach=FORMS)
 @given(form=forms)
 def test_train_and_inference_steps_return_what_is_asked(linen, form):
     """One step more, other parameters, the same structure; an output like the batch."""
-    case(form)
+    reached(form)
     run = guide(linen, form)
     before, after = run.states[:2]
     assert (int(before.step), int(after.step)) == (0, 1)
@@ -278,22 +278,22 @@ def test_train_and_inference_steps_return_what_is_asked(linen, form):
     assert run.output.sharding.is_equivalent_to(run.x.sharding, 2)
 
 
-@requirement("LIN-6a", cases=FORMS)
+@requirement("LIN-6a", must_reach=FORMS)
 @given(form=forms)
 def test_a_sharded_model_computes_what_one_device_does(linen, form):
     """Parameters, outputs, gradients."""
-    case(form)
+    reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
     assert _equal(many.states[0].params, one.states[0].params)
     assert np.allclose(many.output, one.output, **small)
     assert _equal(many.grads, one.grads)
 
 
-@requirement("LIN-6b", cases=FORMS)
+@requirement("LIN-6b", must_reach=FORMS)
 @given(form=forms)
 def test_several_steps_give_the_losses_of_one_device(linen, form):
     """And the final parameters and moments."""
-    case(form)
+    reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
     assert np.allclose(many.losses, one.losses, **small)
     assert len(set(many.losses)) == STEPS
@@ -303,22 +303,22 @@ def test_several_steps_give_the_losses_of_one_device(linen, form):
     assert _equal(*last)
 
 
-@requirement("LIN-6c", cases=FORMS)
+@requirement("LIN-6c", must_reach=FORMS)
 @given(form=forms)
 def test_shardings_do_not_drift(linen, form):
     """After every step they are those of init, and no step is traced anew."""
-    case(form)
+    reached(form)
     run = guide(linen, form)
     for state in run.states:
         _assert_lies(linen, run, state)
     assert run.traces == 1
 
 
-@requirement("LIN-6d", cases=("unrolled", "scanned"))
+@requirement("LIN-6d", must_reach=("unrolled", "scanned"))
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_models_train_alike(linen, how):
     """Equal losses and equal shardings at every step, from equal parameters."""
-    case(how)
+    reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     assert np.allclose(direct.losses, logical.losses, **small)
     for one, other in zip(direct.states, logical.states, strict=True):
@@ -329,11 +329,11 @@ def test_direct_and_logical_models_train_alike(linen, how):
 WHERE = ("parameters", "optimizer", "put back")
 
 
-@requirement("LIN-7a", cases=WHERE)
+@requirement("LIN-7a", must_reach=WHERE)
 @given(form=forms, where=st.sampled_from(WHERE))
 def test_maps_keep_the_boxes(linen, form, where):
     """Of parameters, of the optimizer's state, and by taking them out and putting them back."""
-    case(where)
+    reached(where)
     state = guide(linen, form).states[0]
     if where == "put back":
         zeros = jax.tree.map(jnp.zeros_like, linen.meta.unbox(state.params))

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.marks import case, costly, dear, requirement
+from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
@@ -67,17 +67,17 @@ nested = st.sampled_from(NESTED).flatmap(
 )
 
 
-@requirement("LIN-4c", cases=NESTED)
+@requirement("LIN-4c", must_reach=NESTED)
 @dear
 @given(model=nested)
 def test_nested_lifts_compute_what_nested_loops_compute(model):
     """In either order."""
     (outer,) = model.described.layers
-    case(f"{outer.kind} of {outer.layers[0].kind}")
+    reached(f"{outer.kind} of {outer.layers[0].kind}")
     _as_written_out(model)
 
 
-@requirement("LIN-4d", cases=LIFTS)
+@requirement("LIN-4d", must_reach=LIFTS)
 @costly
 @given(
     kind=st.sampled_from(LIFTS), axis=st.sampled_from([0, 1, -1, 2]),
@@ -85,7 +85,7 @@ def test_nested_lifts_compute_what_nested_loops_compute(model):
 )  # fmt: skip
 def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared):
     """A broadcast input is the same in every step."""
-    case(kind)
+    reached(kind)
 
     class Body(linen.Module):
         @linen.compact
@@ -112,7 +112,7 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     assert np.allclose(found, np.stack(each, out))
 
 
-@requirement("LIN-4e", cases=("split", "shared"))
+@requirement("LIN-4e", must_reach=("split", "shared"))
 @dear
 @given(
     kind=st.sampled_from(LIFTS), split=st.booleans(), length=st.sampled_from([2, 3]),
@@ -120,7 +120,7 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
 )  # fmt: skip
 def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, length, seed):
     """The parameters of a lifted stack, layer by layer."""
-    case("split" if split else "shared")
+    reached("split" if split else "shared")
 
     class Body(linen.Module):
         @linen.compact
@@ -145,12 +145,12 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
             assert np.array_equal(weights[one], weights[other]) is not split
 
 
-@requirement("LIN-4f", cases=("jit", "remat"))
+@requirement("LIN-4f", must_reach=("jit", "remat"))
 @dear
 @given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(["jit", "remat"]))
 def test_lifted_jit_and_remat_change_nothing(model, how):
     """Variables with their boxes, outputs, gradients."""
-    case(how)
+    reached(how)
     plain, linen = model.module(), model.linen
     lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
     one, other = (jax.eval_shape(m.init, jax.random.key(0), model.x) for m in (plain, lifted))
@@ -163,14 +163,14 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     _assert_close(ours, theirs, "values and gradients")
 
 
-@requirement("LIN-4g", cases=("train", "still"))
+@requirement("LIN-4g", must_reach=("train", "still"))
 @costly
 @given(
     model=drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow"), ("",))), train=st.booleans()
 )
 def test_layers_compute_their_formulas(model, train):
     """Outputs, gradients, and what they change in training."""
-    case("train" if train else "still")
+    reached("train" if train else "still")
     if not train:
         _as_written_out(model)
         return

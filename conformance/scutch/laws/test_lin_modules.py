@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scutch.inputs import models
 from scutch.inputs.descriptions import Model
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, costly, dear, refused, requirement
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
@@ -27,7 +27,7 @@ def _close(one, other):
     return all(np.allclose(a, b, **small) for a, b in pairs)
 
 
-@requirement("LIN-1a", cases=("draws",))
+@requirement("LIN-1a", must_reach=("draws",))
 @costly
 @given(model=flat_models, seeds=st.tuples(st.integers(0, 3), st.integers(4, 7)))
 def test_init_follows_its_key(model, seeds):
@@ -37,7 +37,7 @@ def test_init_follows_its_key(model, seeds):
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         # What begins as zeros or ones draws nothing.
         if not np.isin(mine, (0, 1)).all():
-            case("draws")
+            reached("draws")
             assert not np.array_equal(mine, its)
 
 
@@ -55,14 +55,14 @@ def test_apply_depends_on_its_arguments_alone(model, train, seed):
     assert np.array_equal(model.x, x)
 
 
-@requirement("LIN-1c", cases=("boxed",))
+@requirement("LIN-1c", must_reach=("boxed",))
 @dear
 @given(model=any_models)
 def test_abstract_init_foresees_the_variables(model):
     """Structure, shapes, dtypes, and boxes with their names."""
     foreseen, found = jax.eval_shape(model.initialized), model.initialized()
     if any(slot.box for slot in model.slots().values()):
-        case("boxed")
+        reached("boxed")
     assert jax.tree.structure(foreseen) == jax.tree.structure(found)
     for one, other in zip(jax.tree.leaves(foreseen), jax.tree.leaves(found), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
@@ -90,12 +90,12 @@ def test_parts_are_named_by_class_and_count(model):
     assert paths == set(model.slots())
 
 
-@requirement("LIN-1f", cases=("init_with_output", "method", "bind"))
+@requirement("LIN-1f", must_reach=("init_with_output", "method", "bind"))
 @costly
 @given(model=still_models, how=st.sampled_from(["init_with_output", "method", "bind"]))
 def test_other_calls_compute_alike(model, how):
     """What is initialized with an output, called by another method, or bound."""
-    case(how)
+    reached(how)
     module = model.module()
     if how == "init_with_output":
         output, variables = module.init_with_output(models.keys(), model.x)
@@ -114,7 +114,7 @@ def test_other_calls_compute_alike(model, how):
     assert all(np.allclose(each, expected, **small) for each in found)
 
 
-@requirement("LIN-1g", cases=("missing", "shape"))
+@requirement("LIN-1g", must_reach=("missing", "shape"))
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_a_missing_parameter_is_refused(model, at, how):
     """The error has its name and the path of its module."""
@@ -130,18 +130,18 @@ def test_a_missing_parameter_is_refused(model, at, how):
         del holder[name]
     else:
         holder[name] = np.zeros((7, *holder[name].shape), "float32")
-    case(how)
+    reached(how)
     refused(lambda: model.module().apply(variables, model.x), naming=(name, path[1]))
 
 
 PAIRS = ("param param", "variable variable", "param module", "module module", "variable module")
 
 
-@requirement("LIN-1h", cases=PAIRS)
+@requirement("LIN-1h", must_reach=PAIRS)
 @given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
 def test_one_name_for_two_things_is_refused(linen, pair, name):
     """Two of a collection, two sub-modules, or a sub-module and something else."""
-    case(pair)
+    reached(pair)
 
     class Twofold(linen.Module):
         @linen.compact
@@ -158,13 +158,13 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
     refused(lambda: Twofold().init(jax.random.key(0), np.ones((2, 2))), naming=(name,))
 
 
-@requirement("LIN-1i", cases=("several",))
+@requirement("LIN-1i", must_reach=("several",))
 @costly
 @given(model=still_models)
 def test_setup_and_compact_define_one_module(model):
     """Variables of the same paths, and for them the same outputs."""
     if len(model.described.layers) > 1:
-        case("several")
+        reached("several")
     described: Model = model.described
     one, other = (model.module(form=form) for form in ("named", "setup"))
     keys = models.keys()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.descriptions import Lift, Model
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.marks import case, is_partitioning_error, raised, requirement
+from scutch.lawkit.marks import is_partitioning_error, raised, reached, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies.models import BOXES, LAYERS, PLAIN, layers
 
@@ -19,7 +19,7 @@ FOREIGN = tuple(box for box in BOXES if box not in OWN)
 def _named_as_described(model):
     """Abstract init finds each box with the names that the description says."""
     for lift in model.described.layers:
-        case(lift.kind)
+        reached(lift.kind)
     found, expected = jax.eval_shape(model.initialized), model.abstract()
     assert jax.tree.structure(found) == jax.tree.structure(expected), f"{found} is not {expected}"
     assert jax.tree.leaves(found) == jax.tree.leaves(expected)
@@ -28,33 +28,33 @@ def _named_as_described(model):
 own = layers(LAYERS, OWN)
 
 
-@requirement("LIN-2a", cases=LIFTS)
+@requirement("LIN-2a", must_reach=LIFTS)
 @given(model=lifted_models(of=own, negative=False))
 def test_the_added_axis_is_named(model):
     """One name for each axis; the partition name may be `None`."""
     _named_as_described(model)
 
 
-@requirement("LIN-2b", cases=LIFTS)
+@requirement("LIN-2b", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=True, max_size=1))
 def test_a_negative_axis_is_named_where_it_lies(model):
     """At the place that the added axis has in the stacked value."""
     _named_as_described(model)
 
 
-@requirement("LIN-2d", cases=LIFTS)
+@requirement("LIN-2d", must_reach=LIFTS)
 @given(model=lifted_models(of=own, inner=LIFTS, negative=False))
 def test_nested_lifts_name_each_axis(model):
     """Each partition name stands at the axis that its own lift added."""
     _named_as_described(model)
 
 
-@requirement("LIN-2f", cases=(*LIFTS, *FOREIGN))
+@requirement("LIN-2f", must_reach=(*LIFTS, *FOREIGN))
 @given(model=lifted_models(of=layers(PLAIN, FOREIGN), negative=False))
 def test_boxes_are_renamed_by_their_own_methods(model):
     """Those of a foreign class keep what they hold beside names."""
     for layer in model.described.layers[0].layers:
-        case(layer.box)
+        reached(layer.box)
     _named_as_described(model)
 
 
@@ -83,14 +83,14 @@ wrapped = st.sampled_from(["with_partitioning", "with_logical_partitioning"])
 names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (None, None)])
 
 
-@requirement("LIN-2c", cases=LIFTS)
+@requirement("LIN-2c", must_reach=LIFTS)
 @given(
     kind=st.sampled_from(LIFTS), wrap=wrapped, names=names, axis=st.sampled_from([0, 1, 2]),
     name=st.sampled_from(["layers", None]),
 )  # fmt: skip
 def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, name):
     """At init and at apply: one name for each axis of the slice."""
-    case(kind)
+    reached(kind)
     seen = []
     module = _seeing(
         linen, getattr(linen, wrap)(linen.initializers.ones, names), seen, kind,
@@ -105,14 +105,14 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
         assert (box.names, box.value.shape) == (names, (2, 3))
 
 
-@requirement("LIN-2e", cases=("scan broadcast", "scan carried", "vmap broadcast", "bare"))
+@requirement("LIN-2e", must_reach=("scan broadcast", "scan carried", "vmap broadcast", "bare"))
 @given(
     how=st.sampled_from(["scan broadcast", "scan carried", "vmap broadcast", "bare"]),
     names=names, wrap=wrapped,
 )  # fmt: skip
 def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     """Neither what is broadcast or carried, nor an array in no box."""
-    case(how)
+    reached(how)
     init = getattr(linen, wrap)(linen.initializers.ones, names)
     metadata = {PARTITION_NAME: "layers"}
     options = {
@@ -146,11 +146,11 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     assert (box.names, box.value.shape) == (names, (2, 3))
 
 
-@requirement("LIN-2g", cases=LIFTS)
+@requirement("LIN-2g", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=False))
 def test_gradients_are_boxed_as_the_variables(model):
     """By the same classes, with the same names."""
-    case(model.described.layers[0].kind)
+    reached(model.described.layers[0].kind)
     variables = model.abstract()
     module = model.module()
     found = jax.eval_shape(jax.grad(lambda v: module.apply(v, model.x).sum()), variables)
@@ -163,11 +163,11 @@ nameless = st.builds(
 )  # fmt: skip
 
 
-@requirement("LIN-3", cases=LIFTS)
+@requirement("LIN-3", must_reach=LIFTS)
 @given(model=nameless)
 def test_a_lifted_box_needs_a_partition_name(model):
     """Without one, init raises the partitioning error."""
-    case(model.described.layers[0].kind)
+    reached(model.described.layers[0].kind)
     error = raised(lambda: jax.eval_shape(model.initialized))
     assert error is not None, "it was accepted; expected the partitioning error"
     assert is_partitioning_error(error), repr(error)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.placement import assert_lies, constraints, entries, in_context
 from scutch.strategies import (
     arrays,
@@ -24,7 +24,7 @@ def _constrain(logical, names, mapping, **options):
     return lambda x: logical.with_logical_constraint(x, names, rules=mapping, **options)
 
 
-@requirement("LOG-8a", cases=("context", "argument"))
+@requirement("LOG-8a", must_reach=("context", "argument"))
 @given(
     array=arrays(min_rank=1, max_rank=1),
     name=st.sampled_from(["batch", None]),
@@ -33,31 +33,31 @@ def _constrain(logical, names, mapping, **options):
 def test_without_a_mesh_nothing_is_constrained(logical, array, name, how):
     """The very object comes back."""
     mapping = (("batch", "data"),)
-    case(how)
+    reached(how)
     with logical.logical_axis_rules(mapping if how == "context" else ()):
         options = {} if how == "context" else {"rules": mapping}
         assert logical.with_logical_constraint(array, (name,), **options) is array
 
 
-@requirement("LOG-8b", cases=("context", "argument"))
+@requirement("LOG-8b", must_reach=("context", "argument"))
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_without_rules_nothing_is_constrained(logical, placed, how):
     """The very object comes back."""
-    case(how)
+    reached(how)
     options = {} if how == "context" else {"mesh": placed.mesh}
     with in_context(placed.mesh if how == "context" else None):
         result = logical.with_logical_constraint(placed.array, placed.names, **options)
     assert result is placed.array
 
 
-@requirement("LOG-8c", cases=("context", "argument", "sharded"))
+@requirement("LOG-8c", must_reach=("context", "argument", "sharded"))
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
     """Tracing shows one constraint: the spec that the rules give."""
-    case(how)
+    reached(how)
     spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if entries(spec):
-        case("sharded")
+        reached("sharded")
     mesh, rules = (placed.mesh, placed.rules) if how == "context" else (None, ())
     options = {} if how == "context" else {"mesh": placed.mesh, "rules": placed.rules}
     with in_context(mesh), logical.logical_axis_rules(rules):
@@ -67,14 +67,14 @@ def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
     assert found == [entries(spec)]
 
 
-@requirement("LOG-8d", cases=("sharded",))
+@requirement("LOG-8d", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2))
 def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
     """The result is equal, and lies as the rules say."""
     _check_constrained(logical, placed)
 
 
-@requirement("LOG-8j", cases=("sharded",))
+@requirement("LOG-8j", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2, explicit=True))
 def test_explicit_axes_are_constrained_too(logical, placed):
     """Explicit axes are no reason to refuse."""
@@ -84,7 +84,7 @@ def test_explicit_axes_are_constrained_too(logical, placed):
 def _check_constrained(logical, placed):
     spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if entries(spec):
-        case("sharded")
+        reached("sharded")
     with in_context(placed.mesh):
         result = _constrain(logical, placed.names, placed.rules)(placed.array)
     assert alike(np.asarray(result), placed.array)
@@ -111,11 +111,11 @@ def test_fewer_names_than_axes_are_refused(logical, placed):
         refused(lambda: _constrain(logical, placed.names[1:], placed.rules)(placed.array))
 
 
-@requirement("LOG-8g", cases=("default", "named"))
+@requirement("LOG-8g", must_reach=("default", "named"))
 @given(placed=logical_placements(max_rank=2), how=st.sampled_from(["default", "named"]))
 def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
     """The axis without a rule is constrained to lie whole on every device."""
-    case(how)
+    reached(how)
     fallback = logical.RulesFallback.AXIS_IS_UNSHARDED
     options = {} if how == "default" else {"fallback": fallback}
     array = np.stack([placed.array, placed.array])
@@ -155,7 +155,7 @@ def test_no_constraint_leaves_the_array_alone(logical, placed):
     assert len(found) == 1
 
 
-@requirement("LOG-9a", cases=("box rules", "context rules"))
+@requirement("LOG-9a", must_reach=("box rules", "context rules"))
 @given(
     names=logical_names(max_rank=3),
     own=st.one_of(st.none(), rules()),
@@ -164,19 +164,19 @@ def test_no_constraint_leaves_the_array_alone(logical, placed):
 def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, context):
     """Rules map a spec only when they are asked to."""
     names = tuple(name for name in names if name != "UNCONSTRAINED")
-    case("box rules" if own else "context rules")
+    reached("box rules" if own else "context rules")
     box = logical.LogicallyPartitioned(1.0, names, rules=own)
     with logical.logical_axis_rules(context):
         assert meta.get_partition_spec({"a": box}) == {"a": PartitionSpec(*names)}
         assert box.get_partition_spec() == PartitionSpec(*names)
 
 
-@requirement("LOG-9b", cases=("rules", "no rules"))
+@requirement("LOG-9b", must_reach=("rules", "no rules"))
 @given(placed=logical_placements(max_rank=2), ruled=st.booleans())
 def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
     """Unboxing constrains to the mapped spec where there are rules, and only there."""
     box = logical.LogicallyPartitioned(placed.array, placed.names)
-    case("rules" if ruled else "no rules")
+    reached("rules" if ruled else "no rules")
     with in_context(placed.mesh), logical.logical_axis_rules(placed.rules if ruled else ()):
         result = box.unbox()
     if ruled:
@@ -185,19 +185,19 @@ def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
         assert result is placed.array
 
 
-@requirement("LOG-9c", cases=("other rules",))
+@requirement("LOG-9c", must_reach=("other rules",))
 @given(placed=logical_placements(max_rank=2), context=rules(axes=("data",)))
 def test_the_rules_of_a_box_win(logical, placed, context):
     """The rules in context do not matter to a box with its own."""
     box = logical.LogicallyPartitioned(placed.array, placed.names, rules=placed.rules)
     if context != placed.rules:
-        case("other rules")
+        reached("other rules")
     with in_context(placed.mesh), logical.logical_axis_rules(context):
         result = box.unbox()
     _check_lies(logical, placed, result)
 
 
-@requirement("LOG-9d", cases=("another mesh", "no mesh"))
+@requirement("LOG-9d", must_reach=("another mesh", "no mesh"))
 @given(
     placed=logical_placements(max_rank=2),
     context=st.one_of(st.none(), meshes(axes=(("data",), ("data", "model")))),
@@ -205,7 +205,7 @@ def test_the_rules_of_a_box_win(logical, placed, context):
 def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
     """The mesh in context does not matter to a box with its own."""
     assume(context is None or context.size == placed.mesh.size)
-    case(
+    reached(
         "no mesh" if context is None else "same mesh" if context == placed.mesh else "another mesh"
     )
     box = logical.LogicallyPartitioned(placed.array, placed.names, mesh=placed.mesh)
@@ -220,7 +220,7 @@ def _check_lies(logical, placed, result):
     assert_lies(result, placed.mesh, spec)
 
 
-@requirement("LOG-9e", cases=("equal", "unequal"))
+@requirement("LOG-9e", must_reach=("equal", "unequal"))
 @given(
     value=numbers(),
     names=st.lists(axis_names(), max_size=2).map(tuple),
@@ -234,7 +234,7 @@ def test_rules_are_part_of_a_logical_box(meta, logical, value, names, pair):
     first = logical.LogicallyPartitioned(value, names, rules=one)
     second = logical.LogicallyPartitioned(value, names, rules=other)
     structure = jax.tree_util.tree_structure
-    case("equal" if one == other else "unequal")
+    reached("equal" if one == other else "unequal")
     assert (structure(first) == structure(second)) is (one == other)
     assert (first == second) is (one == other)
     params = {meta.PARTITION_NAME: "layers"}

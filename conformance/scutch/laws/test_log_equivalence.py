@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import logical_placements
 
 
@@ -57,20 +57,20 @@ def _check(meta, logical, logically, directly, placed):
         assert jax.tree_util.tree_leaves(ours) == jax.tree_util.tree_leaves(theirs)
 
 
-@requirement("LOG-7a", cases=("sharded",))
+@requirement("LOG-7a", must_reach=("sharded",))
 @given(placed=logical_placements(), order=st.booleans())
 def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
     """Naming axes logically and mapping the names is naming the mesh axes."""
-    case("sharded")
+    reached("sharded")
     logically, directly = _annotated(meta, logical, [placed, placed] if order else [placed])
     _check(meta, logical, logically, directly, placed)
 
 
-@requirement("LOG-7b", cases=("sharded",))
+@requirement("LOG-7b", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     """Moments and counters follow their parameters."""
-    case("sharded")
+    reached("sharded")
     logically, directly = _annotated(meta, logical, [placed])
     _check(meta, logical, _train_state(logically), _train_state(directly), placed)
     abstract = jax.eval_shape(
@@ -79,7 +79,7 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     _check(meta, logical, abstract, _train_state(directly), placed)
 
 
-@requirement("LOG-7c", cases=("sharded", "own rules", "rules in context"))
+@requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
 @given(placed=logical_placements(), how=st.sampled_from(["own rules", "rules in context"]))
 def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
     """Names and rules mean on a variable what they mean on a box."""
@@ -97,7 +97,7 @@ def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
     )
     expected = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if any(expected):
-        case("sharded")
-    case(how)
+        reached("sharded")
+    reached(how)
     assert found == expected
     assert placing == jax.sharding.NamedSharding(placed.mesh, expected)

@@ -8,7 +8,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, raised, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
@@ -25,7 +25,7 @@ def _same_entry(one, other):
     return _axes(one) == _axes(other) and (one is UNCONSTRAINED) == (other is UNCONSTRAINED)
 
 
-@requirement("LOG-1", cases=("passed over", "second rule"))
+@requirement("LOG-1", must_reach=("passed over", "second rule"))
 @given(names=logical_names(), mapping=rules())
 @example(
     names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data"), ("embed", "model"))
@@ -39,17 +39,17 @@ def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
         if name not in names or name in decided:
             continue
         if taken & set(_axes(target)):
-            case("passed over")
+            reached("passed over")
             skipped.add(name)
             continue
         if name in skipped:
-            case("second rule")
+            reached("second rule")
         assert _same_entry(spec[names.index(name)], target)
         decided.add(name)
         taken |= set(_axes(target))
 
 
-@requirement("LOG-2", cases=("contended",))
+@requirement("LOG-2", must_reach=("contended",))
 @given(names=logical_names(), mapping=rules())
 @example(names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data")))
 def test_no_mesh_axis_is_used_twice(logical, names, mapping):
@@ -58,11 +58,11 @@ def test_no_mesh_axis_is_used_twice(logical, names, mapping):
     used = [axis for entry in spec for axis in _axes(entry)]
     wanted = [a for name, target in mapping if name in names for a in _axes(target)]
     if len(set(wanted)) < len(wanted):
-        case("contended")
+        reached("contended")
     assert len(set(used)) == len(used)
 
 
-@requirement("LOG-3a", cases=("without a rule",))
+@requirement("LOG-3a", must_reach=("without a rule",))
 @given(names=logical_names(), mapping=rules())
 def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
     """No rule, no sharding."""
@@ -70,11 +70,11 @@ def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
     spec = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
     for name, entry in zip(names, spec, strict=True):
         if name not in ruled and name not in (None, "UNCONSTRAINED"):
-            case("without a rule")
+            reached("without a rule")
             assert entry is None
 
 
-@requirement("LOG-3b", cases=("None", "UNCONSTRAINED", "twice"))
+@requirement("LOG-3b", must_reach=("None", "UNCONSTRAINED", "twice"))
 @given(names=logical_names(often=True), mapping=rules())
 @example(names=("UNCONSTRAINED",), mapping=())
 @example(names=("UNCONSTRAINED", None, "UNCONSTRAINED"), mapping=(("batch", "data"),))
@@ -83,10 +83,10 @@ def test_none_and_unconstrained_stay(logical, names, mapping):
     spec = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
     for name, entry in zip(names, spec, strict=True):
         if name is None:
-            case("None")
+            reached("None")
             assert entry is None
         elif name == "UNCONSTRAINED":
-            case("twice" if names.count("UNCONSTRAINED") > 1 else "UNCONSTRAINED")
+            reached("twice" if names.count("UNCONSTRAINED") > 1 else "UNCONSTRAINED")
             assert entry is UNCONSTRAINED
 
 
@@ -112,20 +112,20 @@ def test_a_spec_has_an_entry_for_each_name(logical, names, mapping):
     assert logical.logical_to_mesh_axes(None, mapping) is None
 
 
-@requirement("LOG-4a", cases=("decided",))
+@requirement("LOG-4a", must_reach=("decided",))
 @given(names=logical_names(), mapping=rules(), later=rules())
 def test_a_rule_may_decide_for_unsharded(logical, names, mapping, later):
     """A rule to `None` is a decision; later rules come too late."""
     plain = [name for name in names if name not in (None, "UNCONSTRAINED")]
     assume(plain and plain[0] not in {name for name, _ in mapping})
-    case("decided")
+    reached("decided")
     spec = logical.logical_to_mesh_axes(
         unconstrained(names), (*mapping, (plain[0], None), *later, (plain[0], "stage"))
     )
     assert tuple(spec)[names.index(plain[0])] is None
 
 
-@requirement("LOG-4b", cases=("all free", "one taken"))
+@requirement("LOG-4b", must_reach=("all free", "one taken"))
 @given(names=logical_names(), mapping=rules(axes=("data", "model")), beside=axis_names())
 @example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="data")
 @example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="model")
@@ -138,7 +138,7 @@ def test_a_rule_may_take_several_axes(logical, names, mapping, beside):
     taken = {axis for entry in before for axis in _axes(entry)}
     spec = logical.logical_to_mesh_axes(unconstrained(names), (*mapping, (plain[0], several)))
     free = not taken & set(several)
-    case("all free" if free else "one taken")
+    reached("all free" if free else "one taken")
     expected = several if free else ()
     assert _axes(tuple(spec)[names.index(plain[0])]) == expected
 
@@ -181,7 +181,7 @@ def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
     assert alike(logical.logical_to_mesh_sharding(tree, mesh, mapping), expected)
 
 
-@requirement("LOG-6a", cases=("set", "context"))
+@requirement("LOG-6a", must_reach=("set", "context"))
 @given(
     names=logical_names(), mapping=rules(), passed=rules(), how=st.sampled_from(["set", "context"])
 )
@@ -191,7 +191,7 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     """Rules in force are those that are asked for, unless others are passed."""
     assume(passed)
     names = unconstrained(names)
-    case(how)
+    reached(how)
     with logical.logical_axis_rules(mapping if how == "context" else ()):
         if how == "set":
             logical.set_logical_axis_rules(mapping)
@@ -206,7 +206,7 @@ class _Interruption(Exception):
     """Raised by a law, to leave a context."""
 
 
-@requirement("LOG-6b", cases=("exception", "set inside"))
+@requirement("LOG-6b", must_reach=("exception", "set inside"))
 @given(
     stack=st.lists(rules(max_size=2), min_size=1, max_size=3),
     outer=rules(max_size=2),
@@ -219,10 +219,10 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
     def enter(rest):
         if not rest:
             if inside is not None:
-                case("set inside")
+                reached("set inside")
                 logical.set_logical_axis_rules(inside)
             if fails:
-                case("exception")
+                reached("exception")
                 raise _Interruption
             return
         before = tuple(logical.get_logical_axis_rules())
@@ -239,12 +239,12 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
         assert tuple(logical.get_logical_axis_rules()) == outer
 
 
-@requirement("LOG-6c", cases=("context", "set"))
+@requirement("LOG-6c", must_reach=("context", "set"))
 @given(mapping=rules(), theirs=rules(), how=st.sampled_from(["context", "set"]))
 def test_other_threads_do_not_see_the_rules(logical, mapping, theirs, how):
     """A thread begins without rules, and what it sets is its own."""
     assume(mapping)
-    case(how)
+    reached(how)
     seen = []
 
     def other():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
 from scutch.inputs.filters import made, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 
 tagged = st.builds(
@@ -29,11 +29,11 @@ def _check(nnx, root, wanted):
     if expected:
         found = nnx.filter_state(state, made(nnx, wanted))
         assert set(dict(nnx.to_flat_state(found))) == taken
-    case("taken" if taken else "left")
+    reached("taken" if taken else "left")
     return taken
 
 
-@requirement("OBJ-3a", cases=("taken", "left", "base"))
+@requirement("OBJ-3a", must_reach=("taken", "left", "base"))
 @given(
     root=object_trees(),
     kind=st.sampled_from((*VARIABLES, "Variable")),
@@ -43,7 +43,7 @@ def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spe
     """A base takes the variables of the types derived from it."""
     taken = _check(nnx, root, (spelling, kind))
     if any(type(leaves(nnx, root)[path]).__name__ != kind for path in taken):
-        case("base")
+        reached("base")
 
 
 TAGGED = Graph(
@@ -54,7 +54,7 @@ TAGGED = Graph(
 )
 
 
-@requirement("OBJ-3b", cases=("taken", "left", "predicate", "path", "tag", "name"))
+@requirement("OBJ-3b", must_reach=("taken", "left", "predicate", "path", "tag", "name"))
 @given(
     root=object_trees(variable=tagged),
     wanted=st.one_of(
@@ -67,7 +67,7 @@ TAGGED = Graph(
 def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
     """A callable is asked with path and variable; a path holds the key; a tag is the metadata's."""
     if _check(nnx, root, wanted):
-        case(wanted[0])
+        reached(wanted[0])
 
 
 PARAM = Graph((Object("Node", {"a": Ref(1)}), Variable("Param", Array((2,), "int32"))))
@@ -80,7 +80,7 @@ def _of_every_kind(law):
     return law
 
 
-@requirement("OBJ-3d", cases=("taken", "left", *KINDS))
+@requirement("OBJ-3d", must_reach=("taken", "left", *KINDS))
 @given(
     root=object_trees(variable=tagged),
     kind=st.sampled_from(KINDS),
@@ -90,18 +90,18 @@ def _of_every_kind(law):
 @_of_every_kind
 def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
     """Connectives are those of logic, literals take all or nothing, sequences mean any of them."""
-    case(kind)
+    reached(kind)
     parts = [literal] if kind == "literal" else parts[:1] if kind == "not" else parts
     _check(nnx, root, (kind, *parts))
 
 
-@requirement("OBJ-3h", cases=("same", "other"))
+@requirement("OBJ-3h", must_reach=("same", "other"))
 @given(pair=st.tuples(filters(spelled=True), filters(spelled=True)), same=st.booleans())
 def test_filters_are_equal_by_content(nnx, pair, same):
     """Filters built alike are equal and hash alike; others are not equal."""
     one, other = pair if not same else (pair[0], pair[0])
     assume((one == other) is same)
-    case("same" if same else "other")
+    reached("same" if same else "other")
     assert (made(nnx, one) == made(nnx, other)) is same
     if same:
         assert hash(made(nnx, one)) == hash(made(nnx, other))
@@ -113,7 +113,7 @@ def _small(nnx):
     return root
 
 
-@requirement("OBJ-3i", cases=("state", "split", "inside"))
+@requirement("OBJ-3i", must_reach=("state", "split", "inside"))
 @given(
     wrong=st.sampled_from([31, 2.5, 0]),
     how=st.sampled_from(["state", "split"]),
@@ -121,9 +121,9 @@ def _small(nnx):
 )
 def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
     """The error shows the value."""
-    case(how)
+    reached(how)
     if inside:
-        case("inside")
+        reached("inside")
     call = getattr(nnx, how)
     refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong), naming=(wrong,))
 

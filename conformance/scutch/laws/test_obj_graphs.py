@@ -20,8 +20,8 @@ from scutch.inputs.graphs import (
     walk,
 )
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
-from scutch.strategies import arrays, graphs, object_trees, twins, type_filters, variables
+from scutch.lawkit.marks import reached, refused, requirement
+from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 
 def _restored(nnx, root):
@@ -55,12 +55,12 @@ def _scramble(nnx, root):
             put(nnx, node, "e", "changed")
 
 
-@requirement("OBJ-1a", cases=("variable", "array"))
+@requirement("OBJ-1a", must_reach=("variable", "array"))
 @given(root=object_trees())
 def test_merging_a_split_object_restores_it(nnx, root):
     """Types, attributes, values, metadata and static data are back."""
     for leaf in leaves(nnx, root).values():
-        case("variable" if isinstance(leaf, nnx.Variable) else "array")
+        reached("variable" if isinstance(leaf, nnx.Variable) else "array")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
@@ -70,12 +70,12 @@ def _meetings(nnx, root):
     return len(found) - len(set(found))
 
 
-@requirement("OBJ-1b", cases=("shared",))
+@requirement("OBJ-1b", must_reach=("shared",))
 @given(root=graphs(cycles=False, containers=False, marks=False))
 def test_splitting_keeps_sharing(nnx, root):
     """What was one thing in two places is one thing again, and what was two is two."""
     if _meetings(nnx, root):
-        case("shared")
+        reached("shared")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
@@ -85,33 +85,33 @@ def _is_cyclic(nnx, root, above=()):
     return any(id(each) in inside or _is_cyclic(nnx, each, inside) for each in parts)
 
 
-@requirement("OBJ-1c", cases=("cycle",))
+@requirement("OBJ-1c", must_reach=("cycle",))
 @given(root=graphs(containers=False, marks=False, max_objects=3))
 def test_splitting_keeps_cycles(nnx, root):
     """An object that leads back to itself does so again."""
     assume(_is_cyclic(nnx, root))
-    case("cycle")
+    reached("cycle")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
-@requirement("OBJ-1n", cases=("list", "tuple", "dict", "List", "Dict"))
+@requirement("OBJ-1n", must_reach=("list", "tuple", "dict", "List", "Dict"))
 @given(root=object_trees(containers=True))
 def test_containers_are_part_of_the_graph(nnx, root):
     """What is in containers, plain or tracked, is in the graph, under its index or key."""
     for _, value in walk(nnx, root):
         if children(nnx, value):
-            case(type(value).__name__)
+            reached(type(value).__name__)
     definition, state = nnx.split(root)
     numbers = {path for path, leaf in _flat(nnx, state).items() if isinstance(leaf, int | float)}
     assert _flat(nnx, state).keys() - numbers == leaves(nnx, root).keys()
     assert not differences(nnx, root, nnx.merge(definition, state))
 
 
-@requirement("OBJ-1d", cases=("merge", "clone"))
-@given(pair=twins(object_trees()), how=st.sampled_from(["merge", "clone"]))
+@requirement("OBJ-1d", must_reach=("merge", "clone"))
+@given(pair=copies(object_trees()), how=st.sampled_from(["merge", "clone"]))
 def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     """The merged object and the clone are isomorphic, and no change to them is seen elsewhere."""
-    case(how)
+    reached(how)
     root, before = pair
     copy = _copied(nnx, root) if how == "merge" else nnx.clone(root)
     assert not differences(nnx, before, copy)
@@ -120,7 +120,7 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     assert not differences(nnx, before, root)
 
 
-@requirement("OBJ-1e", cases=("several",))
+@requirement("OBJ-1e", must_reach=("several",))
 @given(
     root=object_trees(),
     wanted=st.lists(type_filters(), max_size=2),
@@ -132,7 +132,7 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
     definition, *states = nnx.split(root, *(made(nnx, each) for each in wanted))
     flat = [_flat(nnx, state) for state in states]
     if sum(map(bool, flat)) > 1:
-        case("several")
+        reached("several")
     expected = leaves(nnx, root)
     assert sum(map(len, flat)) == len(expected)
     for path, leaf in expected.items():
@@ -156,9 +156,9 @@ def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
     assert any(all(repr(key) in error for key in path) for path in left)
 
 
-@requirement("OBJ-1h", cases=("same", "other"))
+@requirement("OBJ-1h", must_reach=("same", "other"))
 @given(
-    pair=twins(object_trees()),
+    pair=copies(object_trees()),
     change=st.sampled_from(
         ["nothing", "value", "static", "attribute", "kind", "metadata", "sharing", "type"]
     ),
@@ -186,19 +186,19 @@ def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
         case "type":
             one.b, other.b = kinds["Node"](), kinds["Branch"]()
     same = change in ("nothing", "value")
-    case("same" if same else "other")
+    reached("same" if same else "other")
     ours, theirs = nnx.graphdef(one), nnx.graphdef(other)
     assert (ours == theirs) is same
     assert hash(ours) == hash(theirs) or not same
 
 
-@requirement("OBJ-1i", cases=("several",))
+@requirement("OBJ-1i", must_reach=("several",))
 @given(root=object_trees(), data=st.permutations(ATTRIBUTES))
 def test_the_order_of_attributes_does_not_matter(nnx, root, data):
     """Attributes that are set in another order give the same definition."""
     attributes = dict(children(nnx, root))
     if len(attributes) > 1:
-        case("several")
+        reached("several")
     other = type(root)()
     for name in data:
         if name in attributes:
@@ -208,57 +208,57 @@ def test_the_order_of_attributes_does_not_matter(nnx, root, data):
     assert list(_flat(nnx, state)) == list(_flat(nnx, other_state))
 
 
-@requirement("OBJ-1k", cases=("left out", "taken"))
+@requirement("OBJ-1k", must_reach=("left out", "taken"))
 @given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
 def test_state_gives_the_states_of_split(nnx, root, wanted):
     """`state` gives what `split` gives, and leaves out what no filter takes."""
     wanted = [made(nnx, each) for each in wanted]
     _, *split = nnx.split(root, *wanted, ...)
     if _flat(nnx, split.pop()):
-        case("left out")
+        reached("left out")
     states = nnx.state(root, *wanted)
     states = states if len(wanted) > 1 else (states,)
     for ours, theirs in zip(states, split, strict=True):
         if _flat(nnx, theirs):
-            case("taken")
+            reached("taken")
         assert _same(nnx, _flat(nnx, ours), _flat(nnx, theirs))
 
 
-@requirement("OBJ-1l", cases=("variable",))
-@given(pair=twins(object_trees(bare=False)), how=st.sampled_from(["state", "split"]))
+@requirement("OBJ-1l", must_reach=("variable",))
+@given(pair=copies(object_trees(bare=False)), how=st.sampled_from(["state", "split"]))
 def test_a_state_is_a_snapshot(nnx, pair, how):
     """What happens to the object later does not show in its state."""
     root, before = pair
     if leaves(nnx, root):
-        case("variable")
+        reached("variable")
     state = nnx.state(root) if how == "state" else nnx.split(root)[1]
     _scramble(nnx, root)
     assert _same(nnx, _flat(nnx, state), leaves(nnx, before))
 
 
-@requirement("OBJ-1m", cases=("popped", "left"))
-@given(pair=twins(object_trees(bare=False)), wanted=type_filters())
+@requirement("OBJ-1m", must_reach=("popped", "left"))
+@given(pair=copies(object_trees(bare=False)), wanted=type_filters())
 def test_popped_variables_leave_the_object(nnx, pair, wanted):
     """`pop` returns what its filter takes, and the object has the rest."""
     root, before = pair
     expected = leaves(nnx, before)
     taken = {p: leaf for p, leaf in expected.items() if takes(nnx, wanted, p, leaf)}
     if taken:
-        case("popped")
+        reached("popped")
     if len(taken) < len(expected):
-        case("left")
+        reached("left")
     popped = nnx.pop(root, made(nnx, wanted))
     assert _same(nnx, _flat(nnx, popped), taken)
     rest = {p: leaf for p, leaf in expected.items() if p not in taken}
     assert _same(nnx, leaves(nnx, root), rest)
 
 
-@requirement("OBJ-1p", cases=("shared",))
+@requirement("OBJ-1p", must_reach=("shared",))
 @given(root=graphs(marks=False))
 def test_iterating_meets_each_node_once(nnx, root):
     """Each object and variable is met once, at a path that leads to it, and the root at last."""
     if _meetings(nnx, root):
-        case("shared")
+        reached("shared")
     found = [
         (path, value)
         for path, value in nnx.iter_graph(root)
@@ -269,7 +269,7 @@ def test_iterating_meets_each_node_once(nnx, root):
     assert found[-1][1] is root
 
 
-@requirement("OBJ-1q", cases=("variable",))
+@requirement("OBJ-1q", must_reach=("variable",))
 @given(root=object_trees(variable=variables(arrays(max_rank=3))))
 def test_graphs_may_hold_abstract_values(nnx, root):
     """A state that was evaluated abstractly merges to a graph of shapes and dtypes."""
@@ -279,14 +279,14 @@ def test_graphs_may_hold_abstract_values(nnx, root):
     assert abstract.keys() == concrete.keys()
     for ours, theirs in zip(abstract.values(), concrete.values(), strict=True):
         if isinstance(theirs, nnx.Variable):
-            case("variable")
+            reached("variable")
             assert type(ours) is type(theirs)
             ours, theirs = ours.get_raw_value(), theirs.get_raw_value()
         assert isinstance(ours, jax.ShapeDtypeStruct)
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
 
 
-@requirement("OBJ-1r", cases=("data", "static"))
+@requirement("OBJ-1r", must_reach=("data", "static"))
 @given(
     root=object_trees(),
     pair=st.sampled_from([(1.5, 2.5), (3, 4), (True, False)]),
@@ -296,7 +296,7 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
     """A marked number is a leaf, or part of the definition, as its mark says."""
     found = []
     for value in pair:
-        case("data" if mark else "static")
+        reached("data" if mark else "static")
         root.e = nnx.data(value) if mark else nnx.static(value)
         assert root.e == value
         definition, state = nnx.split(root)

@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, raised, requirement
+from scutch.lawkit.marks import raised, reached, requirement
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {
@@ -55,21 +55,21 @@ def _by_every_copy(law):
     return law
 
 
-@requirement("OBJ-5g", cases=tuple(COPIES))
+@requirement("OBJ-5g", must_reach=tuple(COPIES))
 @given(
     variable=variables(arrays(max_rank=2)), how=st.sampled_from(list(COPIES)), hook=st.booleans()
 )
 @_by_every_copy
 def test_metadata_survives_copies(nnx, variable, how, hook):
     """Type, metadata and hooks come through taking apart, copying, mapping and tracing."""
-    case(how)
+    reached(how)
     if hook:
         variable.set_metadata(on_get_value=_note)
     found = COPIES[how](nnx, variable)
     assert not differences(nnx, variable, found)
 
 
-@requirement("OBJ-5i", cases=("several",))
+@requirement("OBJ-5i", must_reach=("several",))
 @given(
     notes=st.dictionaries(st.sampled_from("pqrs"), st.integers(0, 2), min_size=1),
     order=st.permutations("pqrs"),
@@ -78,7 +78,7 @@ def test_metadata_survives_copies(nnx, variable, how, hook):
 def test_metadata_in_another_order_is_the_same(nnx, notes, order, later):
     """Definitions and tree structures do not depend on the order in which metadata was given."""
     if len(notes) > 1:
-        case("several")
+        reached("several")
     shuffled = [(name, notes[name]) for name in order if name in notes]
     one, other = nnx.Param(np.ones(2), **notes), nnx.Param(np.ones(2))
     if later:
@@ -96,7 +96,7 @@ def test_metadata_in_another_order_is_the_same(nnx, notes, order, later):
 GIVEN = ("keyword", "mapping", "pair", "creation")
 
 
-@requirement("OBJ-5j", cases=("all", "one", *GIVEN))
+@requirement("OBJ-5j", must_reach=("all", "one", *GIVEN))
 @given(
     content=st.lists(st.integers(0, 3), max_size=2),
     wraps=st.sampled_from(["list", "dict", "list in dict"]),
@@ -104,7 +104,7 @@ GIVEN = ("keyword", "mapping", "pair", "creation")
 )
 def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
     """Neither what was passed nor what was handed out leads back into a variable."""
-    case(how)
+    reached(how)
 
     def fresh():
         inner = list(content)
@@ -131,7 +131,7 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
     assert variable.get_metadata("note") == fresh()
 
 
-@requirement("OBJ-5l", cases=GIVEN)
+@requirement("OBJ-5l", must_reach=GIVEN)
 @given(
     value=st.sampled_from(["some", 1, None, ("x", 2)]),
     old=st.sampled_from([None, 0]),
@@ -139,7 +139,7 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
 )
 def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     """However it was set it is read alike, and what is not there is an error with its name."""
-    case(how)
+    reached(how)
     start = {} if old is None else {"note": old}
     variable = nnx.Param(np.ones(2), **({"note": value} if how == "creation" else start))
     match how:
@@ -165,15 +165,15 @@ def _bare(nnx, leaf):
     return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
 
 
-@requirement("OBJ-5n", cases=("sharded", "bare", "initializer", "metadata"))
+@requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
 @given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
     """The spec holds the names, or nothing; with a mesh it is a sharding."""
-    case(how)
+    reached(how)
     rules = dict(placed.rules)
     names = tuple(rules.get(name) for name in placed.names)
     if any(names):
-        case("sharded")
+        reached("sharded")
     array = placed.array
     match how:
         case "initializer":

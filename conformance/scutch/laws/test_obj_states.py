@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scutch.inputs.filters import made
 from scutch.inputs.graphs import differences, leaves, metadata
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
-from scutch.strategies import state_dicts, twins, type_filters
+from scutch.lawkit.marks import reached, refused, requirement
+from scutch.strategies import copies, state_dicts, type_filters
 
 
 def _flat(nnx, state):
@@ -27,9 +27,9 @@ def _same(nnx, ours, theirs):
     )
 
 
-@requirement("OBJ-4a", cases=("several", "overlap"))
+@requirement("OBJ-4a", must_reach=("several", "overlap"))
 @given(
-    pair=twins(state_dicts()),
+    pair=copies(state_dicts()),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
     order=st.permutations(range(3)),
 )
@@ -39,18 +39,18 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     filters = [made(nnx, each) for each in wanted]
     parts = nnx.split_state(one, *filters, ...)
     if sum(bool(_flat(nnx, part)) for part in parts) > 1:
-        case("several")
+        reached("several")
     merged = nnx.merge_state(*(parts[i] for i in order if i < len(parts)))
     assert _same(nnx, _flat(nnx, merged), leaves(nnx, pair[0]))
     later = nnx.filter_state(other, filters[0])
     winners, both = _flat(nnx, later), _flat(nnx, nnx.merge_state(one, later))
     if winners:
-        case("overlap")
+        reached("overlap")
     assert both.keys() == _flat(nnx, one).keys()
     assert all(leaf is winners.get(path, _flat(nnx, one)[path]) for path, leaf in both.items())
 
 
-@requirement("OBJ-4c", cases=("integers", "strings", "deep"))
+@requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
 @given(mapping=state_dicts())
 def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     """Paths are tuples of the keys as they are, and items and attributes lead along them."""
@@ -62,7 +62,7 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     assert isinstance(back, nnx.State)
     assert _same(nnx, _flat(nnx, back), dict(pairs))
     for path, leaf in pairs:
-        case("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
+        reached("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
         found = back
         for key in path:
             if isinstance(key, str):
@@ -71,8 +71,8 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
         assert found is leaf
 
 
-@requirement("OBJ-4d", cases=("variable",))
-@given(pair=twins(state_dicts()))
+@requirement("OBJ-4d", must_reach=("variable",))
+@given(pair=copies(state_dicts()))
 def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
     """The values are bare and in place; putting them back restores types and metadata."""
     one, other = map(nnx.State, pair)
@@ -84,7 +84,7 @@ def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
     for path, leaf in expected.items():
         assert alike(flat[path], _raw(nnx, leaf))
         if isinstance(leaf, nnx.Variable):
-            case("variable")
+            reached("variable")
     cleared = jax.tree_util.tree_map(lambda _: np.zeros(5), other)
     nnx.replace_by_pure_dict(cleared, pure)
     assert _same(nnx, _flat(nnx, cleared), expected)
@@ -98,7 +98,7 @@ def _pairs(nested, path=()):
             yield (*path, key), value
 
 
-@requirement("OBJ-4e", cases=("deep",))
+@requirement("OBJ-4e", must_reach=("deep",))
 @given(mapping=state_dicts(), place=st.integers(0, 3))
 def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
     """The error names the key that the state lacks."""
@@ -107,7 +107,7 @@ def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
     homes = [pure, *(value for value in pure.values() if isinstance(value, dict))]
     home = homes[place % len(homes)]
     if home is not pure:
-        case("deep")
+        reached("deep")
     home["unknown"] = np.ones(2)
     refused(lambda: nnx.replace_by_pure_dict(state, pure), naming=("unknown",))
 
@@ -116,7 +116,7 @@ def _reversed(mapping):
     return {k: _reversed(v) if isinstance(v, dict) else v for k, v in reversed(mapping.items())}
 
 
-@requirement("OBJ-4f", cases=("variable", "several"))
+@requirement("OBJ-4f", must_reach=("variable", "several"))
 @given(mapping=state_dicts())
 def test_a_state_is_a_pytree(nnx, mapping):
     """Its leaves are its values in an order of the paths; mapping keeps types and metadata."""
@@ -124,7 +124,7 @@ def test_a_state_is_a_pytree(nnx, mapping):
     found, structure = jax.tree_util.tree_flatten(state)
     values = [_raw(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
     if len(values) > 1:
-        case("several")
+        reached("several")
     assert len(found) == len(values)
     assert {*map(id, found)} == {*map(id, values)}
     others, other_structure = jax.tree_util.tree_flatten(other)
@@ -135,5 +135,5 @@ def test_a_state_is_a_pytree(nnx, mapping):
         assert type(mapped[path]) is (type(leaf) if isinstance(leaf, nnx.Variable) else str)
         assert _raw(nnx, mapped[path]) == "seen"
         if isinstance(leaf, nnx.Variable):
-            case("variable")
+            reached("variable")
             assert alike(metadata(mapped[path]), metadata(leaf))

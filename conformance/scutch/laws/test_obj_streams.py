@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.lawkit.marks import case, refused, requirement
+from scutch.lawkit.marks import reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")
 METHODS = ("normal", "uniform", "gumbel", "exponential")
@@ -23,21 +23,21 @@ def _draw(rngs, names):
     return [_data(rngs[name]() if name != "default" else rngs()) for name in names]
 
 
-@requirement("OBJ-6a", cases=("several", "integer", "key"))
+@requirement("OBJ-6a", must_reach=("several", "integer", "key"))
 @given(seeds=seeds, names=asked, how=st.sampled_from(["integer", "key"]))
 def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
     """Stream by stream and call by call; by item and by attribute; from a key as from its seed."""
     names = [name for name in names if name in seeds]
     if len(names) > 1:
-        case("several")
-    case(how)
+        reached("several")
+    reached(how)
     one = nnx.Rngs(**seeds)
     other = seeds if how == "integer" else {n: jax.random.key(s) for n, s in seeds.items()}
     other = nnx.Rngs(other)
     assert [_data(getattr(one, name)()) for name in names] == _draw(other, names)
 
 
-@requirement("OBJ-6b", cases=("others", "several"))
+@requirement("OBJ-6b", must_reach=("others", "several"))
 @given(seeds=seeds, names=asked)
 def test_streams_are_independent(nnx, seeds, names):
     """The keys of a stream do not depend on the others, and no key comes twice."""
@@ -47,19 +47,19 @@ def test_streams_are_independent(nnx, seeds, names):
     for stream in set(names):
         own = [key for key, name in zip(together, names, strict=True) if name == stream]
         if len(own) < len(names):
-            case("others")
+            reached("others")
         if len(own) > 1:
-            case("several")
+            reached("several")
         assert own == _draw(nnx.Rngs(**{stream: seeds[stream]}), [stream] * len(own))
     assert len({*map(str, together)}) == len(together)
 
 
-@requirement("OBJ-6d", cases=("default", "none"))
+@requirement("OBJ-6d", must_reach=("default", "none"))
 @given(seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans())
 def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
     """Where there is no default stream it is an error that names the stream."""
     rngs = nnx.Rngs(**{"default" if has else "params": seed})
-    case("default" if has else "none")
+    reached("default" if has else "none")
     if has:
         expected = _draw(nnx.Rngs(seed), ["default"] * count)
         assert [_data(rngs.noise()) for _ in range(count)] == expected
@@ -67,11 +67,11 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
         refused(lambda: rngs.noise(), naming=("noise",))
 
 
-@requirement("OBJ-6e", cases=("merge", "clone"))
+@requirement("OBJ-6e", must_reach=("merge", "clone"))
 @given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"]))
 def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     """A copy gives the keys that the original would have given next."""
-    case(how)
+    reached(how)
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     rngs = nnx.Rngs(**seeds)
     _draw(rngs, before)
@@ -80,7 +80,7 @@ def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     assert _draw(copy, after) == expected
 
 
-@requirement("OBJ-6f", cases=("several",))
+@requirement("OBJ-6f", must_reach=("several",))
 @given(seed=st.integers(0, 5), lanes=st.sampled_from([1, 2, 4]), draws=st.integers(1, 2))
 def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     """All keys are different and those of the seed, and mapping over the lanes is a loop."""
@@ -92,7 +92,7 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
 
     definition, state = split()
     if lanes > 1:
-        case("several")
+        reached("several")
 
     def lane(state):
         rngs = nnx.merge(definition, state)
@@ -109,7 +109,7 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     assert np.stack(jax.vmap(lane)(again), axis=1).tolist() == mapped
 
 
-@requirement("OBJ-6h", cases=("stream", "streams"))
+@requirement("OBJ-6h", must_reach=("stream", "streams"))
 @given(
     seed=st.integers(0, 5),
     name=st.sampled_from(METHODS),
@@ -120,7 +120,7 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
     """They are the functions of `jax.random`, and use the key up."""
     rngs, twin = nnx.Rngs(seed, params=seed + 1), nnx.Rngs(seed, params=seed + 1)
     streams = (rngs, twin) if whole else (rngs.params, twin.params)
-    case("streams" if whole else "stream")
+    reached("streams" if whole else "stream")
     for _ in range(used):
         streams[0](), streams[1]()
     found = getattr(streams[0], name)((2,))

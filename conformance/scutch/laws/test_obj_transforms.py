@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 
 KINDS = ("Param", "BatchStat", "Count")
 """The types of variables in the model, for each of which an axis is drawn."""
@@ -131,7 +131,7 @@ FILTERS = {
 }
 
 
-@requirement("OBJ-7a", cases=(*FILTERS, "several", "shared"))
+@requirement("OBJ-7a", must_reach=(*FILTERS, "several", "shared"))
 @given(
     wanted=st.sampled_from(list(FILTERS)),
     several=st.booleans(),
@@ -143,9 +143,9 @@ def test_gradients_are_those_of_the_pure_function(
     transforms, nnx, wanted, several, tied, with_value, has_aux
 ):
     """The state of gradients, beside the gradient of an array where it is asked for, too."""
-    case(wanted)
+    reached(wanted)
     if tied:
-        case("shared")
+        reached("shared")
     loss, x, model = _loss if has_aux else _value, np.float32(3), _model(nnx, tied=tied)
     chosen = FILTERS[wanted](nnx)
     definition, variables, rest = nnx.split(nnx.clone(model), chosen, ...)
@@ -157,7 +157,7 @@ def test_gradients_are_those_of_the_pure_function(
     value, (state, slope) = jax.value_and_grad(pure, (0, 1), **options)(variables, x, rest)
     argnums = 0 if wanted == "default" else transforms.DiffState(0, chosen)
     if several:
-        case("several")
+        reached("several")
         argnums = (argnums, 1)
     lift = transforms.value_and_grad if with_value else transforms.grad
     found = lift(loss, argnums=argnums, **options)(model, x)
@@ -184,20 +184,20 @@ def _flat(nnx, state):
 map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
 
 
-@requirement("OBJ-7c", cases=("whole", "by type", "several axes", "shared", "changed"))
+@requirement("OBJ-7c", must_reach=("whole", "by type", "several axes", "shared", "changed"))
 @given(axes=map_axes, whole=st.booleans(), tied=st.booleans(), changed=changes, out=ends)
 def test_a_lifted_map_equals_the_loop_over_the_lanes(
     transforms, nnx, axes, whole, tied, changed, out
 ):
     """Variables without an axis are the same for all lanes, and stay as they were."""
-    case("whole" if whole else "by type")
+    reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
     for name, holds in (("several axes", len(set(axes.values())) > 1), ("shared", tied)):
         if holds:
-            case(name)
+            reached(name)
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
     if changed:
-        case("changed")
+        reached("changed")
     body = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
     pairs = _pairs(nnx, looped, model)
@@ -215,7 +215,9 @@ CARRIED = "carried"
 loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None, CARRIED])))
 
 
-@requirement("OBJ-7d", cases=("whole", "by type", "carried", "sliced", "shared by all", "reverse"))
+@requirement(
+    "OBJ-7d", must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse")
+)
 @given(
     axes=loop_axes,
     whole=st.booleans(),
@@ -226,12 +228,12 @@ loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, No
 )
 def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, changed, out, reverse):
     """Each step has its slice, what the step before left, and what all share."""
-    case("whole" if whole else "by type")
+    reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
     for axis in axes.values():
-        case({CARRIED: CARRIED, None: "shared by all"}.get(axis, "sliced"))
+        reached({CARRIED: CARRIED, None: "shared by all"}.get(axis, "sliced"))
     if reverse:
-        case("reverse")
+        reached("reverse")
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
     body = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
@@ -296,7 +298,7 @@ def _specs(nnx, module):
     return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for _, v in specs]
 
 
-@requirement("OBJ-5p", cases=("vmap given", "vmap made", "scan given", "scan made"))
+@requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made"))
 @given(
     how=st.sampled_from(["vmap", "scan"]),
     made=st.booleans(),
@@ -305,7 +307,7 @@ def _specs(nnx, module):
 )
 def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how, made, names, axis):
     """Objects that are made inside, and objects that are given and have the axis outside."""
-    case(f"{how} {'made' if made else 'given'}")
+    reached(f"{how} {'made' if made else 'given'}")
     axis = min(axis, len(names))
     shape = tuple(range(2, 2 + len(names)))
     longer = (*names[:axis], LAYERS, *names[axis:])
@@ -353,7 +355,7 @@ OPTIMIZED = {
 }
 
 
-@requirement("OBJ-7e", cases=(*TRANSFORMATIONS, *OPTIMIZED))
+@requirement("OBJ-7e", must_reach=(*TRANSFORMATIONS, *OPTIMIZED))
 @given(
     name=st.sampled_from(list(TRANSFORMATIONS)),
     wanted=st.sampled_from(list(OPTIMIZED)),
@@ -363,8 +365,8 @@ OPTIMIZED = {
 def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wanted, steps, tied):
     """Parameters and its own state, step by step; its variables have the parameters' names."""
     optax = pytest.importorskip("optax", reason="optax, which the optimizer wraps, is not there")
-    case(name)
-    case(wanted)
+    reached(name)
+    reached(wanted)
     chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)
     expected, model = _model(nnx, tied=tied), _model(nnx, tied=tied)
     for root in (expected, model):

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Graph, Object, Twins, Variable
+from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
 from scutch.inputs.filters import made, takes
 from scutch.inputs.graphs import differences, leaves, nodes, walk
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, refused, requirement
-from scutch.strategies import arrays, graphs, object_trees, twins, type_filters, variables
+from scutch.lawkit.marks import reached, refused, requirement
+from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 numeric = variables(arrays(max_rank=2))
 
@@ -30,14 +30,14 @@ def _is_node(nnx, value):
     return isinstance(value, nnx.Variable | nnx.Pytree)
 
 
-@requirement("OBJ-2a", cases=("states", "pure dictionaries", "own state", "kept"))
+@requirement("OBJ-2a", must_reach=("states", "pure dictionaries", "own state", "kept"))
 @given(
-    pair=twins(object_trees(variable=numeric, bare=False)),
+    pair=copies(object_trees(variable=numeric, bare=False)),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
     how=st.sampled_from(["states", "pure dictionaries", "own state"]),
 )
 @example(
-    pair=Twins(Graph((Object("Branch", {"a": Variable("Param", Array((2,)))}),))),
+    pair=Copies(Graph((Object("Branch", {"a": Variable("Param", Array((2,)))}),))),
     wanted=[("type", "Param")],
     how="pure dictionaries",
 )
@@ -54,19 +54,19 @@ def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
     assert after.keys() == before.keys()
     for path, leaf in after.items():
         taken = any(takes(nnx, each, path, leaf) for each in wanted)
-        case(how if taken else "kept")
+        reached(how if taken else "kept")
         assert alike(leaf.get_raw_value(), news[path].get_raw_value() if taken else before[path])
 
 
-@requirement("OBJ-2b", cases=("shared",))
-@given(pair=twins(graphs(marks=False, bare=False, variable=numeric)))
+@requirement("OBJ-2b", must_reach=("shared",))
+@given(pair=copies(graphs(marks=False, bare=False, variable=numeric)))
 def test_update_keeps_identities(nnx, pair):
     """Every attribute holds the object that it held, and a shared variable shows everywhere."""
     one, other = pair
     _renew(nnx, other)
     before = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
     if len(before) > len(nodes(nnx, one)):
-        case("shared")
+        reached("shared")
     nnx.update(one, nnx.state(other))
     after = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
     assert [p for p, _ in before] == [p for p, _ in after]
@@ -74,9 +74,9 @@ def test_update_keeps_identities(nnx, pair):
     assert not differences(nnx, one, other)
 
 
-@requirement("OBJ-2c", cases=("deep",))
+@requirement("OBJ-2c", must_reach=("deep",))
 @given(
-    pair=twins(object_trees(variable=numeric, bare=False)),
+    pair=copies(object_trees(variable=numeric, bare=False)),
     place=st.integers(0, 3),
     whole=st.booleans(),
 )
@@ -90,7 +90,7 @@ def test_an_unknown_path_is_refused(nnx, pair, place, whole):
     home = homes[place % len(homes)]
     assume(home or place == 0)
     if home:
-        case("deep")
+        reached("deep")
     unknown = nnx.from_flat_state([*known.items(), ((*home, "unknown"), nnx.Param(np.ones(2)))])
     refused(lambda: nnx.update(one, unknown), naming=("unknown", *home))
     assert not hasattr(one, "unknown")

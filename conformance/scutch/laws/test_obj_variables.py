@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import case, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import object_trees
 
 READS = {
@@ -47,11 +47,11 @@ def _array(value):
     return jax.numpy.full(2, value, "float32")
 
 
-@requirement("OBJ-5a", cases=tuple(READS))
+@requirement("OBJ-5a", must_reach=tuple(READS))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(READS)))
 def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
     """It gets the variable and what is stored, and what it returns is read."""
-    case(how)
+    reached(how)
     events = []
     hook = _hook(events, "get", lambda x: x + 10)
     variable = classes(nnx)[kind](_array(value), on_get_value=hook)
@@ -62,11 +62,11 @@ def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
     assert np.array_equal(variable.get_raw_value(), _array(value))
 
 
-@requirement("OBJ-5b", cases=tuple(WRITES))
+@requirement("OBJ-5b", must_reach=tuple(WRITES))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(WRITES)))
 def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
     """It gets the variable and the new value, and what it returns is stored."""
-    case(how)
+    reached(how)
     events = []
     hook = _hook(events, "set", lambda x: x + 10)
     variable = classes(nnx)[kind](_array(0), on_set_value=hook)
@@ -91,7 +91,7 @@ def test_a_creation_hook_runs_once(nnx, kind, value):
     assert len(events) == 1
 
 
-@requirement("OBJ-5d", cases=("several", "method"))
+@requirement("OBJ-5d", must_reach=("several", "method"))
 @given(
     event=st.sampled_from(["get", "set", "create"]), count=st.integers(1, 3), method=st.booleans()
 )
@@ -102,11 +102,11 @@ def test_hooks_run_in_order(nnx, event, count, method):
     hooks = [_hook(events, i, lambda x, i=i: x * 2 + i) for i in range(count)]
     kind = nnx.Param
     if method:
-        case("method")
+        reached("method")
         hooks = hooks[:1]
         kind = type("Hooked", (nnx.Param,), {name: lambda self, value: hooks[0](self, value)})
     elif count > 1:
-        case("several")
+        reached("several")
     options = {} if method else {name: tuple(hooks)}
     variable = kind(_array(1), **options)
     if event == "set":
@@ -119,14 +119,14 @@ def test_hooks_run_in_order(nnx, event, count, method):
     assert np.array_equal(result, _array(expected))
 
 
-@requirement("OBJ-5f", cases=("variable",))
+@requirement("OBJ-5f", must_reach=("variable",))
 @given(root=object_trees())
 def test_taking_objects_apart_is_no_event(nnx, root):
     """Splitting, merging, cloning, updating and flattening call no hook."""
     events = []
     found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
     for variable in found:
-        case("variable")
+        reached("variable")
         variable.set_metadata(
             on_get_value=_hook(events, "get", lambda x: x),
             on_set_value=_hook(events, "set", lambda x: x),
@@ -147,7 +147,7 @@ BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *COMPARISONS
 UNARY = ("neg", "pos", "abs")
 
 
-@requirement("OBJ-5m", cases=("arithmetic", "comparison"))
+@requirement("OBJ-5m", must_reach=("arithmetic", "comparison"))
 @given(
     value=st.builds(Array, st.just((2,)), st.sampled_from(["float32", "int32"])),
     name=st.sampled_from(BINARY),
@@ -157,7 +157,7 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     """Operators, functions and indices give what they give on the value."""
     value = jax.numpy.asarray(value)
     variable, function, alone = nnx.Param(value), getattr(operator, name), getattr(operator, unary)
-    case("comparison" if name in COMPARISONS else "arithmetic")
+    reached("comparison" if name in COMPARISONS else "arithmetic")
     assert alike(function(variable, value), function(value, value))
     if name not in COMPARISONS:
         assert alike(function(variable, nnx.Param(value)), function(value, value))

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
-from scutch.lawkit.marks import case, raised, requirement
+from scutch.lawkit.marks import raised, reached, requirement
 from scutch.strategies import meshes
 
 WIDTH = 16
@@ -46,11 +46,11 @@ def _batch_specs(mesh):
     return [P(mesh.axis_names[0]), P(tuple(mesh.axis_names))]
 
 
-@requirement("SHM-1a", cases=("one axis", "all axes"))
+@requirement("SHM-1a", must_reach=("one axis", "all axes"))
 @given(mesh=grids, over=st.sampled_from(["one axis", "all axes"]))
 def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, over):
     """The object is replicated, the batch is sharded."""
-    case(over)
+    reached(over)
     spec = _batch_specs(mesh)[over == "all axes"]
     block = _block(nnx)
     mapped = transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), spec), out_specs=spec)

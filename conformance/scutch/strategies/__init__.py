@@ -28,8 +28,8 @@ from scutch.strategies.programs import programs as programs
 from scutch.strategies.programs import small_graphs as small_graphs
 from scutch.strategies.programs import steps as steps
 from scutch.strategies.trees import box_trees as box_trees
+from scutch.strategies.trees import copies as copies
 from scutch.strategies.trees import trees as trees
-from scutch.strategies.trees import twins as twins
 from scutch.strategies.values import abstract_values as abstract_values
 from scutch.strategies.values import arrays as arrays
 from scutch.strategies.values import leaves as leaves

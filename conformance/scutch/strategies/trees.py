@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Record, Twins
+from scutch.inputs.descriptions import Copies, Record
 from scutch.strategies.boxes import any_boxes, nested_boxes
 from scutch.strategies.values import arrays, leaves
 
@@ -36,9 +36,9 @@ def box_trees(*, depth: int = 2, nested: bool = True) -> st.SearchStrategy[Any]:
     return trees(st.one_of(*kinds), depth)
 
 
-def twins(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Twins]:
+def copies(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Copies]:
     """The same value twice, so that a change to the first shows."""
-    return st.builds(Twins, of)
+    return st.builds(Copies, of)
 
 
 def _tree(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int) -> Any:
