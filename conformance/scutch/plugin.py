@@ -427,6 +427,6 @@ def _trial(item: pytest.Item, report: Any, call: pytest.CallInfo[None]) -> Trial
         found = Counterexample(name, "", describe(error))
     return replace(
         trial, examples=attempt.examples, seconds=attempt.seconds, counterexample=found,
-        unmet=() if judge.case.replay else tuple(name for name in must_reach if name not in attempt.reached),
+        unmet=() if judge.case.replay else tuple(n for n in must_reach if n not in attempt.reached),
         expected=judge.case.witness(identifier, name), broke=attempt.broke,
     )  # fmt: skip

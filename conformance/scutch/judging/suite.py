@@ -104,7 +104,8 @@ def conclude(entry: Entry, subject: Subject, tried: Attempt, error: BaseExceptio
         found = Counterexample(tried.test, "", describe(error))
     return Trial(
         tried.test, prefix + entry.requirement, "passed" if error is None else "failed",
-        tried.examples, tried.seconds, tuple(name for name in entry.must_reach if name not in tried.reached),
+        tried.examples, tried.seconds,
+        tuple(name for name in entry.must_reach if name not in tried.reached),
         counterexample=found, reason=None if error is None else describe(error),
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """How a law says what it is about.
 
-A law is a Hypothesis property that carries the mark `requirement`. Where it means something only on
-some of the inputs that it draws, the mark lists names for them, `must_reach=("cycle",)`, and the law
-calls `reached("cycle")` when it is tried on one. A run in which a listed name was never reached
+A law is a Hypothesis property that carries the mark `requirement`. Where it means something only
+on some of the inputs that it draws, the mark lists names for them, `must_reach=("cycle",)`, and the
+law calls `reached("cycle")` when it is tried on one. A run in which a listed name was never reached
 leaves the requirement untested, not passed.
 """
 
