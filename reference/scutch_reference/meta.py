@@ -15,8 +15,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
-from .comparison import Node, difference, field
+from .comparison import difference
 from .placement import constrain, context_mesh, partition_spec
+from .struct import Node, field
 
 A = TypeVar("A")
 Fn = Callable[..., A]
@@ -97,7 +98,7 @@ class Partitioned(Node, AxisMetadata[A]):
     ('layers', 'data', None)
     """
 
-    _are_data: ClassVar[bool] = False
+    fields_are_data: ClassVar[bool] = False
     value: A = field()
     names: tuple[Any, ...]
     mesh: Mesh | None = None
