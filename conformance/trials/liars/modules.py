@@ -29,8 +29,9 @@ def of_modules(lie):
     parts = {name: each for name, each in vars(lie).items() if inspect.isfunction(each)}
     for method in parts.values():
         method.nowrap = True
-    if hasattr(lie, "names_in_use"):
-        parts["names_in_use"] = lie.names_in_use
+    for seam in ("names_in_use", "__init_subclass__"):
+        if seam in vars(lie):
+            parts[seam] = vars(lie)[seam]
     lie.Module = type("Module", (linen.Module,), {"__module__": __name__, **parts})
     return of_linen(lie)
 
@@ -115,8 +116,8 @@ class SharesNames:
     """Breaks LIN-1h: a name is given twice."""
 
     class names_in_use(NamesInUse):
-        def reserve(self, name, collection=None):
-            self.names.add((name, collection))
+        def reserve(self, path, name, collection=None):
+            self.add((name, collection))
 
 
 @of_modules

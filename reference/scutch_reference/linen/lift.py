@@ -66,7 +66,7 @@ class _Call:
 
     def __post_init__(self) -> None:
         self.scope = self.module._scope
-        self.names = self.module._names.copy()
+        self.names = self.module.names_in_use(self.module._names)
         found: set[Path] = set()
 
         def reach(module: Module, _: str) -> None:
@@ -110,7 +110,7 @@ class _Call:
         # that the method has given so far, and the method goes on with those of the function.
         if stage == "compact":
             inner._set_up()
-        inner._set(_stage=stage, _names=self.names.copy())
+        inner._set(_stage=stage, _names=inner.names_in_use(self.names))
         output = inner._run(self.function, args, self.kwargs)
         self.module._set(_names=inner._names)
         return output, scope

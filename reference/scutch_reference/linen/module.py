@@ -235,13 +235,13 @@ class Module:
         if name is None and self._stage == "compact":
             name = self._names.free_name(cls)
         if name is not None and self.scope is not None:
-            self._names.reserve(name)
+            self._names.reserve(self.path, name)
             child._set(name=name)
             child._bind(self.scope, (*self.path, name))
 
     def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
         """Bind this module, and the modules in its fields that are unbound or bound to `old`."""
-        self._set(scope=scope, path=path, _names=self.names_in_use(path), _stage="new")
+        self._set(scope=scope, path=path, _names=self.names_in_use(), _stage="new")
         bound: dict[int, Module] = {}
 
         def adopted(module: Module, name: str) -> Module:
@@ -250,7 +250,7 @@ class Module:
                 place = module.path if module.scope else (*path, module.name or name)
                 own = place[:-1] == path
                 if own:
-                    self._names.reserve(place[-1])
+                    self._names.reserve(self.path, place[-1])
                 bound[id(module)] = module._bound(scope, place, self if own else module.parent)
             return bound.get(id(module), module)
 
@@ -268,7 +268,7 @@ class Module:
         """Run `setup`, once."""
         if self._stage == "new":
             self._run(type(self).setup, (), {}, "setup")
-            self._set(_stage="ready", _names_of_setup=self._names.copy())
+            self._set(_stage="ready", _names_of_setup=self.names_in_use(self._names))
 
     def _run(self, function: Fn, args: Any, kwargs: Any, stage: str | None = None) -> Any:
         """Call a function as a method: after `setup`, at its stage, as the parent of new modules.
@@ -282,7 +282,7 @@ class Module:
                 raise self._unbound()
             if self._stage == "ready":
                 stage = "compact"
-                self._set(_names=self._names_of_setup.copy())
+                self._set(_names=self.names_in_use(self._names_of_setup))
         before, outer = self._stage, _running.set(self)
         self._set(_stage=stage or before)
         try:
@@ -308,7 +308,7 @@ class Module:
           ScopeParamNotFoundError: It is missing, and `params` is not mutable (LIN-1g).
           ScopeParamShapeError: It is there with another shape than the initializer gives.
         """
-        self._names.reserve(name, "params")
+        self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
         if name in present:
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
@@ -343,7 +343,7 @@ class Module:
           NameInUseError: The module has given the name already (LIN-1h).
           ModifyScopeVariableError: It is missing, and the collection is not mutable (LIN-8b).
         """
-        self._names.reserve(name, col)
+        self._names.reserve(self.path, name, col)
         if not self.has_variable(col, name):
             made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
             self.put_variable(col, name, made)

@@ -17,7 +17,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from ..errors import NameInUseError
 
@@ -82,39 +82,33 @@ def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
     tree[path[-1]] = value
 
 
-class NamesInUse:
+class NamesInUse(set[tuple[str, str | None]]):
     """The names that one module has given to its parameters, variables and sub-modules (LIN-1h).
 
-    Args:
-      path: The path of the module, for the error.
-      names: Pairs of a name and the collection that has it, `None` for a sub-module.
+    It is a set of pairs of a name and the collection that has it, `None` for a sub-module.
     """
 
-    def __init__(self, path: Path, names: Collection[tuple[str, str | None]] = ()):
-        self.path = path
-        self.names = set(names)
-
-    def copy(self) -> Self:
-        """Return the same names, to go on from."""
-        return type(self)(self.path, self.names)
-
-    def reserve(self, name: str, collection: str | None = None) -> None:
+    def reserve(self, path: Path, name: str, collection: str | None = None) -> None:
         """Take a name for a variable of a collection, or (`None`) for a sub-module.
+
+        Args:
+          path: The path of the module, for the error.
+          name, collection: The pair to add.
 
         Raises:
           NameInUseError: The collection has the name already, or a sub-module and a variable would
             share it.
         """
-        for other in [its for taken, its in self.names if taken == name]:
+        for other in [its for taken, its in self if taken == name]:
             if other == collection or None in (other, collection):
                 new, old = (_SORTS.get(each, "variable") for each in (collection, other))
-                raise NameInUseError(new, name, self.path, old)
-        self.names.add((name, collection))
+                raise NameInUseError(new, name, path, old)
+        self.add((name, collection))
 
     def free_name(self, cls: str) -> str:
         """Return the name of a sub-module that was given none: its class and a count (LIN-1e)."""
         numbered = (f"{cls}_{count}" for count in itertools.count())
-        return next(name for name in numbered if (name, None) not in self.names)
+        return next(name for name in numbered if (name, None) not in self)
 
 
 @dataclass(eq=False)
