@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.lawkit.placement import entries

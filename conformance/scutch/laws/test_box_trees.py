@@ -2,10 +2,11 @@
 
 import jax
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Box
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, raised, reached, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees

@@ -1,10 +1,11 @@
 """One variable, across the bridge and back: BRG-4."""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import (

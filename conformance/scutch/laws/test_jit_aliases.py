@@ -1,13 +1,14 @@
 """One object is one object, two are two: JIT-2."""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 

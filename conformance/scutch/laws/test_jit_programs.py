@@ -1,9 +1,10 @@
 """Programs run eagerly and jitted leave the same world: JIT-1."""
 
-from hypothesis import assume, given
+from hypothesis import given
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.strategies import copies, programs, small_graphs
 

@@ -1,12 +1,13 @@
 """Shardings of inputs, variables and outputs, and `StateSharding`: JIT-5 and JIT-6."""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
 
 SPECS = (("data",), (), (None, "data"))

@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
 from scutch.inputs.descriptions import Model
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies import models as drawn_models

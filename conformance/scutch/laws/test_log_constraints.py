@@ -2,10 +2,11 @@
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.placement import assert_lies, constraints, entries, in_context

@@ -2,11 +2,12 @@
 
 import threading
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees

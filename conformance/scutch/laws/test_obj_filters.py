@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
 from scutch.inputs.filters import made, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 

@@ -4,7 +4,7 @@ import inspect
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.filters import made, takes
@@ -19,6 +19,7 @@ from scutch.inputs.graphs import (
     put,
     walk,
 )
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables

@@ -2,9 +2,10 @@
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")

@@ -5,12 +5,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.inputs.graphs import classes, differences, nodes
+from scutch.lawkit.domain import import_or_leave
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 
@@ -364,7 +364,7 @@ OPTIMIZED = {
 )
 def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wanted, steps, tied):
     """Parameters and its own state, step by step; its variables have the parameters' names."""
-    optax = pytest.importorskip("optax", reason="optax, which the optimizer wraps, is not there")
+    optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
     reached(name)
     reached(wanted)
     chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)

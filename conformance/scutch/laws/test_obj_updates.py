@@ -1,12 +1,13 @@
 """Setting the values of objects in place: OBJ-2."""
 
 import numpy as np
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
 from scutch.inputs.filters import made, takes
 from scutch.inputs.graphs import differences, leaves, nodes, walk
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
