@@ -12,6 +12,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.programs import inputs
 from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
 
 STAGES = ("traced", "lowered", "compiled")
@@ -70,7 +71,7 @@ def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
 
 def _leaves(nnx, value):
     found = graphs.leaves(nnx, value).values()
-    return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for v in found]
+    return [raw_value(nnx, leaf) for leaf in found]
 
 
 def _shapes(nnx, value):
