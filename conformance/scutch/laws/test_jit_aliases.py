@@ -17,7 +17,7 @@ small = st.integers(0, 3)
 @requirement("JIT-2a", must_reach=("one argument", "two arguments"))
 @costly
 @given(
-    worlds=copies(programs((), results=())),
+    program_copies=copies(programs((), results=())),
     at=st.tuples(small, small, small),
     done=st.lists(
         st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small),
@@ -25,23 +25,23 @@ small = st.integers(0, 3)
         max_size=3,
     ),
 )
-def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
+def test_one_object_is_one_object(transforms, nnx, program_copies, at, done):
     """However often an object is passed, what is done to it is done once."""
 
-    def work(first, box, *, third, given):
-        hands = Interpreter(nnx, (first, box, third), given)
+    def work(first, box, *, third, arrays):
+        interpreter = Interpreter(nnx, (first, box, third), arrays)
         for kind, number in done:
-            hands.take(Step(kind, number, number + 1))
-        return [n.get_value() for n in hands.variables()]
+            interpreter.apply(Step(kind, number, number + 1))
+        return [n.get_value() for n in interpreter.variables()]
 
     jitted = transforms.jit(work)
     ends = []
-    for function, world in zip((work, jitted), worlds, strict=True):
-        found = world.nodes()
+    for function, program in zip((work, jitted), program_copies, strict=True):
+        found = program.nodes()
         first, second, third = (found[n % len(found)] for n in at)
         reached("two arguments" if first is second or second is third else "one argument")
-        result = function(first, {"in": second}, third=third, given=inputs(0))
-        ends.append((found, world.arguments, result))
+        result = function(first, {"in": second}, third=third, arrays=inputs(0))
+        ends.append((found, program.arguments, result))
     difference = graphs.differences(nnx, *ends)
     assert not difference, f"eager and jitted: {difference}"
 
@@ -60,7 +60,7 @@ def test_equal_objects_stay_apart(transforms, root, call):
     before = np.asarray(other.get_value())
 
     @transforms.jit
-    def work(root, given):
+    def work(root, arrays):
         root.a.set_value(root.a.get_value() + 1)
         return root.b.get_value()
 

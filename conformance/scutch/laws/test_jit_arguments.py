@@ -185,8 +185,8 @@ CALLS = {
 
 @requirement("JIT-4f")
 @costly
-@given(worlds=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
-def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worlds, how):
+@given(program_copies=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
+def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, program_copies, how):
     """Objects by name, in any order; parameters left out."""
 
     def work(first, second, scale=np.int32(3), *, offset=1):  # noqa: B008 - an immutable default
@@ -197,8 +197,8 @@ def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worl
 
     positional, named = CALLS[how]
     ends = []
-    for function, world in zip((work, transforms.jit(work)), worlds, strict=True):
-        nodes = world.nodes()
+    for function, program in zip((work, transforms.jit(work)), program_copies, strict=True):
+        nodes = program.nodes()
         given = {"first": nodes[0], "second": nodes[-1], "scale": np.int32(5)}
         result = function(*(given[n] for n in positional), **{n: given[n] for n in named})
         ends.append((nodes, result[0], np.asarray(result[1])))

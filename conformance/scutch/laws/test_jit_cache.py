@@ -45,8 +45,8 @@ class Watched:
 
 @requirement("JIT-3a")
 @costly
-@given(world=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
-def test_nothing_is_traced_twice(transforms, nnx, world, works):
+@given(program=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
+def test_nothing_is_traced_twice(transforms, nnx, program, works):
     """Values may change, between calls and inside."""
 
     def work(*arguments):
@@ -55,16 +55,16 @@ def test_nothing_is_traced_twice(transforms, nnx, world, works):
 
     watched = Watched(transforms, nnx, work)
     for call in range(3):
-        watched(*world.arguments)
+        watched(*program.arguments)
         if call < 2:
-            world.after(call)
+            program.after(call)
     assert len(watched.seen) == 1
 
 
 @requirement("JIT-3b", must_reach=("order",))
 @costly
-@given(worlds=copies(programs((), results=())))
-def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, worlds):
+@given(program_copies=copies(programs((), results=())))
+def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, program_copies):
     """Other objects, whose metadata was set in another order, are served, and changed."""
 
     def work(*arguments):
@@ -72,46 +72,48 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, wor
             variable.set_value(variable.get_value() + 1)
 
     watched = Watched(transforms, nnx, work)
-    for world, names in zip(worlds, (("x", "y"), ("y", "x")), strict=True):
-        for variable in Interpreter(nnx, world.arguments, ()).variables():
+    for program, names in zip(program_copies, (("x", "y"), ("y", "x")), strict=True):
+        for variable in Interpreter(nnx, program.arguments, ()).variables():
             reached("order")
             for name in names:
                 variable.set_metadata(name, 1)
-        watched(*world.arguments)
+        watched(*program.arguments)
     assert len(watched.seen) == 1
-    difference = graphs.differences(nnx, worlds[0].arguments, worlds[1].arguments)
+    difference = graphs.differences(nnx, program_copies[0].arguments, program_copies[1].arguments)
     assert not difference, f"first and second object: {difference}"
 
 
 @requirement("JIT-3c", must_reach=("new", "known"))
 @costly
 @given(
-    worlds=copies(programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3))
+    program_copies=copies(
+        programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3)
+    )
 )
-def test_each_structure_is_traced_once(transforms, nnx, worlds):
+def test_each_structure_is_traced_once(transforms, nnx, program_copies):
     """As many traces as there are different structures; in the end the first one is back."""
-    world, first = worlds
+    program, first = program_copies
     watched = Watched(transforms, nnx)
     structures = []
-    for call, each in enumerate((world, world, world, first)):
+    for call, each in enumerate((program, program, program, first)):
         structure = fingerprint(nnx, each.arguments)
         reached("known" if structure in structures else "new")
         structures.append(structure)
         watched(*each.arguments)
         if call < 2:
-            world.after(call)
+            program.after(call)
     assert len(watched.seen) == len(set(structures))
 
 
-def _sees(transforms, nnx, world):
+def _sees(transforms, nnx, program):
     """Call, change, and call again: the second call runs with what there is then."""
     watched = Watched(transforms, nnx)
-    before = watched(*world.arguments)
-    world.after(0)
-    now = fingerprint(nnx, world.arguments)
+    before = watched(*program.arguments)
+    program.after(0)
+    now = fingerprint(nnx, program.arguments)
     if now != before:
         reached("changed")
-    assert watched(*world.arguments) == now
+    assert watched(*program.arguments) == now
 
 
 def _changes(*kinds, graphs=None):
@@ -124,42 +126,42 @@ dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 @requirement("JIT-3d", must_reach=("changed",))
 @costly
-@given(world=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
-def test_changed_attributes_are_seen(transforms, nnx, world):
+@given(program=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
+def test_changed_attributes_are_seen(transforms, nnx, program):
     """Set, replaced and deleted ones, static data among them."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3e", must_reach=("changed",))
 @costly
-@given(world=_changes(*LISTS[:5], graphs=lists))
-def test_changed_lists_are_seen(transforms, nnx, world):
+@given(program=_changes(*LISTS[:5], graphs=lists))
+def test_changed_lists_are_seen(transforms, nnx, program):
     """Plain and tracked ones, changed in place."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3f", must_reach=("changed",))
 @costly
-@given(world=_changes(*DICTS[:3], graphs=dicts))
-def test_changed_dicts_are_seen(transforms, nnx, world):
+@given(program=_changes(*DICTS[:3], graphs=dicts))
+def test_changed_dicts_are_seen(transforms, nnx, program):
     """Plain and tracked ones, changed in place."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3g", must_reach=("changed",))
 @costly
-@given(world=_changes(*METADATA))
-def test_changed_metadata_is_seen(transforms, nnx, world):
+@given(program=_changes(*METADATA))
+def test_changed_metadata_is_seen(transforms, nnx, program):
     """Set, changed and deleted entries."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3h", must_reach=("changed",))
 @costly
-@given(world=_changes("retype"))
-def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
+@given(program=_changes("retype"))
+def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
     """In an attribute, a list or a dict, with the same value."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
@@ -167,20 +169,20 @@ TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Arr
 
 @requirement("JIT-3i", must_reach=("changed",))
 @costly
-@given(world=_changes("unshare", "share"))
-@example(world=Program(TWICE, between=((Step("unshare"),),)))
-def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, world):
+@given(program=_changes("unshare", "share"))
+@example(program=Program(TWICE, between=((Step("unshare"),),)))
+def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
     """One object in two places, or two that are equal."""
-    _sees(transforms, nnx, world)
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3j")
 def test_calls_keep_no_object_alive(transforms, nnx):
     """Objects that nobody holds are gone after a call, though the jitted function is not."""
 
-    def work(module, given):
-        module.a.set_value(module.a.get_value() + given[1])
-        module.b = graphs.classes(nnx)["Count"](given[0])
+    def work(module, arrays):
+        module.a.set_value(module.a.get_value() + arrays[1])
+        module.b = graphs.classes(nnx)["Count"](arrays[0])
         return module
 
     jitted = transforms.jit(work)

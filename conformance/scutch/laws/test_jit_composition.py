@@ -130,10 +130,10 @@ def test_name_docstring_and_signature_are_kept(transforms, form):
 
 @requirement("JIT-7d")
 @costly
-@given(worlds=copies(programs(max_steps=2)), again=st.booleans())
-def test_jit_nests_in_jit(transforms, nnx, worlds, again):
+@given(program_copies=copies(programs(max_steps=2)), again=st.booleans())
+def test_jit_nests_in_jit(transforms, nnx, program_copies, again):
     """The inner function is called on the same objects, once or twice."""
-    eager, lifted = worlds
+    eager, lifted = program_copies
 
     def outside(function):
         def outer(*arguments):

@@ -13,11 +13,11 @@ class Interruption(Exception):
     """Raised by a law, inside the function."""
 
 
-def _interrupted(world, switch):
+def _interrupted(program, switch):
     """The program's function, which raises in the end as long as the switch is on."""
 
     def function(*arguments):
-        result = world.function(*arguments)
+        result = program.function(*arguments)
         if switch:
             raise Interruption("on purpose")
         return result
@@ -30,10 +30,10 @@ raising = programs((*STEPS, *METADATA), max_steps=4)
 
 @requirement("JIT-8a")
 @costly
-@given(worlds=copies(raising))
-def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
+@given(program_copies=copies(raising))
+def test_a_function_that_raises_changes_nothing(transforms, nnx, program_copies):
     """Whatever it had done: values, metadata, attributes, containers, sharing, identities."""
-    untouched, lifted = worlds
+    untouched, lifted = program_copies
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
     held = [n.get_raw_value() for n in lifted.nodes() if isinstance(n, nnx.Variable)]
     jitted = transforms.jit(_interrupted(lifted, [1]))
@@ -47,10 +47,10 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, worlds):
 
 @requirement("JIT-8b")
 @costly
-@given(worlds=copies(programs(max_steps=2)))
-def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, worlds):
+@given(program_copies=copies(programs(max_steps=2)))
+def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, program_copies):
     """The function's own exception arrives; then the same function does what it does eagerly."""
-    eager, lifted = worlds
+    eager, lifted = program_copies
     switch = [1]
     jitted = transforms.jit(_interrupted(lifted, switch))
     with pytest.raises(Interruption, match="on purpose"):

@@ -24,10 +24,10 @@ HISTORIES = settings(
 
 
 def _machine(transforms, nnx):
-    """Two worlds of one program, in which calls and changes alternate at will."""
+    """Two program_copies of one program, in which calls and changes alternate at will."""
 
     class Histories(RuleBasedStateMachine):
-        """One world is called eagerly, the other jitted; both are changed alike."""
+        """One program is called eagerly, the other jitted; both are changed alike."""
 
         @initialize(program=programs(("bump", "call"), results=(), max_steps=1))
         def begin(self, program):
@@ -43,9 +43,9 @@ def _machine(transforms, nnx):
 
         @rule(step=steps(STRUCTURE))
         def change(self, step):
-            """Change both worlds."""
-            for world in (self.eager, self.lifted):
-                Interpreter(nnx, world.arguments, inputs(0)).take(step)
+            """Change both program_copies."""
+            for program in (self.eager, self.lifted):
+                Interpreter(nnx, program.arguments, inputs(0)).apply(step)
 
         @rule()
         def call(self):
@@ -62,5 +62,5 @@ def _machine(transforms, nnx):
 
 @requirement("JIT-3c")
 def test_histories_of_calls_and_changes(transforms, nnx):
-    """After any of them the jitted world is the eager one, and no structure was traced twice."""
+    """After any of them the jitted program is the eager one, and no structure was traced twice."""
     run_state_machine_as_test(_machine(transforms, nnx), settings=HISTORIES)

@@ -27,10 +27,10 @@ def _staged(jitted, way, *arguments):
 
 @requirement("JIT-9a")
 @costly
-@given(worlds=copies(programs(max_steps=2)), way=st.sampled_from(WAYS))
-def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way):
+@given(program_copies=copies(programs(max_steps=2)), way=st.sampled_from(WAYS))
+def test_the_compiled_form_does_what_the_call_does(transforms, nnx, program_copies, way):
     """Results, updates, structure and identities."""
-    eager, lifted = worlds
+    eager, lifted = program_copies
     compiled = _staged(transforms.jit(lifted.function), way, *lifted.arguments, inputs(0))[-1]
     pairs = list(zip(eager.nodes(), lifted.nodes(), strict=True))
     expected = eager.function(*eager.arguments, inputs(0))
@@ -43,10 +43,10 @@ def test_the_compiled_form_does_what_the_call_does(transforms, nnx, worlds, way)
 
 @requirement("JIT-9b")
 @costly
-@given(worlds=copies(programs(max_steps=3)), way=st.sampled_from(WAYS))
-def test_staging_changes_nothing(transforms, nnx, worlds, way):
+@given(program_copies=copies(programs(max_steps=3)), way=st.sampled_from(WAYS))
+def test_staging_changes_nothing(transforms, nnx, program_copies, way):
     """Until the compiled form is called, every argument is as it was."""
-    untouched, lifted = worlds
+    untouched, lifted = program_copies
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
     _staged(transforms.jit(lifted.function), way, *lifted.arguments, inputs(0))
     difference = graphs.differences(nnx, untouched.arguments, lifted.arguments, pairs)
@@ -54,10 +54,10 @@ def test_staging_changes_nothing(transforms, nnx, worlds, way):
 
 
 @requirement("JIT-9f")
-@given(worlds=copies(programs(max_steps=3)))
-def test_eval_shape_foresees_the_result(transforms, nnx, worlds):
+@given(program_copies=copies(programs(max_steps=3)))
+def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
     """Structure, shapes and dtypes are those of the call; no argument is changed."""
-    untouched, lifted = worlds
+    untouched, lifted = program_copies
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
     jitted = transforms.jit(lifted.function)
     foreseen = jitted.eval_shape(*lifted.arguments, inputs(0))

@@ -6,7 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
-from scutch.inputs.filters import made, takes
+from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
@@ -23,11 +23,11 @@ def _check(nnx, root, wanted):
     """A filter takes what it must, on an object and in a state; returns whether it takes some."""
     expected = leaves(nnx, root)
     taken = {path for path, leaf in expected.items() if takes(nnx, wanted, path, leaf)}
-    found = nnx.state(root, made(nnx, wanted))
+    found = nnx.state(root, build_filter(nnx, wanted))
     assert set(dict(nnx.to_flat_state(found))) == taken
     state = nnx.split(root)[1]
     if expected:
-        found = nnx.filter_state(state, made(nnx, wanted))
+        found = nnx.filter_state(state, build_filter(nnx, wanted))
         assert set(dict(nnx.to_flat_state(found))) == taken
     reached("taken" if taken else "left")
     return taken
@@ -102,9 +102,9 @@ def test_filters_are_equal_by_content(nnx, pair, same):
     one, other = pair if not same else (pair[0], pair[0])
     assume((one == other) is same)
     reached("same" if same else "other")
-    assert (made(nnx, one) == made(nnx, other)) is same
+    assert (build_filter(nnx, one) == build_filter(nnx, other)) is same
     if same:
-        assert hash(made(nnx, one)) == hash(made(nnx, other))
+        assert hash(build_filter(nnx, one)) == hash(build_filter(nnx, other))
 
 
 def _small(nnx):
@@ -132,4 +132,8 @@ def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
 @given(whole=st.sampled_from(["...", True]), later=filters(spelled=True))
 def test_a_filter_that_could_never_be_reached_is_refused(nnx, whole, later):
     """What comes after a filter for everything can take nothing."""
-    refused(lambda: nnx.split(_small(nnx), made(nnx, ("literal", whole)), made(nnx, later)))
+    refused(
+        lambda: nnx.split(
+            _small(nnx), build_filter(nnx, ("literal", whole)), build_filter(nnx, later)
+        )
+    )

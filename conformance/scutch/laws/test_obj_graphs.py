@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scutch.inputs.filters import made, takes
+from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import (
     ATTRIBUTES,
     children,
@@ -129,7 +129,7 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
 def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, order):
     """The states are a partition of the leaves, and merge back in any order."""
     wanted = [*wanted, ("literal", "...")]
-    definition, *states = nnx.split(root, *(made(nnx, each) for each in wanted))
+    definition, *states = nnx.split(root, *(build_filter(nnx, each) for each in wanted))
     flat = [_flat(nnx, state) for state in states]
     if sum(map(bool, flat)) > 1:
         reached("several")
@@ -152,7 +152,7 @@ def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
         if not any(takes(nnx, each, path, leaf) for each in wanted)
     ]
     assume(left)
-    error = str(refused(lambda: nnx.split(root, *(made(nnx, each) for each in wanted))))
+    error = str(refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted))))
     assert any(all(repr(key) in error for key in path) for path in left)
 
 
@@ -212,7 +212,7 @@ def test_the_order_of_attributes_does_not_matter(nnx, root, data):
 @given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
 def test_state_gives_the_states_of_split(nnx, root, wanted):
     """`state` gives what `split` gives, and leaves out what no filter takes."""
-    wanted = [made(nnx, each) for each in wanted]
+    wanted = [build_filter(nnx, each) for each in wanted]
     _, *split = nnx.split(root, *wanted, ...)
     if _flat(nnx, split.pop()):
         reached("left out")
@@ -247,7 +247,7 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
         reached("popped")
     if len(taken) < len(expected):
         reached("left")
-    popped = nnx.pop(root, made(nnx, wanted))
+    popped = nnx.pop(root, build_filter(nnx, wanted))
     assert _same(nnx, _flat(nnx, popped), taken)
     rest = {p: leaf for p, leaf in expected.items() if p not in taken}
     assert _same(nnx, leaves(nnx, root), rest)

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.filters import made
+from scutch.inputs.filters import build_filter
 from scutch.inputs.graphs import differences, leaves, metadata
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
@@ -36,7 +36,7 @@ def _same(nnx, ours, theirs):
 def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     """In any order; and where states overlap, the leaf of the later one stays."""
     one, other = map(nnx.State, pair)
-    filters = [made(nnx, each) for each in wanted]
+    filters = [build_filter(nnx, each) for each in wanted]
     parts = nnx.split_state(one, *filters, ...)
     if sum(bool(_flat(nnx, part)) for part in parts) > 1:
         reached("several")

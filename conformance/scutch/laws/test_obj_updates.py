@@ -5,8 +5,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
-from scutch.inputs.filters import made, takes
-from scutch.inputs.graphs import differences, leaves, nodes, walk
+from scutch.inputs.filters import build_filter, takes
+from scutch.inputs.graphs import differences, is_node, leaves, nodes, walk
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
@@ -25,11 +25,6 @@ def _pure(nnx, states):
     return [nnx.to_pure_dict(state) for state in states]
 
 
-def _is_node(nnx, value):
-    """Whether a value has an identity in a graph."""
-    return isinstance(value, nnx.Variable | nnx.Pytree)
-
-
 @requirement("OBJ-2a", must_reach=("states", "pure dictionaries", "own state", "kept"))
 @given(
     pair=copies(object_trees(variable=numeric, bare=False)),
@@ -46,7 +41,7 @@ def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
     one, other = pair
     if how != "own state":
         _renew(nnx, other)
-    states = nnx.state(other, *(made(nnx, each) for each in wanted))
+    states = nnx.state(other, *(build_filter(nnx, each) for each in wanted))
     states = states if len(wanted) > 1 else (states,)
     before = {path: leaf.get_raw_value() for path, leaf in leaves(nnx, one).items()}
     nnx.update(one, *(_pure(nnx, states) if how == "pure dictionaries" else states))
@@ -64,11 +59,11 @@ def test_update_keeps_identities(nnx, pair):
     """Every attribute holds the object that it held, and a shared variable shows everywhere."""
     one, other = pair
     _renew(nnx, other)
-    before = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
+    before = [(path, value) for path, value in walk(nnx, one) if is_node(nnx, value)]
     if len(before) > len(nodes(nnx, one)):
         reached("shared")
     nnx.update(one, nnx.state(other))
-    after = [(path, value) for path, value in walk(nnx, one) if _is_node(nnx, value)]
+    after = [(path, value) for path, value in walk(nnx, one) if is_node(nnx, value)]
     assert [p for p, _ in before] == [p for p, _ in after]
     assert all(a is b for (_, a), (_, b) in zip(before, after, strict=True))
     assert not differences(nnx, one, other)
