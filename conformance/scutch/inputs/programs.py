@@ -157,7 +157,7 @@ class Interpreter:
         return [h for h in self.holders(self.nnx.Module) if type(h).__name__ in graphs.MODULES]
 
     def places(self) -> list[tuple[Any, Any]]:
-        """Every place where a node sits, as a pair of the holder and the attribute, key or index."""
+        """Every place where a node sits: pairs of a holder and an attribute, key or index."""
         found = []
         for holder in [*self.modules(), *self.holders(self.nnx.List, self.nnx.Dict, list, dict)]:
             for key, value in graphs.children(self.nnx, holder) or ():

@@ -1,4 +1,9 @@
-"""What is traced, and when: JIT-3."""
+"""When a jitted function is traced again, and that every change between calls is seen: JIT-3.
+
+The oracle is `fingerprint`: all that a trace depends on, types, attributes, static data, metadata,
+shapes, dtypes and sharing. A function that notes the fingerprint of its arguments while it is
+traced, and returns the number of the trace, tells which trace answered a call.
+"""
 
 import gc
 import weakref
@@ -24,10 +29,16 @@ from scutch.strategies import copies, programs, small_graphs
 
 
 class Watched:
-    """A jitted function that notes what each of its traces sees, and tells which trace ran."""
+    """A jitted function that notes the fingerprint that each of its traces sees."""
 
     def __init__(self, transforms, nnx, work=lambda *arguments: None):
-        """Args: the namespaces, and what the function does beside noting."""
+        """Jit a function that notes its fingerprint and then does some work.
+
+        Args:
+          transforms: The namespace with the `jit` under judgment.
+          nnx: The namespace of objects.
+          work: What the function does to its arguments.
+        """
         self.nnx = nnx
         self.seen = []
 
@@ -39,7 +50,7 @@ class Watched:
         self.jitted = transforms.jit(look)
 
     def __call__(self, *arguments):
-        """What the trace saw that answered this call."""
+        """Call, and return the fingerprint that was seen by the trace that answered."""
         return self.seen[int(self.jitted(*arguments))]
 
 
@@ -47,7 +58,9 @@ class Watched:
 @costly
 @given(program=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
 def test_nothing_is_traced_twice(transforms, nnx, program, works):
-    """Values may change, between calls and inside."""
+    """Calls on the same objects are traced once, though variables are assigned new values between
+    the calls, or inside.
+    """
 
     def work(*arguments):
         for variable in Interpreter(nnx, arguments, ()).variables() if works else ():
@@ -65,7 +78,9 @@ def test_nothing_is_traced_twice(transforms, nnx, program, works):
 @costly
 @given(program_copies=copies(programs((), results=())))
 def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, program_copies):
-    """Other objects, whose metadata was set in another order, are served, and changed."""
+    """A call with other objects of the same structure, whose metadata was set in another order,
+    causes no trace, and changes those objects.
+    """
 
     def work(*arguments):
         for variable in Interpreter(nnx, arguments, ()).variables():
@@ -91,7 +106,9 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, pro
     )
 )
 def test_each_structure_is_traced_once(transforms, nnx, program_copies):
-    """As many traces as there are different structures; in the end the first one is back."""
+    """Over calls between which the structure changes and finally returns to the first one, there
+    are as many traces as different structures.
+    """
     program, first = program_copies
     watched = Watched(transforms, nnx)
     structures = []
@@ -106,7 +123,9 @@ def test_each_structure_is_traced_once(transforms, nnx, program_copies):
 
 
 def _sees(transforms, nnx, program):
-    """Call, change, and call again: the second call runs with what there is then."""
+    """Call, change the objects, and call again: the second call must be answered by a trace of what
+    there is then.
+    """
     watched = Watched(transforms, nnx)
     before = watched(*program.arguments)
     program.after(0)
@@ -117,6 +136,7 @@ def _sees(transforms, nnx, program):
 
 
 def _changes(*kinds, graphs=None):
+    """Programs of two calls, between which steps of the given kinds are taken."""
     return programs((), results=(), between=kinds, calls=2, graphs=graphs)
 
 
@@ -128,7 +148,9 @@ dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 @costly
 @given(program=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
 def test_changed_attributes_are_seen(transforms, nnx, program):
-    """Set, replaced and deleted ones, static data among them."""
+    """The call after an attribute was set, replaced or deleted, static data included, runs with the
+    new attributes.
+    """
     _sees(transforms, nnx, program)
 
 
@@ -136,7 +158,7 @@ def test_changed_attributes_are_seen(transforms, nnx, program):
 @costly
 @given(program=_changes(*LISTS[:5], graphs=lists))
 def test_changed_lists_are_seen(transforms, nnx, program):
-    """Plain and tracked ones, changed in place."""
+    """The call after a plain or tracked list was changed in place runs with its new content."""
     _sees(transforms, nnx, program)
 
 
@@ -144,7 +166,7 @@ def test_changed_lists_are_seen(transforms, nnx, program):
 @costly
 @given(program=_changes(*DICTS[:3], graphs=dicts))
 def test_changed_dicts_are_seen(transforms, nnx, program):
-    """Plain and tracked ones, changed in place."""
+    """The call after a plain or tracked dict was changed in place runs with its new content."""
     _sees(transforms, nnx, program)
 
 
@@ -152,7 +174,9 @@ def test_changed_dicts_are_seen(transforms, nnx, program):
 @costly
 @given(program=_changes(*METADATA))
 def test_changed_metadata_is_seen(transforms, nnx, program):
-    """Set, changed and deleted entries."""
+    """The call after metadata of a variable was set, changed or deleted runs with the new
+    metadata.
+    """
     _sees(transforms, nnx, program)
 
 
@@ -160,7 +184,9 @@ def test_changed_metadata_is_seen(transforms, nnx, program):
 @costly
 @given(program=_changes("retype"))
 def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
-    """In an attribute, a list or a dict, with the same value."""
+    """The call after a variable was replaced by one of another type and the same value, in an
+    attribute, a list or a dict, runs with the new type.
+    """
     _sees(transforms, nnx, program)
 
 
@@ -172,13 +198,17 @@ TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Arr
 @given(program=_changes("unshare", "share"))
 @example(program=Program(TWICE, between=((Step("unshare"),),)))
 def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
-    """One object in two places, or two that are equal."""
+    """The call after two places came to hold one object, or two equal ones, runs with the new
+    sharing.
+    """
     _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3j")
 def test_calls_keep_no_object_alive(transforms, nnx):
-    """Objects that nobody holds are gone after a call, though the jitted function is not."""
+    """Objects that only a jitted call was given are garbage collected after it, though the jitted
+    function lives on.
+    """
 
     def work(module, arrays):
         module.a.set_value(module.a.get_value() + arrays[1])

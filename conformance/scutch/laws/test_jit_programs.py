@@ -1,4 +1,9 @@
-"""Programs run eagerly and jitted leave the same program: JIT-1."""
+"""A jitted call leaves and returns what the eager call does: JIT-1.
+
+The oracle is the eager call of the same function on another copy of the objects. Each law draws
+programs with steps of one group (see `scutch.inputs.programs`), so that it judges one kind of
+change.
+"""
 
 from hypothesis import assume, given
 
@@ -9,15 +14,17 @@ from scutch.strategies import copies, programs, small_graphs
 
 
 def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
-    """Run one program eagerly and the other jitted; compare them after each call.
+    """Call the function of one copy eagerly and of the other jitted, and compare after each
+    call.
 
     Args:
-      transforms: Has the `jit` under judgment.
-      nnx: The namespace of the objects.
+      transforms: The namespace with the `jit` under judgment.
+      nnx: The namespace of objects.
       program_copies: One program, built twice.
       calls: How often the function is called.
-      kept: Whether survivors must be the objects that they were.
-      alone: Whether program_copies that differ in more than that are no matter of this law.
+      kept: Whether objects that were there must be the same Python objects afterwards.
+      alone: Whether inputs are discarded on which more than identities differs: other laws judge
+        it.
     """
     eager, lifted = program_copies
     jitted = transforms.jit(lifted.function)
@@ -39,7 +46,7 @@ def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
 @costly
 @given(program_copies=copies(programs(VALUES, results=("value",), max_steps=4)))
 def test_values_are_the_eager_ones(transforms, nnx, program_copies):
-    """Returned arrays, and the values of variables afterwards."""
+    """Returned arrays, and the values of variables after the call, are those of the eager call."""
     _run(transforms, nnx, program_copies)
 
 
@@ -47,7 +54,7 @@ def test_values_are_the_eager_ones(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs((*METADATA, "bump"), results=())))
 def test_metadata_is_the_eager_one(transforms, nnx, program_copies):
-    """Metadata that the function sets or deletes."""
+    """Metadata that the function sets or deletes is set or deleted after the jitted call."""
     _run(transforms, nnx, program_copies)
 
 
@@ -55,7 +62,9 @@ def test_metadata_is_the_eager_one(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs((*ATTRIBUTES, "call"), results=())))
 def test_attributes_are_the_eager_ones(transforms, nnx, program_copies):
-    """Attributes that the function adds, replaces or deletes, static data among them."""
+    """Attributes that the function adds, replaces or deletes, static data included, are as after
+    the eager call.
+    """
     _run(transforms, nnx, program_copies)
 
 
@@ -63,7 +72,9 @@ def test_attributes_are_the_eager_ones(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs((*PLACES, "bump"), results=())))
 def test_sharing_is_the_eager_one(transforms, nnx, program_copies):
-    """Objects that the function shares, swaps, ceases to share, or closes to a cycle."""
+    """Objects that the function puts in a second place, swaps, copies apart, or closes to a cycle
+    sit in the places where the eager call leaves them.
+    """
     _run(transforms, nnx, program_copies)
 
 
@@ -74,7 +85,9 @@ containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"
 @costly
 @given(program_copies=copies(programs((*LISTS, *DICTS), results=(), graphs=containers)))
 def test_containers_are_the_eager_ones(transforms, nnx, program_copies):
-    """Lists and dicts of objects, tracked and plain, that the function changes in place."""
+    """Lists and dicts of objects, tracked or plain, that the function changes in place have the
+    content that the eager call leaves.
+    """
     _run(transforms, nnx, program_copies)
 
 
@@ -82,7 +95,9 @@ def test_containers_are_the_eager_ones(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs()))
 def test_survivors_keep_their_identity(transforms, nnx, program_copies):
-    """Where the eager call leaves an object that was there, the jitted call leaves that object."""
+    """Where the eager call leaves an object or variable that was there before, the jitted call
+    leaves that very object, and not a copy.
+    """
     _run(transforms, nnx, program_copies, kept=True, alone=True)
 
 
@@ -90,7 +105,9 @@ def test_survivors_keep_their_identity(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs((), results=("node", "fresh", "value"))))
 def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
-    """An argument that is returned comes back as itself; a new object is new."""
+    """An argument that the function returns comes back as itself, and a new object that it returns
+    is new.
+    """
     _run(transforms, nnx, program_copies, kept=True)
 
 
@@ -98,14 +115,18 @@ def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
 @costly
 @given(program_copies=copies(programs(between=STEPS, calls=2, max_steps=2)))
 def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
-    """The same function again, after changes of any kind."""
+    """A second jitted call, after the objects were changed in any way, leaves what the second eager
+    call leaves.
+    """
     _run(transforms, nnx, program_copies, calls=2)
 
 
 @requirement("JIT-1i", must_reach=("variable",))
 @given(program=programs((), results=()))
 def test_a_captured_variable_is_not_changed(transforms, program):
-    """The error names the type of the variable, which is as it was."""
+    """Assigning inside a jitted function to a variable that was not passed to it is refused with an
+    error that shows the variable's type, and leaves the variable as it was.
+    """
     captured = [n for n in program.nodes() if isinstance(n, program.nnx.Variable)]
     assume(captured)
     reached("variable")
