@@ -1,4 +1,7 @@
-"""Setting the values of objects in place: OBJ-2."""
+"""Setting the values of objects in place: OBJ-2.
+
+___The oracle is a second copy of the object, whose state the first is updated with.
+"""
 
 import numpy as np
 from hypothesis import assume, example, given
@@ -15,13 +18,14 @@ numeric = variables(arrays(max_rank=2))
 
 
 def _renew(nnx, root):
-    """Give every variable a value that it did not have."""
+    """Give every variable of an object a value that it did not have."""
     for number, node in enumerate(nodes(nnx, root)):
         if isinstance(node, nnx.Variable):
             node.set_raw_value(np.full(3, 100 + number))
 
 
 def _pure(nnx, states):
+    """The pure dictionaries of states."""
     return [nnx.to_pure_dict(state) for state in states]
 
 
@@ -37,7 +41,9 @@ def _pure(nnx, states):
     how="pure dictionaries",
 )
 def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
-    """Each variable that a state names has its value, and the others have theirs."""
+    """After `update` with states, or with their pure dictionaries, each variable that they name has
+    the value there, and each other variable has the value that it had.
+    """
     one, other = pair
     if how != "own state":
         _renew(nnx, other)
@@ -56,7 +62,9 @@ def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
 @requirement("OBJ-2b", must_reach=("shared",))
 @given(pair=copies(graphs(marks=False, bare=False, variable=numeric)))
 def test_update_keeps_identities(nnx, pair):
-    """Every attribute holds the object that it held, and a shared variable shows everywhere."""
+    """After `update` each place holds the very object or variable that it held, so that a shared
+    variable is updated in all of its places.
+    """
     one, other = pair
     _renew(nnx, other)
     before = [(path, value) for path, value in walk(nnx, one) if is_node(nnx, value)]
@@ -76,7 +84,9 @@ def test_update_keeps_identities(nnx, pair):
     whole=st.booleans(),
 )
 def test_an_unknown_path_is_refused(nnx, pair, place, whole):
-    """An error shows the path that the object does not have, and nothing was changed."""
+    """`update` with a path that the object does not have raises an error that shows it, and changes
+    nothing.
+    """
     one, other = pair
     before = nnx.clone(one)
     _renew(nnx, other)
