@@ -62,7 +62,8 @@ def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
 @given(stem=stems, count=st.integers(2, 4))
 def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
     """Threads that ask for the type of a new name at once all get the same type."""
-    name, found, barrier = _fresh(stem), [], threading.Barrier(count)
+    name, barrier = _fresh(stem), threading.Barrier(count)
+    found = []
 
     def ask():
         barrier.wait(10)
@@ -73,8 +74,7 @@ def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == count
-    assert all(typ is bridge.variable_type(name) for typ in found)
+    assert found == [bridge.variable_type(name)] * count
 
 
 @requirement("BRG-1c")
@@ -97,7 +97,8 @@ def test_a_taken_name_is_refused(bridge, nnx, stem, base):
     """Registering a taken name for another type raises an error that shows the name and both types,
     and the registered pair stays.
     """
-    owner, newcomer, name = _new(nnx, base, "owner"), _new(nnx, base, "newcomer"), _fresh(stem)
+    owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, "newcomer")
+    name = _fresh(stem)
     bridge.register_variable_name_type_pair(name, owner)
     refused(
         lambda: bridge.register_variable_name_type_pair(name, newcomer),
@@ -115,10 +116,10 @@ def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
     to the name, nor the new type's old name to the new type.
     """
     reached("had a name" if named else "had none")
-    old, new, name, former = _new(nnx, base, "old"), _new(nnx, base, "new"), _fresh(stem), ""
+    old, new = _new(nnx, base, "old"), _new(nnx, base, "new")
+    name, former = _fresh(stem), _fresh(stem)
     bridge.register_variable_name_type_pair(name, old)
     if named:
-        former = _fresh(stem)
         bridge.register_variable_name_type_pair(former, new)
     bridge.register_variable_name_type_pair(name, new, overwrite=True)
     assert bridge.variable_type(name) is new

@@ -51,7 +51,9 @@ class Watched:
 
     def __call__(self, *arguments):
         """Call, and return the fingerprint that was seen by the trace that answered."""
-        return self.seen[int(self.jitted(*arguments))]
+        trace = int(self.jitted(*arguments))
+        assert 0 <= trace < len(self.seen), f"trace {trace} answered, of {len(self.seen)} traces"
+        return self.seen[trace]
 
 
 @requirement("JIT-3a")

@@ -114,6 +114,7 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
         return [jax.random.key_data(rngs.params()) for _ in range(draws)]
 
     mapped = np.stack(jax.vmap(lane)(state), axis=1).tolist()
+    assert len(mapped) == lanes, f"{len(mapped)} lanes after splitting by {lanes}"
     looped = [
         [key.tolist() for key in lane(jax.tree_util.tree_map(lambda x, i=i: x[i], state))]
         for i in range(lanes)
@@ -135,8 +136,8 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
     """`rngs.normal(...)` and its likes give what the function of `jax.random` gives with the next
     key of the stream, and use that key up.
     """
-    rngs, twin = nnx.Rngs(seed, params=seed + 1), nnx.Rngs(seed, params=seed + 1)
-    streams = (rngs, twin) if whole else (rngs.params, twin.params)
+    rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
+    streams = (rngs, others) if whole else (rngs.params, others.params)
     reached("streams" if whole else "stream")
     for _ in range(used):
         streams[0](), streams[1]()

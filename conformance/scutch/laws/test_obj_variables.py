@@ -176,7 +176,8 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     value, and so do `shape` and `dtype`.
     """
     value = jax.numpy.asarray(value)
-    variable, function, alone = nnx.Param(value), getattr(operator, name), getattr(operator, unary)
+    variable = nnx.Param(value)
+    function, alone = getattr(operator, name), getattr(operator, unary)
     reached("comparison" if name in COMPARISONS else "arithmetic")
     assert alike(function(variable, value), function(value, value))
     if name not in COMPARISONS:

@@ -98,7 +98,8 @@ def test_the_refusal_says_which_argument(transforms, nnx, mesh, place, kind):
     """
     message = str(refused(_bad_call(transforms, nnx, mesh, kind, place)))
     name = ("module", "x")[place]
-    assert re.search(rf"\[{place}\]|argument {place}\b|'{name}'|'a'", message)
+    expected = rf"\[{place}\]|argument {place}\b|'{name}'|'a'"
+    assert re.search(expected, message), f"{message!r} does not show argument {place}, {name!r}"
 
 
 @requirement("SHM-4c")
@@ -176,8 +177,8 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh):
         lambda module, x: x.sum(), mesh=mesh, in_specs=(P(), P("data")), out_specs=P(),
         **{name: False},
     )  # fmt: skip
-    sums = X.reshape(mesh.size, -1).sum(axis=1)
-    assert any(np.isclose(mapped(_module(nnx), X), sums, atol=1e-5))
+    sums, found = X.reshape(mesh.size, -1).sum(axis=1), mapped(_module(nnx), X)
+    assert np.isclose(found, sums, atol=1e-5).any(), f"{found} is none of the sums {sums}"
 
 
 @requirement("SHM-5d")
