@@ -316,3 +316,16 @@ def recording(events: list[str], name: str) -> Callable[..., Any]:
         return value
 
     return hook
+
+
+def same_leaves(nnx: Any, ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> bool:
+    """Whether two mappings have the same keys, and under each key leaves without `differences`.
+
+    Args:
+      nnx: The namespace of the objects.
+      ours: Leaves of a state by path, as `flat_state` or `leaves` gives them.
+      theirs: Others.
+    """
+    return ours.keys() == theirs.keys() and not any(
+        differences(nnx, ours[path], theirs[path]) for path in ours
+    )

@@ -19,6 +19,7 @@ from scutch.inputs.descriptions import Mesh
 from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import entries, in_context
+from scutch.lawkit.states import raw_value
 
 LAYERS = "layers"
 RULES = (("embed", "data"), ("mlp", "model"))
@@ -59,15 +60,13 @@ def _key():
 def _specs(nnx, root):
     """The entries of each parameter's spec, by path."""
     specs = nnx.to_flat_state(nnx.get_partition_spec(nnx.state(root, nnx.Param)))
-    return {
-        path: entries(v.get_raw_value() if isinstance(v, nnx.Variable) else v) for path, v in specs
-    }
+    return {path: entries(raw_value(nnx, v)) for path, v in specs}
 
 
 def _shardings(nnx, root, mesh):
     """The sharding of each parameter on a mesh, by path."""
     found = nnx.to_flat_state(nnx.get_named_sharding(nnx.state(root, nnx.Param), mesh))
-    return {p: v.get_raw_value() if isinstance(v, nnx.Variable) else v for p, v in found}
+    return {path: raw_value(nnx, leaf) for path, leaf in found}
 
 
 def _box_specs(meta, params):

@@ -5,6 +5,7 @@ The oracle is the wrapped module itself, used without the wrapper, on the layer 
 """
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +28,9 @@ from scutch.inputs.paired_layers import (
     start,
     variables_of,
 )
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close, close
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS
 
 NAMES = (None, "model")
 seeds = st.integers(0, 3)
@@ -37,19 +39,6 @@ initials = st.sampled_from(list(INITIALIZERS))
 scales = st.sampled_from([1.0, 2.0, -0.5])
 modes = st.sampled_from([PLAIN, NEGATED])
 KINDS = {"params": "Param", "batch_stats": "BatchStat"}
-
-
-def _close(one, other):
-    """Whether two trees have one structure, equal texts, and arrays equal to float tolerance."""
-    if jax.tree.structure(one) != jax.tree.structure(other):
-        return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(
-        a == b
-        if isinstance(a, str)
-        else np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-5, atol=1e-6)
-        for a, b in pairs
-    )
 
 
 def _module(linen, meta, boxed=False, initial="start", size=2):
@@ -100,8 +89,8 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     with names_in_context():
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
-        assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
-        assert _close(wrapper(X), module.apply(variables, X))
+        assert_close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)), **CALLS)
+        assert_close(wrapper(X), module.apply(variables, X), **CALLS)
 
 
 @requirement("BRG-7b", must_reach=("boxed", "bare"))
@@ -123,7 +112,7 @@ def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
             return _loss(module.apply({**variables, "params": params}, X, scale))
 
         expected = jax.grad(loss)(variables["params"])
-    assert _close(nnx.to_pure_dict(found), expected)
+    assert_close(nnx.to_pure_dict(found), expected, **CALLS)
 
 
 @requirement("BRG-7b")
@@ -141,7 +130,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
         return _loss(module.apply({**variables, "params": params}, X, scale))
 
     own = transforms.grad(lambda layer: _loss(layer(X, scale)))(_object(nnx, size))
-    assert _close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own))
+    assert_close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own), **CALLS)
 
 
 @requirement("BRG-7c", must_reach=("changed", "kept"))
@@ -162,12 +151,12 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
         for mutable in calls:
             reached("kept" if mutable is None else "changed")
             if mutable is None:
-                assert _close(wrapper(X), module.apply(variables, X))
+                assert_close(wrapper(X), module.apply(variables, X), **CALLS)
             else:
                 output, changed = module.apply(variables, X, mode=COUNTING, mutable=mutable)
                 variables = {**variables, **changed}
-                assert _close(wrapper(X, mode=COUNTING, mutable=mutable), output)
-            assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
+                assert_close(wrapper(X, mode=COUNTING, mutable=mutable), output, **CALLS)
+            assert_close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)), **CALLS)
 
 
 @requirement("BRG-7d")
@@ -184,7 +173,7 @@ def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
     streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
     for _ in range(calls):
         expected = module.apply(variables, X, mode=NOISY, rngs={"dropout": others.dropout()})
-        assert _close(wrapper(X, mode=NOISY, rngs=streams), expected)
+        assert_close(wrapper(X, mode=NOISY, rngs=streams), expected, **CALLS)
 
 
 @requirement("BRG-7d")
@@ -200,9 +189,9 @@ def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, s
         return [wrapper(X), *(wrapper(X, mode=NOISY) for _ in range(calls))]
 
     outputs = run(seed)
-    assert _close(run(seed), outputs)
-    assert not _close(run(seed + 4), outputs)
-    assert not any(map(_close, outputs[1:], outputs[2:]))
+    assert_close(run(seed), outputs, **CALLS)
+    assert not close(run(seed + 4), outputs, **CALLS)
+    assert not any(close(one, two, **CALLS) for one, two in itertools.pairwise(outputs[1:]))
 
 
 @requirement("BRG-7d")
@@ -220,10 +209,10 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
         return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
 
     (variables, output), (again, repeated) = run(seed, other), run(seed, other)
-    assert _close(variables, again)
-    assert _close(output, repeated)
-    assert not _close(run(seed + 4, other)[0], variables)
-    assert not _close(run(seed, other + 4)[1], output)
+    assert_close(variables, again, **CALLS)
+    assert_close(output, repeated, **CALLS)
+    assert not close(run(seed + 4, other)[0], variables, **CALLS)
+    assert not close(run(seed, other + 4)[1], output, **CALLS)
 
 
 ways = ("attribute", "name", "function", "call")
@@ -254,7 +243,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
             module.init(key, X), X, scale, mode=mode,
             method="__call__" if way == "call" else "doubled",
         )  # fmt: skip
-    assert _close(found, expected)
+    assert_close(found, expected, **CALLS)
 
 
 @requirement("BRG-7f")
@@ -269,10 +258,10 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     variables = module.init(jax.random.key(seed), X)
     values = meta.unbox(variables)
     layer = _object(nnx, size, values)
-    assert _close(_typed(values), variables_of(nnx, layer))
+    assert_close(_typed(values), variables_of(nnx, layer), **CALLS)
     if initial == "start":
-        assert _close(_typed(values), variables_of(nnx, _object(nnx, size)))
-    assert _close(module.apply(variables, X, scale), layer(X, scale))
+        assert_close(_typed(values), variables_of(nnx, _object(nnx, size)), **CALLS)
+    assert_close(module.apply(variables, X, scale), layer(X, scale), **CALLS)
 
 
 @requirement("BRG-7g", must_reach=("mutable", "not mutable"))
@@ -289,11 +278,11 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge,
         found = module.apply(variables, X, mode=COUNTING, mutable=mutable)
         assert alike(jax.tree.map(np.array, variables), before)
         output, changed = found if mutable else (found, {})
-        assert _close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING))
+        assert_close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING), **CALLS)
         if mutable:
             layer(X, mode=COUNTING)
             variables = {**variables, **changed}
-        assert _close(_typed(meta.unbox(variables)), variables_of(nnx, layer))
+        assert_close(_typed(meta.unbox(variables)), variables_of(nnx, layer), **CALLS)
 
 
 @requirement("BRG-7h", must_reach=("to_linen", "ToLinen"))
@@ -315,7 +304,7 @@ def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
     found = module.apply(variables, X, *(() if keyword else (scale,)), **keywords)
     layer = in_nnx(nnx)(*args, **kwargs, rngs=nnx.Rngs(0))
-    assert _close(found, layer(X, scale, mode=mode))
+    assert_close(found, layer(X, scale, mode=mode), **CALLS)
 
 
 def _tripled(key, shape, dtype=jnp.float32):
@@ -330,7 +319,7 @@ def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     module = _wrapped(bridge, nnx)
     variables = module.init(jax.random.key(0), X)
     found = module.apply(variables, X, scale, mode=mode, method="doubled")
-    assert _close(found, _object(nnx).doubled(X, scale, mode=mode))
+    assert_close(found, _object(nnx).doubled(X, scale, mode=mode), **CALLS)
 
 
 @requirement("BRG-7j", must_reach=("boxed", "bare"))
@@ -353,7 +342,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
         return variables, output, changed, jax.grad(loss)(variables["params"])
 
     with names_in_context():
-        assert _close(run(twice), run(module))
+        assert_close(run(twice), run(module), **CALLS)
 
 
 @requirement("BRG-7k")
@@ -368,7 +357,7 @@ def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, 
         output = module(X, mode=COUNTING, **mutable)
         return output, nnx.to_pure_dict(slope), variables_of(nnx, module)
 
-    assert _close(run(twice, mutable=["batch_stats"]), run(layer))
+    assert_close(run(twice, mutable=["batch_stats"]), run(layer), **CALLS)
 
 
 @requirement("BRG-7l", must_reach=("method", "function"))

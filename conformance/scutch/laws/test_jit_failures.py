@@ -10,12 +10,9 @@ from hypothesis import given
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import METADATA, STEPS, inputs
+from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import costly, requirement
 from scutch.strategies import copies, programs
-
-
-class Interruption(Exception):
-    """The exception that a law raises inside the function."""
 
 
 def _interrupted(program, switch):

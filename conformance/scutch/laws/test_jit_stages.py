@@ -17,6 +17,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.programs import inputs
 from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
 
 STAGES = ("traced", "lowered", "compiled")
@@ -80,7 +81,7 @@ def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
 def _leaves(nnx, value):
     """The values in a graph: of its variables, and arrays outside of variables."""
     found = graphs.leaves(nnx, value).values()
-    return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for v in found]
+    return [raw_value(nnx, leaf) for leaf in found]
 
 
 def _shapes(nnx, value):

@@ -21,10 +21,12 @@ from scutch.inputs.graphs import (
     leaves,
     nodes,
     put,
+    same_leaves,
     walk,
 )
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.states import flat_state
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 
@@ -37,17 +39,6 @@ def _copied(nnx, root):
     """The same with new variables, for which Flax must be asked by `copy=True`."""
     asked = {"copy": True} if "copy" in inspect.signature(nnx.merge).parameters else {}
     return nnx.merge(*nnx.split(root), **asked)
-
-
-def _flat(nnx, state):
-    return dict(nnx.to_flat_state(state))
-
-
-def _same(nnx, ours, theirs):
-    """Whether two flat states have the same paths and like leaves."""
-    return ours.keys() == theirs.keys() and not any(
-        differences(nnx, ours[path], theirs[path]) for path in ours
-    )
 
 
 def _scramble(nnx, root):
@@ -112,8 +103,10 @@ def test_containers_are_part_of_the_graph(nnx, root):
         if children(nnx, value):
             reached(type(value).__name__)
     definition, state = nnx.split(root)
-    numbers = {path for path, leaf in _flat(nnx, state).items() if isinstance(leaf, int | float)}
-    assert _flat(nnx, state).keys() - numbers == leaves(nnx, root).keys()
+    numbers = {
+        path for path, leaf in flat_state(nnx, state).items() if isinstance(leaf, int | float)
+    }
+    assert flat_state(nnx, state).keys() - numbers == leaves(nnx, root).keys()
     assert not differences(nnx, root, nnx.merge(definition, state))
 
 
@@ -144,7 +137,7 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
     """
     wanted = [*wanted, ("literal", "...")]
     definition, *states = nnx.split(root, *(build_filter(nnx, each) for each in wanted))
-    flat = [_flat(nnx, state) for state in states]
+    flat = [flat_state(nnx, state) for state in states]
     if sum(map(bool, flat)) > 1:
         reached("several")
     expected = leaves(nnx, root)
@@ -226,7 +219,7 @@ def test_the_order_of_attributes_does_not_matter(nnx, root, data):
             put(nnx, other, name, attributes[name])
     (ours, state), (theirs, other_state) = nnx.split(root), nnx.split(other)
     assert ours == theirs
-    assert list(_flat(nnx, state)) == list(_flat(nnx, other_state))
+    assert list(flat_state(nnx, state)) == list(flat_state(nnx, other_state))
 
 
 @requirement("OBJ-1k", must_reach=("left out", "taken"))
@@ -237,14 +230,14 @@ def test_state_gives_the_states_of_split(nnx, root, wanted):
     """
     wanted = [build_filter(nnx, each) for each in wanted]
     _, *split = nnx.split(root, *wanted, ...)
-    if _flat(nnx, split.pop()):
+    if flat_state(nnx, split.pop()):
         reached("left out")
     states = nnx.state(root, *wanted)
     states = states if len(wanted) > 1 else (states,)
     for ours, theirs in zip(states, split, strict=True):
-        if _flat(nnx, theirs):
+        if flat_state(nnx, theirs):
             reached("taken")
-        assert _same(nnx, _flat(nnx, ours), _flat(nnx, theirs))
+        assert same_leaves(nnx, flat_state(nnx, ours), flat_state(nnx, theirs))
 
 
 @requirement("OBJ-1l", must_reach=("variable",))
@@ -256,7 +249,7 @@ def test_a_state_is_a_snapshot(nnx, pair, how):
         reached("variable")
     state = nnx.state(root) if how == "state" else nnx.split(root)[1]
     _scramble(nnx, root)
-    assert _same(nnx, _flat(nnx, state), leaves(nnx, before))
+    assert same_leaves(nnx, flat_state(nnx, state), leaves(nnx, before))
 
 
 @requirement("OBJ-1m", must_reach=("popped", "left"))
@@ -273,9 +266,9 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
     if len(taken) < len(expected):
         reached("left")
     popped = nnx.pop(root, build_filter(nnx, wanted))
-    assert _same(nnx, _flat(nnx, popped), taken)
+    assert same_leaves(nnx, flat_state(nnx, popped), taken)
     rest = {p: leaf for p, leaf in expected.items() if p not in taken}
-    assert _same(nnx, leaves(nnx, root), rest)
+    assert same_leaves(nnx, leaves(nnx, root), rest)
 
 
 @requirement("OBJ-1p", must_reach=("shared",))
@@ -331,7 +324,7 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
         root.e = nnx.data(value) if mark else nnx.static(value)
         assert root.e == value
         definition, state = nnx.split(root)
-        assert (("e",) in _flat(nnx, state)) is mark
+        assert (("e",) in flat_state(nnx, state)) is mark
         assert alike(nnx.merge(definition, state).e, value)
         found.append(definition)
     assert (found[0] == found[1]) is mark

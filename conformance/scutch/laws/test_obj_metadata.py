@@ -16,6 +16,7 @@ from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.states import raw_value
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {
@@ -177,10 +178,6 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     assert isinstance(raised(lambda: variable.note), AttributeError)
 
 
-def _bare(nnx, leaf):
-    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
-
-
 @requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
 @given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
@@ -203,7 +200,7 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
             names, variable = (), nnx.Param(array)
     state = nnx.state(_holder(nnx, variable))
     spec = PartitionSpec(*names)
-    assert _bare(nnx, nnx.get_partition_spec(state)["a"]) == spec
-    sharding = _bare(nnx, nnx.get_named_sharding(state, placed.mesh)["a"])
+    assert raw_value(nnx, nnx.get_partition_spec(state)["a"]) == spec
+    sharding = raw_value(nnx, nnx.get_named_sharding(state, placed.mesh)["a"])
     assert sharding == NamedSharding(placed.mesh, spec)
-    assert alike(_bare(nnx, state["a"]), array)
+    assert alike(raw_value(nnx, state["a"]), array)

@@ -10,25 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.filters import build_filter
-from scutch.inputs.graphs import differences, leaves, metadata
+from scutch.inputs.graphs import leaves, metadata, same_leaves
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import copies, state_dicts, type_filters
-
-
-def _flat(nnx, state):
-    return dict(nnx.to_flat_state(state))
-
-
-def _raw(nnx, leaf):
-    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
-
-
-def _same(nnx, ours, theirs):
-    """Whether two flat states have the same paths and like leaves."""
-    return ours.keys() == theirs.keys() and not any(
-        differences(nnx, ours[path], theirs[path]) for path in ours
-    )
 
 
 @requirement("OBJ-4a", must_reach=("several", "overlap"))
@@ -44,16 +30,16 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     one, other = map(nnx.State, pair)
     filters = [build_filter(nnx, each) for each in wanted]
     parts = nnx.split_state(one, *filters, ...)
-    if sum(bool(_flat(nnx, part)) for part in parts) > 1:
+    if sum(bool(flat_state(nnx, part)) for part in parts) > 1:
         reached("several")
     merged = nnx.merge_state(*(parts[i] for i in order if i < len(parts)))
-    assert _same(nnx, _flat(nnx, merged), leaves(nnx, pair[0]))
+    assert same_leaves(nnx, flat_state(nnx, merged), leaves(nnx, pair[0]))
     later = nnx.filter_state(other, filters[0])
-    winners, both = _flat(nnx, later), _flat(nnx, nnx.merge_state(one, later))
+    winners, both = flat_state(nnx, later), flat_state(nnx, nnx.merge_state(one, later))
     if winners:
         reached("overlap")
-    assert both.keys() == _flat(nnx, one).keys()
-    assert all(leaf is winners.get(path, _flat(nnx, one)[path]) for path, leaf in both.items())
+    assert both.keys() == flat_state(nnx, one).keys()
+    assert all(leaf is winners.get(path, flat_state(nnx, one)[path]) for path, leaf in both.items())
 
 
 @requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
@@ -65,10 +51,10 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     state = nnx.State(mapping)
     pairs = list(nnx.to_flat_state(state))
     assert all(isinstance(path, tuple) for path, _ in pairs)
-    assert _same(nnx, dict(pairs), leaves(nnx, mapping))
+    assert same_leaves(nnx, dict(pairs), leaves(nnx, mapping))
     back = nnx.from_flat_state(pairs)
     assert isinstance(back, nnx.State)
-    assert _same(nnx, _flat(nnx, back), dict(pairs))
+    assert same_leaves(nnx, flat_state(nnx, back), dict(pairs))
     for path, leaf in pairs:
         reached("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
         found = back
@@ -89,15 +75,15 @@ def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
     pure = nnx.to_pure_dict(one)
     assert type(pure) is dict
     flat = dict(_pairs(pure))
-    expected = _flat(nnx, one)
+    expected = flat_state(nnx, one)
     assert flat.keys() == expected.keys()
     for path, leaf in expected.items():
-        assert alike(flat[path], _raw(nnx, leaf))
+        assert alike(flat[path], raw_value(nnx, leaf))
         if isinstance(leaf, nnx.Variable):
             reached("variable")
     cleared = jax.tree_util.tree_map(lambda _: np.zeros(5), other)
     nnx.replace_by_pure_dict(cleared, pure)
-    assert _same(nnx, _flat(nnx, cleared), expected)
+    assert same_leaves(nnx, flat_state(nnx, cleared), expected)
 
 
 def _pairs(nested, path=()):
@@ -138,7 +124,7 @@ def test_a_state_is_a_pytree(nnx, mapping):
     """
     state, other = nnx.State(mapping), nnx.State(_reversed(mapping))
     found, structure = jax.tree_util.tree_flatten(state)
-    values = [_raw(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
+    values = [raw_value(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
     if len(values) > 1:
         reached("several")
     assert len(found) == len(values)
@@ -146,10 +132,10 @@ def test_a_state_is_a_pytree(nnx, mapping):
     others, other_structure = jax.tree_util.tree_flatten(other)
     assert structure == other_structure
     assert all(a is b for a, b in zip(found, others, strict=True))
-    mapped = _flat(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
-    for path, leaf in _flat(nnx, state).items():
+    mapped = flat_state(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
+    for path, leaf in flat_state(nnx, state).items():
         assert type(mapped[path]) is (type(leaf) if isinstance(leaf, nnx.Variable) else str)
-        assert _raw(nnx, mapped[path]) == "seen"
+        assert raw_value(nnx, mapped[path]) == "seen"
         if isinstance(leaf, nnx.Variable):
             reached("variable")
             assert alike(metadata(mapped[path]), metadata(leaf))

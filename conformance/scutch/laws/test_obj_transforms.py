@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.states import raw_value
 
 KINDS = ("Param", "BatchStat", "Count")
 """The types of variables in the model, for each of which an axis is drawn."""
@@ -347,7 +348,7 @@ def _named(nnx, names, shape):
 def _specs(nnx, module):
     """The partition specs of both variables."""
     specs = nnx.to_flat_state(nnx.get_partition_spec(nnx.state(module)))
-    return [v.get_raw_value() if isinstance(v, nnx.Variable) else v for _, v in specs]
+    return [raw_value(nnx, leaf) for _, leaf in specs]
 
 
 @requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made"))
