@@ -129,20 +129,20 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
         inner = value.get("x", value) if wraps == "list in dict" else value
         inner.append(99) if isinstance(inner, list) else inner.update(x=99)
 
-    given_ = fresh()
-    variable = nnx.Param(np.ones(2), **({"note": given_} if how == "creation" else {}))
+    container = fresh()
+    variable = nnx.Param(np.ones(2), **({"note": container} if how == "creation" else {}))
     match how:
         case "keyword":
-            variable.set_metadata(note=given_)
+            variable.set_metadata(note=container)
         case "mapping":
-            variable.set_metadata({**variable.get_metadata(), "note": given_})
+            variable.set_metadata({**variable.get_metadata(), "note": container})
         case "pair" | "all" | "one":
-            variable.set_metadata("note", given_)
+            variable.set_metadata("note", container)
     if how == "all":
-        given_ = variable.get_metadata()["note"]
+        container = variable.get_metadata()["note"]
     elif how == "one":
-        given_ = variable.get_metadata("note")
-    spoil(given_)
+        container = variable.get_metadata("note")
+    spoil(container)
     assert variable.get_metadata("note") == fresh()
 
 

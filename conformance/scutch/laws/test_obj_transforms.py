@@ -189,7 +189,8 @@ def test_gradients_are_those_of_the_pure_function(
     reached(wanted)
     if tied:
         reached("shared")
-    loss, x, model = _loss if has_aux else _value, np.float32(3), _model(nnx, tied=tied)
+    loss = _loss if has_aux else _value
+    x, model = np.float32(3), _model(nnx, tied=tied)
     chosen = FILTERS[wanted](nnx)
     definition, variables, rest = nnx.split(nnx.clone(model), chosen, ...)
 
@@ -286,7 +287,8 @@ def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, chang
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
     pairs = _pairs(nnx, looped, model)
     order = range(SIZE)[:: -1 if reverse else 1]
-    lanes, results, before = {}, {}, None
+    lanes, results = {}, {}
+    before = None
     for i in order:
         before = lanes[i] = _lane(nnx, looped, axes, i, before)
         results[i] = body(before, X[i])
