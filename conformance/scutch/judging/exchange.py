@@ -1,10 +1,10 @@
 """What the processes of a job tell each other while they try a law.
 
 A *job* is several processes that `jax.distributed` has joined; process 0 *leads*, the others
-*follow*. Hypothesis draws in the leader alone. The leader publishes each input as the text of a call,
-such as `test_x(mesh=Mesh((8,), ('data',)))`; then every process tries the law on it at the same time,
-because a computation on a mesh of all their devices only runs when all of them start it. At the end
-each follower says whether the law held there:
+*follow*. Hypothesis draws in the leader alone. The leader publishes each input as the text of a
+call, such as `test_x(mesh=Mesh((8,), ('data',)))`; then every process tries the law on it at the
+same time, because a computation on a mesh of all their devices only runs when all of them start it.
+At the end each follower says whether the law held there:
 
     leader    publish(1, text)   try the law    collect(1)   ...   publish(n, END)
     follower  receive(1)         try the law    answer(1)    ...   receive(n)

@@ -13,7 +13,8 @@ def key_value_store() -> Any:
     """The store that the processes of a job share; `jax.distributed.initialize` has been called.
 
     Its `key_value_set(key, text)` sets a key once; its `blocking_key_value_get(key, milliseconds)`
-    waits for a key, and raises an error that says `DEADLINE_EXCEEDED` when it does not come in time.
+    waits for a key, and raises an error that says `DEADLINE_EXCEEDED` when it does not come in
+    time.
     """
     client = distributed.global_state.client
     if client is None:

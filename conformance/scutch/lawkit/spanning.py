@@ -1,8 +1,8 @@
 """Arrays on meshes that span processes: made from host arrays, and compared part by part.
 
 In a job of several processes each one *addresses* its own devices only: it can read the parts of an
-array that those hold, and no others. So a law never reads such an array whole. Every process has the
-same host array, hands JAX the parts that it asks for, and compares the parts that it can read.
+array that those hold, and no others. So a law never reads such an array whole. Every process has
+the same host array, hands JAX the parts that it asks for, and compares the parts that it can read.
 
 With one process both functions work as well: then all parts can be read.
 """

@@ -1,10 +1,10 @@
 """Meshes that span processes: DST-1.
 
-These laws are tried in a job: several processes that `jax.distributed` has joined, each with some of
-the eight devices. Hypothesis draws in the first process, and every process tries the law on that
+These laws are tried in a job: several processes that `jax.distributed` has joined, each with some
+of the eight devices. Hypothesis draws in the first process, and every process tries the law on that
 same input at the same time. No process can read an array on such a mesh whole: the oracle is the
-same function of host arrays, run without a mesh on each process, of which every process compares the
-parts that its own devices hold.
+same function of host arrays, run without a mesh on each process, of which every process compares
+the parts that its own devices hold.
 """
 
 import functools
@@ -36,7 +36,8 @@ ROWWISE = {
     "shift": lambda x, kernel: x + kernel[0],
     "center": lambda x, kernel: x - x.mean(1, keepdims=True),
 }
-"""Functions of a batch and a square kernel that compute each row of the batch from that row alone."""
+"""Functions of a batch and a square kernel that compute each row of the batch from that row
+alone."""
 
 functions = st.lists(st.sampled_from(list(ROWWISE)), min_size=1, max_size=3).map(tuple)
 seeds = st.integers(0, 7)
@@ -132,8 +133,8 @@ def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
 @across_processes
 @given(chosen=meshes_with_specs(), factor=st.sampled_from([2.0, -1.0, 0.5]), seed=seeds)
 def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chosen, factor, seed):
-    """A kernel that `shard_map` scales part by part, and a statistic that it averages over the mesh,
-    are on the objects of each process afterwards, sharded by their specs."""
+    """A kernel that `shard_map` scales part by part, and a statistic that it averages over the
+    mesh, are on the objects of each process afterwards, sharded by their specs."""
     mesh, spec = chosen
     reached("sharded" if any(spec) else "replicated")
     every = tuple(mesh.axis_names)
@@ -245,8 +246,8 @@ def test_unboxing_constrains_across_processes(meta, chosen, where, seed):
 @across_processes
 @given(chosen=meshes_with_specs(), seed=seeds)
 def test_logical_constraints_hold_across_processes(logical, chosen, seed):
-    """`with_logical_constraint` shards its value on a mesh that spans processes as the rules map its
-    logical names."""
+    """`with_logical_constraint` shards its value on a mesh that spans processes as the rules map
+    its logical names."""
     mesh, spec = chosen
     names, rules = ("rows", "columns"), tuple(zip(("rows", "columns"), spec, strict=False))
     with in_context(mesh), logical.logical_axis_rules(rules):
@@ -279,7 +280,8 @@ def test_tree_functions_never_read_an_array_whole(meta, chosen, seed):
 
 
 def network(linen, kind, names):
-    """A network of two kernels of eight by eight, whose axes have these names, and a nonlinearity."""
+    """A network of two kernels of eight by eight, whose axes have these names, and a
+    nonlinearity."""
     wrap = linen.with_partitioning if kind == "direct" else linen.with_logical_partitioning
     start = linen.initializers.normal(0.5)
 
