@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.tree_util import GetAttrKey, all_leaves, keystr, tree_flatten, tree_flatten_with_path
 
+from .jax_versions import Tracer
 from .placement import ARRAYS
 
 
@@ -26,8 +27,7 @@ def equal(left: Any, right: Any) -> bool:
 def _equal_leaves(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    tracer = jax.core.Tracer
-    if isinstance(left, tracer) or isinstance(right, tracer) or kind(left) != kind(right):
+    if isinstance(left, Tracer) or isinstance(right, Tracer) or kind(left) != kind(right):
         return False
     if isinstance(left, ARRAYS):
         keys = jax.numpy.issubdtype(left.dtype, jax.dtypes.prng_key)

@@ -6,42 +6,19 @@ with Auto axes, `reshard` with Explicit ones, `device_put` with a value that exi
 """
 
 import functools
-import warnings
 from collections.abc import Collection
 from typing import Any, cast
 
 import jax
 import numpy as np
-from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from .jax_versions import Tracer, axes_of_type, concrete_mesh, reshard, typeof
+from .jax_versions import context_mesh as context_mesh
 
 ARRAYS = (np.ndarray, np.generic, jax.Array)
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
-with warnings.catch_warnings():
-    # What `with mesh:` sets, as the document uses it; JAX deprecates it, and may drop it.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    _environment: Any = getattr(pxla, "thread_resources", None)
-# JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
-_get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
-_get_mesh: Any = getattr(jax.sharding, "get_mesh", None)
-_reshard: Any = getattr(jax.sharding, "reshard", None)
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
-
-
-def context_mesh() -> Mesh | AbstractMesh | None:
-    """The mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18)."""
-    mesh: Any = _get_abstract_mesh() if _get_abstract_mesh is not None else None
-    if _environment is not None and (mesh is None or not mesh.axis_names):
-        mesh = _environment.env.physical_mesh
-    return mesh if mesh is not None and mesh.axis_names else None
-
-
-def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
-    """The axes of one kind. In a mesh without axis types, of JAX 0.4, they are Auto."""
-    names = () if mesh is None else mesh.axis_names
-    types = getattr(mesh, "axis_types", None)
-    kinds = [its.name for its in types] if isinstance(types, tuple) else ["Auto"] * len(names)
-    return [axis for axis, its in zip(names, kinds, strict=True) if its == kind]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,7 +44,7 @@ def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionS
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     """The spec for `reshard`, which knows no `UNCONSTRAINED`: such an axis stays as it is."""
     taken = {axis for entry in spec for axis in mesh_axes(entry)}
-    present = jax.typeof(array).sharding.spec
+    present = typeof(array).sharding.spec
     kept = [entry if taken.isdisjoint(mesh_axes(entry)) else None for entry in present]
     entries = [kept[i] if entry is UNCONSTRAINED else entry for i, entry in enumerate(spec)]
     return partition_spec(tuple(entries))
@@ -82,29 +59,29 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
     target: Any = around if mesh is None else mesh
     if target is None or not isinstance(array, ARRAYS):
         return array
-    if manual := _axes(around, "Manual"):
+    if manual := axes_of_type(around, "Manual"):
         spec, target = _without(spec, manual, None), around
         if len(manual) == len(around.axis_names):
             return array
     # An operation on a constant may be traced too.
-    tracer = jax.core.Tracer
-    traced = isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
-    if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
-        try:
-            target = target if _get_mesh().empty else _get_mesh()
-        except ValueError:  # JAX tells it nobody in a transformation: a constant under `vmap`.
+    traced = isinstance(array, Tracer) or isinstance(jax.numpy.zeros(()), Tracer)
+    if isinstance(target, AbstractMesh) and not traced:
+        placed = concrete_mesh(target)
+        if placed is None:  # The array is a constant in a transformation, as under `vmap`.
             traced = True
+        else:
+            target = placed
     if not traced and UNCONSTRAINED not in tuple(spec):
         # The one way that takes all kinds of axes, any device, and leaves a mesh in context.
         return jax.device_put(array, NamedSharding(target, spec))
-    explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
+    explicit, auto = axes_of_type(target, "Explicit"), axes_of_type(target, "Auto")
     alone = traced and isinstance(target, Mesh) and not isinstance(around, AbstractMesh)
-    if explicit and alone and jax.typeof(array).sharding.mesh.empty:
+    if explicit and alone and typeof(array).sharding.mesh.empty:
         # Without a mesh of its own, a program knows Auto axes only.
         target, explicit, auto = Mesh(target.devices, target.axis_names), [], auto + explicit
     if explicit:
         settled = _settled(array, _without(spec, auto, None))
-        array = _reshard(array, NamedSharding(target, settled))
+        array = reshard(array, NamedSharding(target, settled))
     if auto:
         free = NamedSharding(target, _without(spec, explicit, UNCONSTRAINED))
         array = _with_sharding_constraint(array, free)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scutch.lawkit.boxes import outermost_boxes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import in_context
@@ -30,8 +31,7 @@ def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
     """Each function gives abstractly what it gives on arrays."""
     concrete = _concrete(tree)
     params = {meta.PARTITION_NAME: name}
-    outermost = jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata)
-    ranks = [len(box.names) for box in outermost if meta.is_axis_metadata(box)]
+    ranks = [len(box.names) for box in outermost_boxes(meta, tree)]
     if ranks:
         reached("box")
     index = min([index, *ranks])

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
-from scutch.lawkit.placement import assert_lies, constraints, entries, in_context, lies
+from scutch.lawkit.placement import assert_placed, constraints, entries, has_sharding, in_context
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")
@@ -103,8 +103,8 @@ def test_shardings_serve_as_out_shardings(meta, subject, placed):
     shardings = meta.get_sharding(jax.eval_shape(same, tree), mesh)
     made = jax.jit(same, out_shardings=shardings)(tree)
     assert alike(made["box"].replace_boxed(None), box.replace_boxed(None))
-    _check_array(box, mesh, jax.tree_util.tree_leaves(made["box"])[0])
-    assert lies(made["plain"], mesh, PartitionSpec())
+    assert_placed(*map(_wrapped, (made["box"], box)), _sharding(box, mesh))
+    assert has_sharding(made["plain"], NamedSharding(mesh, PartitionSpec()))
 
 
 @functools.lru_cache(maxsize=64)
@@ -132,7 +132,7 @@ def test_an_array_unboxed_under_a_mesh_lies_on_it(subject, placed):
     _assume_names(subject, box)
     with in_context(mesh):
         array = box.unbox()
-    _check_array(box, mesh, array)
+    assert_placed(array, _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("BOX-18c")
@@ -141,7 +141,7 @@ def test_the_mesh_of_a_box_constrains(subject, placed):
     """A box that brings its mesh needs none in context."""
     box, mesh = placed
     _assume_names(subject, box)
-    _check_array(box, mesh, box.unbox())
+    assert_placed(box.unbox(), _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("BOX-18d", must_reach=("another mesh",))
@@ -158,7 +158,7 @@ def test_the_mesh_of_a_box_wins(subject, placed, context):
         reached("another mesh")
     with in_context(context):
         array = box.unbox()
-    _check_array(box, mesh, array)
+    assert_placed(array, _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("BOX-18e", must_reach=("context", "own"))
@@ -180,7 +180,7 @@ def test_an_array_unboxed_under_explicit_axes_lies_on_them(subject, placed):
     _assume_names(subject, box)
     with in_context(mesh):
         array = box.unbox()
-    _check_array(box, mesh, array)
+    assert_placed(array, _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("BOX-18g")
@@ -193,12 +193,12 @@ def test_the_deprecated_context_counts(subject, placed):
         warnings.simplefilter("ignore", DeprecationWarning)
         with mesh:
             array = box.unbox()
-    _check_array(box, mesh, array)
+    assert_placed(array, _wrapped(box), _sharding(box, mesh))
 
 
-def _check_array(box, mesh, array):
-    assert alike(np.asarray(array), np.asarray(_wrapped(box)))
-    assert_lies(array, mesh, PartitionSpec(*box.names))
+def _sharding(box, mesh):
+    """The sharding of a box on a mesh: each axis by its name."""
+    return NamedSharding(mesh, PartitionSpec(*box.names))
 
 
 def _wrapped(box):

@@ -6,6 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Box
+from scutch.lawkit.boxes import outermost, outermost_boxes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, raised, reached, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
@@ -15,17 +16,11 @@ pytestmark = pytest.mark.usefixtures("subject")
 positions = st.integers(0, 4)
 
 
-def _outermost(meta, tree):
-    """The outermost boxes and other leaves, and a function that puts others in their place."""
-    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=meta.is_axis_metadata)
-    return found, structure.unflatten
-
-
 def _unboxed(meta, tree):
     """The tree without boxes, found by another route than `unbox`."""
     if meta.is_axis_metadata(tree):
         return _unboxed(meta, tree.unbox())
-    found, rebuild = _outermost(meta, tree)
+    found, rebuild = outermost(meta, tree)
     if len(found) == 1 and found[0] is tree:
         return tree
     return rebuild([_unboxed(meta, leaf) for leaf in found])
@@ -36,8 +31,7 @@ def _within(meta, tree, index):
 
     What lies beyond the rank is the matter of BOX-7, and not of every box class.
     """
-    ranks = [len(b.names) for b in _outermost(meta, tree)[0] if meta.is_axis_metadata(b)]
-    return min([index, *ranks])
+    return min([index, *(len(box.names) for box in outermost_boxes(meta, tree))])
 
 
 @requirement("BOX-12a", must_reach=("several",))
@@ -45,8 +39,8 @@ def _within(meta, tree, index):
 @example(tree=[Box(Array(()), ()), Box(Array((2,)), ("data",))])
 def test_map_axis_meta_calls_once_for_each_box(meta, tree):
     """Each outermost box is seen once, in order, and replaced by what comes back."""
-    found, rebuild = _outermost(meta, tree)
-    expected = [leaf for leaf in found if meta.is_axis_metadata(leaf)]
+    found, rebuild = outermost(meta, tree)
+    expected = outermost_boxes(meta, tree)
     if len(expected) > 1:
         reached("several")
     seen = []
@@ -67,9 +61,9 @@ def test_map_axis_meta_calls_once_for_each_box(meta, tree):
 @given(tree=box_trees())
 def test_map_axis_meta_leaves_all_else(meta, tree):
     """Other leaves are the same objects in containers of the same types."""
-    before, _ = _outermost(meta, tree)
+    before, _ = outermost(meta, tree)
     mapped = meta.map_axis_meta(lambda box: box, tree)
-    after, _ = _outermost(meta, mapped)
+    after, _ = outermost(meta, mapped)
     assert all(a is b for a, b in zip(before, after, strict=True))
     if not all(map(meta.is_axis_metadata, before)):
         reached("leaf")
@@ -82,7 +76,7 @@ def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
     """The tree function is the method, on each outermost box."""
     index = _within(meta, tree, index)
     params = {meta.PARTITION_NAME: name}
-    found, rebuild = _outermost(meta, tree)
+    found, rebuild = outermost(meta, tree)
     each = [b.add_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.add_axis(tree, index, params), rebuild(each))
 
@@ -94,7 +88,7 @@ def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
     index = _within(meta, tree, index)
     params = {meta.PARTITION_NAME: name}
     grown = meta.add_axis(tree, index, params)
-    found, rebuild = _outermost(meta, grown)
+    found, rebuild = outermost(meta, grown)
     each = [b.remove_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.remove_axis(grown, index, params), rebuild(each))
 
@@ -113,7 +107,7 @@ def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
         grown = meta.add_axis(grown, *axes[-1])
     for index, params in reversed(axes):
         grown = meta.remove_axis(grown, index, params)
-    if len(axes) > 1 and any(map(meta.is_axis_metadata, _outermost(meta, tree)[0])):
+    if len(axes) > 1 and outermost_boxes(meta, tree):
         reached("twice")
     assert alike(grown, tree)
 
@@ -122,9 +116,8 @@ def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
 @given(tree=trees(st.one_of(boxes(arrays(min_rank=1)), leaves())))
 def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
     """One box among the leaves is enough."""
-    found, _ = _outermost(meta, tree)
     for function in (meta.add_axis, meta.remove_axis):
-        if any(map(meta.is_axis_metadata, found)):
+        if outermost_boxes(meta, tree):
             reached("box")
             assert is_partitioning_error(refused(lambda f=function: f(tree, 0, {})))
         else:
@@ -137,11 +130,10 @@ def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_unbox_leaves_no_box(meta, tree):
     """However deep a box lies, it is opened."""
-    found, _ = _outermost(meta, tree)
-    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+    if any(meta.is_axis_metadata(box.unbox()) for box in outermost_boxes(meta, tree)):
         reached("nested")
-    left, _ = _outermost(meta, meta.unbox(tree))
-    assert not any(map(meta.is_axis_metadata, left))
+    left = outermost_boxes(meta, meta.unbox(tree))
+    assert not left, f"unbox left the boxes {left}"
 
 
 @requirement("BOX-14b")
@@ -174,8 +166,7 @@ class Updated:
 @given(tree=box_trees())
 def test_what_is_put_in_comes_out(meta, tree):
     """New values, one for each leaf, come out in the places they were put in."""
-    found, _ = _outermost(meta, tree)
-    if any(map(meta.is_axis_metadata, found)):
+    if outermost_boxes(meta, tree):
         reached("box")
     leaves, structure = jax.tree_util.tree_flatten(_unboxed(meta, tree))
     updates = structure.unflatten([Updated(n) for n in range(len(leaves))])
@@ -187,8 +178,7 @@ def test_what_is_put_in_comes_out(meta, tree):
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_replacing_values_by_themselves_changes_nothing(meta, tree):
     """Every box is still there, layer for layer."""
-    found, _ = _outermost(meta, tree)
-    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+    if any(meta.is_axis_metadata(box.unbox()) for box in outermost_boxes(meta, tree)):
         reached("nested")
     assert alike(meta.replace_boxed(tree, _unboxed(meta, tree)), tree)
 

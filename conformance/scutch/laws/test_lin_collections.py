@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import GRADIENTS
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
 
-small = {"rtol": 1e-3, "atol": 1e-3}
 MUTABLE = ("name", "names", "true", "false", "all but")
 stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
 
@@ -46,8 +46,7 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
     if train:
         _, changed = model.evaluated(model.variables(boxed=False), model.x, train=True)
         found = model.linen.meta.unbox({c: updates[c] for c in changed})
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(changed), strict=True):
-            assert np.allclose(one, other, **small)
+        assert_close(jax.tree.leaves(found), jax.tree.leaves(changed), **GRADIENTS)
 
 
 @requirement("LIN-8b")
@@ -90,10 +89,10 @@ def test_batch_normalization_keeps_running_statistics(linen, momentum, train, ro
     batch = {"mean": x.mean(0), "var": x.var(0)}
     used = batch if train else stats
     normal = (x - used["mean"]) / np.sqrt(used["var"] + 1e-5)
-    assert np.allclose(output, 2 * normal + 1, **small)
+    assert_close(output, 2 * normal + 1, **GRADIENTS)
     for name, before in stats.items():
         expected = momentum * before + (1 - momentum) * batch[name] if train else before
-        assert np.allclose(updates["batch_stats"][name], expected, **small)
+        assert_close(updates["batch_stats"][name], expected, **GRADIENTS)
 
 
 def _mask(linen, rate, seed, x):
@@ -143,10 +142,8 @@ def test_lifted_statistics_are_each_their_own(model):
     found, updates = model.module(train=True).apply(
         variables, model.x, mutable=["batch_stats", "counts"]
     )
-    assert np.allclose(found, expected, **small)
-    assert jax.tree.structure(dict(updates)) == jax.tree.structure(changed)
-    for one, other in zip(jax.tree.leaves(updates), jax.tree.leaves(changed), strict=True):
-        assert np.allclose(one, other, **small)
+    assert_close(found, expected, **GRADIENTS)
+    assert_close(dict(updates), changed, "updates", **GRADIENTS)
 
 
 @requirement("LIN-8g")

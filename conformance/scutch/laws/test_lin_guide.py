@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import costly, reached, requirement
-from scutch.lawkit.placement import entries, in_context
+from scutch.lawkit.placement import entries, has_sharding, in_context
+from scutch.lawkit.tolerances import TRAINING
+from scutch.lawkit.training import ADAM
 
 BATCH, WIDTH, LAYERS, STEPS = 8, 8, 2, 3
 RULES = (("batch", "data"), ("hidden", "model"))
@@ -20,41 +23,6 @@ FORMS = ("direct unrolled", "direct scanned", "logical unrolled", "logical scann
 NAMES = {"direct": {"kernel": (None, "model"), "W2": ("model", None)}}
 NAMES["logical"] = {"kernel": ("embed", "hidden"), "W2": ("hidden", "embed")}
 forms = st.sampled_from(FORMS)
-small = {"rtol": 1e-3, "atol": 1e-4}
-
-
-class Moments(NamedTuple):
-    """The state of the optimizer: a counter and two moments."""
-
-    count: Any
-    mean: Any
-    variance: Any
-
-
-class Adam(NamedTuple):
-    """An optimizer as `optax` has them, with a fixed rate."""
-
-    init: Any
-    update: Any
-
-
-def _init(params):
-    zeros = functools.partial(jax.tree.map, jnp.zeros_like)
-    return Moments(jnp.zeros((), "int32"), zeros(params), zeros(params))
-
-
-def _update(grads, state, params=None):
-    count = state.count + 1
-    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
-    variance = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, state.variance, grads)
-    one, two = 1 - 0.9**count, 1 - 0.99**count
-    updates = jax.tree.map(
-        lambda m, v: -0.01 * (m / one) / (jnp.sqrt(v / two) + 1e-6), mean, variance
-    )
-    return updates, Moments(count, mean, variance)
-
-
-ADAM = Adam(_init, _update)
 
 
 @functools.lru_cache(maxsize=16)
@@ -189,14 +157,6 @@ def _annotated(form):
     return {name: (*lead, *names) for name, names in NAMES[naming].items()}
 
 
-def _equal(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    return all(
-        np.allclose(a, b, **small)
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    )
-
-
 @requirement("LIN-5a", must_reach=FORMS)
 @given(form=forms)
 def test_the_guide_runs(linen, form):
@@ -232,17 +192,19 @@ def test_jitted_init_lands_where_it_should(linen, form):
     """Each array has its sharding, each parameter its box and names."""
     reached(form)
     run = guide(linen, form)
-    _assert_lies(linen, run, run.states[0])
+    _assert_sharded(linen, run, run.states[0])
     boxes = _boxes(run.states[0].params)
     assert boxes == _boxes(run.abstract.params)
     for path, (_, names, _) in boxes.items():
         assert names == next(s for n, s in _annotated(form).items() if n in path)
 
 
-def _assert_lies(linen, run, state):
+def _assert_sharded(linen, run, state):
     shardings = _by_path(run.shardings)
     for path, array in _by_path(linen.meta.unbox(state)).items():
-        assert array.sharding.is_equivalent_to(shardings[path], array.ndim), path
+        assert has_sharding(array, shardings[path]), (
+            f"{path} has the sharding {array.sharding}, expected {shardings[path]}"
+        )
 
 
 @requirement("LIN-5d", must_reach=("unrolled", "scanned"))
@@ -275,7 +237,7 @@ def test_train_and_inference_steps_return_what_is_asked(linen, form):
     for old, new, grad in params:
         assert np.array_equal(old, new) is not bool(np.any(grad))
     assert (run.output.shape, run.output.dtype) == (run.x.shape, run.x.dtype)
-    assert run.output.sharding.is_equivalent_to(run.x.sharding, 2)
+    assert has_sharding(run.output, run.x.sharding)
 
 
 @requirement("LIN-6a", must_reach=FORMS)
@@ -284,9 +246,9 @@ def test_a_sharded_model_computes_what_one_device_does(linen, form):
     """Parameters, outputs, gradients."""
     reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
-    assert _equal(many.states[0].params, one.states[0].params)
-    assert np.allclose(many.output, one.output, **small)
-    assert _equal(many.grads, one.grads)
+    assert_close(many.states[0].params, one.states[0].params, **TRAINING)
+    assert_close(many.output, one.output, **TRAINING)
+    assert_close(many.grads, one.grads, **TRAINING)
 
 
 @requirement("LIN-6b", must_reach=FORMS)
@@ -295,12 +257,12 @@ def test_several_steps_give_the_losses_of_one_device(linen, form):
     """And the final parameters and moments."""
     reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
-    assert np.allclose(many.losses, one.losses, **small)
+    assert_close(many.losses, one.losses, **TRAINING)
     assert len(set(many.losses)) == STEPS
     last = [
         linen.meta.unbox((run.states[-1].params, run.states[-1].opt_state)) for run in (many, one)
     ]
-    assert _equal(*last)
+    assert_close(*last, **TRAINING)
 
 
 @requirement("LIN-6c", must_reach=FORMS)
@@ -310,7 +272,7 @@ def test_shardings_do_not_drift(linen, form):
     reached(form)
     run = guide(linen, form)
     for state in run.states:
-        _assert_lies(linen, run, state)
+        _assert_sharded(linen, run, state)
     assert run.traces == 1
 
 
@@ -320,10 +282,10 @@ def test_direct_and_logical_models_train_alike(linen, how):
     """Equal losses and equal shardings at every step, from equal parameters."""
     reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
-    assert np.allclose(direct.losses, logical.losses, **small)
+    assert_close(direct.losses, logical.losses, **TRAINING)
     for one, other in zip(direct.states, logical.states, strict=True):
         pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-        assert all(a.sharding.is_equivalent_to(b.sharding, a.ndim) for a, b in pairs)
+        assert all(has_sharding(a, b.sharding) for a, b in pairs)
 
 
 WHERE = ("parameters", "optimizer", "put back")
@@ -357,7 +319,7 @@ def test_mapped_parameters_stay_where_they_lie(linen, form, scale):
     params = guide(linen, form).states[0].params
     found = jax.tree.map(lambda a: a * scale, params)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(params), strict=True):
-        assert one.sharding.is_equivalent_to(other.sharding, one.ndim)
+        assert has_sharding(one, other.sharding)
 
 
 @requirement("LIN-7c")

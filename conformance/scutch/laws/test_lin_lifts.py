@@ -9,19 +9,14 @@ from jax.sharding import Mesh
 
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.equality import assert_close, close
 from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.tolerances import GRADIENTS
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
 bare = layers(("Dense", "Scale", "Mix", "LayerNorm"), ("",))
-small = {"rtol": 1e-3, "atol": 1e-3}
-
-
-def _assert_close(one, other, what):
-    assert jax.tree.structure(one) == jax.tree.structure(other), f"{what}: {one} and {other}"
-    for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert np.allclose(mine, its, **small), f"{what}: {mine} and {its}"
 
 
 def _as_written_out(model):
@@ -37,8 +32,8 @@ def _as_written_out(model):
         for each in (module.apply, lambda v, x: model.evaluated(v, x)[0])
     ]
     (ours, theirs) = (route(variables.get("params", {}), model.x) for route in routes)
-    _assert_close(ours[0][1], theirs[0][1], "outputs")
-    _assert_close(ours[1], theirs[1], "gradients")
+    assert_close(ours[0][1], theirs[0][1], "outputs", **GRADIENTS)
+    assert_close(ours[1], theirs[1], "gradients", **GRADIENTS)
 
 
 def _with_output(output, weights):
@@ -160,7 +155,7 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
         jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum())(variables)
         for m in (lifted, plain)
     )
-    _assert_close(ours, theirs, "values and gradients")
+    assert_close(ours, theirs, "values and gradients", **GRADIENTS)
 
 
 @requirement("LIN-4g", must_reach=("train", "still"))
@@ -179,8 +174,8 @@ def test_layers_compute_their_formulas(model, train):
     found, updates = model.module(train=True).apply(
         variables, model.x, mutable=["batch_stats", "counts"]
     )
-    _assert_close(found, expected, "outputs")
-    _assert_close(dict(updates), changed, "updates")
+    assert_close(found, expected, "outputs", **GRADIENTS)
+    assert_close(dict(updates), changed, "updates", **GRADIENTS)
 
 
 ANSWERS = ("outputs", "gradients", "specs", "shardings")
@@ -226,5 +221,5 @@ def _answer(model, what):
 
 def _agree(one, other):
     if isinstance(one, jax.Array | np.ndarray):
-        return bool(np.allclose(one, other, **small))
+        return close(one, other, **GRADIENTS)
     return bool(one == other)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from scutch.inputs import models
 from scutch.inputs.descriptions import Model
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
@@ -17,14 +18,6 @@ any_models = drawn_models(st.one_of(layers(), lifts(negative=False)), max_size=2
 flat_models = drawn_models()
 still_models = drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow")))
 parametric = drawn_models(layers(PLAIN))
-small = {"rtol": 1e-4, "atol": 1e-4}
-
-
-def _close(one, other):
-    """Whether two trees have one structure, and about the same values."""
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.allclose(a, b, **small) for a, b in pairs)
 
 
 @requirement("LIN-1a", must_reach=("draws",))
@@ -73,7 +66,7 @@ def test_abstract_init_foresees_the_variables(model):
 @given(model=drawn_models(max_size=2))
 def test_jitted_init_is_the_eager_one(model):
     """The tree, the boxes, and the values to float tolerance."""
-    assert _close(jax.jit(model.initialized)(), model.initialized())
+    assert_close(jax.jit(model.initialized)(), model.initialized(), **MODELS)
 
 
 @requirement("LIN-1e")
@@ -100,18 +93,15 @@ def test_other_calls_compute_alike(model, how):
     if how == "init_with_output":
         output, variables = module.init_with_output(models.keys(), model.x)
         assert alike(variables, model.initialized())
-        assert np.allclose(output, module.apply(variables, model.x), **small)
+        assert_close(output, module.apply(variables, model.x), **MODELS)
         return
     variables = model.variables()
     expected = 2 * module.apply(variables, model.x)
     if how == "bind":
-        found = [module.bind(variables).doubled(model.x)]
+        assert_close(module.bind(variables).doubled(model.x), expected, **MODELS)
     else:
-        found = [
-            module.apply(variables, model.x, method=method)
-            for method in ("doubled", type(module).doubled)
-        ]
-    assert all(np.allclose(each, expected, **small) for each in found)
+        for method in ("doubled", type(module).doubled):
+            assert_close(module.apply(variables, model.x, method=method), expected, **MODELS)
 
 
 @requirement("LIN-1g", must_reach=("missing", "shape"))
@@ -170,4 +160,5 @@ def test_setup_and_compact_define_one_module(model):
     keys = models.keys()
     assert alike(one.init(keys, model.x), other.init(keys, model.x)), described
     variables = one.init(keys, model.x)
-    assert np.allclose(one.apply(variables, model.x), other.apply(variables, model.x), **small)
+    outputs = [module.apply(variables, model.x) for module in (one, other)]
+    assert_close(*outputs, **MODELS)

@@ -4,11 +4,10 @@ import jax
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
-from scutch.lawkit.placement import assert_lies, constraints, entries, in_context
+from scutch.lawkit.placement import assert_placed, constraints, entries, in_context
 from scutch.strategies import (
     arrays,
     axis_names,
@@ -22,6 +21,12 @@ from scutch.strategies import (
 
 def _constrain(logical, names, mapping, **options):
     return lambda x: logical.with_logical_constraint(x, names, rules=mapping, **options)
+
+
+def _mapped_sharding(logical, placed):
+    """The sharding on the mesh of a placement that its rules give its names."""
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    return NamedSharding(placed.mesh, spec)
 
 
 @requirement("LOG-8a", must_reach=("context", "argument"))
@@ -82,13 +87,12 @@ def test_explicit_axes_are_constrained_too(logical, placed):
 
 
 def _check_constrained(logical, placed):
-    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
-    if entries(spec):
+    sharding = _mapped_sharding(logical, placed)
+    if entries(sharding.spec):
         reached("sharded")
     with in_context(placed.mesh):
         result = _constrain(logical, placed.names, placed.rules)(placed.array)
-    assert alike(np.asarray(result), placed.array)
-    assert_lies(result, placed.mesh, spec)
+    assert_placed(result, placed.array, sharding)
 
 
 @requirement("LOG-8e")
@@ -180,7 +184,7 @@ def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
     with in_context(placed.mesh), logical.logical_axis_rules(placed.rules if ruled else ()):
         result = box.unbox()
     if ruled:
-        _check_lies(logical, placed, result)
+        assert_placed(result, placed.array, _mapped_sharding(logical, placed))
     else:
         assert result is placed.array
 
@@ -194,7 +198,7 @@ def test_the_rules_of_a_box_win(logical, placed, context):
         reached("other rules")
     with in_context(placed.mesh), logical.logical_axis_rules(context):
         result = box.unbox()
-    _check_lies(logical, placed, result)
+    assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
 @requirement("LOG-9d", must_reach=("another mesh", "no mesh"))
@@ -211,13 +215,7 @@ def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
     box = logical.LogicallyPartitioned(placed.array, placed.names, mesh=placed.mesh)
     with in_context(context), logical.logical_axis_rules(placed.rules):
         result = box.unbox()
-    _check_lies(logical, placed, result)
-
-
-def _check_lies(logical, placed, result):
-    assert alike(np.asarray(result), placed.array)
-    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
-    assert_lies(result, placed.mesh, spec)
+    assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
 @requirement("LOG-9e", must_reach=("equal", "unequal"))

@@ -1,22 +1,14 @@
 """Logical annotation against direct annotation: LOG-7."""
 
-from typing import Any, NamedTuple
-
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.states import raw_value
+from scutch.lawkit.training import ADAM
 from scutch.strategies import logical_placements
-
-
-class Moments(NamedTuple):
-    """What an optimizer of the Adam family keeps: a counter, and two moments for each parameter."""
-
-    count: Any
-    mean: Any
-    variance: Any
 
 
 def _annotated(meta, logical, models):
@@ -37,12 +29,7 @@ def _annotated(meta, logical, models):
 
 
 def _train_state(params):
-    moments = Moments(
-        np.zeros((), "int32"),
-        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
-        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
-    )
-    return {"step": np.zeros((), "int32"), "params": params, "opt_state": (moments, ())}
+    return {"step": np.zeros((), "int32"), "params": params, "opt_state": (ADAM.init(params), ())}
 
 
 def _check(meta, logical, logically, directly, placed):
@@ -91,10 +78,7 @@ def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
     with logical.logical_axis_rules(() if own else placed.rules):
         found = nnx.get_partition_spec(nnx.state(root))["kernel"]
         placing = nnx.get_named_sharding(nnx.state(root), placed.mesh)["kernel"]
-    found, placing = (
-        each.get_raw_value() if isinstance(each, nnx.Variable) else each
-        for each in (found, placing)
-    )
+    found, placing = (raw_value(nnx, each) for each in (found, placing))
     expected = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if any(expected):
         reached("sharded")

@@ -8,6 +8,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
 from scutch.lawkit.equality import alike
+from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees
 
@@ -202,10 +203,6 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     assert told == logical.logical_to_mesh_axes(names, passed)
 
 
-class _Interruption(Exception):
-    """Raised by a law, to leave a context."""
-
-
 @requirement("LOG-6b", must_reach=("exception", "set inside"))
 @given(
     stack=st.lists(rules(max_size=2), min_size=1, max_size=3),
@@ -223,7 +220,7 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
                 logical.set_logical_axis_rules(inside)
             if fails:
                 reached("exception")
-                raise _Interruption
+                raise Interruption
             return
         before = tuple(logical.get_logical_axis_rules())
         try:
@@ -235,7 +232,7 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
 
     with logical.logical_axis_rules(outer):
         error = raised(lambda: enter(stack))
-        assert isinstance(error, _Interruption) if fails else error is None
+        assert isinstance(error, Interruption) if fails else error is None
         assert tuple(logical.get_logical_axis_rules()) == outer
 
 
