@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from scutch.inputs.graphs import differences
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
@@ -160,16 +161,16 @@ def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty,
     reached(kind)
     expected = bridge.linen_vars_to_nnx_attrs(linen)
     taken = {path[1:] for path in _flat(linen)}
-    given_ = {name: dict(tree) for name, tree in linen.items()}
+    variables = {name: dict(tree) for name, tree in linen.items()}
     for path in empty:
         if any(path[:end] in taken for end in range(len(path) + 1)):
             continue
         reached("empty")
-        home = given_.setdefault(col, {})
+        home = variables.setdefault(col, {})
         for key in path:
             home[key] = dict(home.get(key, {}))
             home = home[key]
-    found = bridge.linen_vars_to_nnx_attrs(_with_mappings(given_, kind))
+    found = bridge.linen_vars_to_nnx_attrs(_with_mappings(variables, kind))
     wanted, flat = _flat(expected), _flat(found)
     assert flat.keys() == wanted.keys()
     assert not [path for path in wanted if differences(nnx, flat[path], wanted[path])]

@@ -8,7 +8,7 @@ import inspect
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.filters import build_filter, takes
@@ -18,12 +18,14 @@ from scutch.inputs.graphs import (
     classes,
     differences,
     follow,
+    is_node,
     leaves,
     nodes,
     put,
     same_leaves,
     walk,
 )
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.states import flat_state
@@ -62,7 +64,7 @@ def test_merging_a_split_object_restores_it(nnx, root):
 
 def _meetings(nnx, root):
     """How often a node is met again that was met before."""
-    found = [id(v) for _, v in walk(nnx, root) if isinstance(v, nnx.Variable | nnx.Pytree)]
+    found = [id(value) for _, value in walk(nnx, root) if is_node(nnx, value)]
     return len(found) - len(set(found))
 
 
@@ -141,9 +143,11 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
     if sum(map(bool, flat)) > 1:
         reached("several")
     expected = leaves(nnx, root)
+    assert len(states) == len(wanted), f"{len(states)} states for {len(wanted)} filters"
     assert sum(map(len, flat)) == len(expected)
     for path, leaf in expected.items():
         first = next(i for i, each in enumerate(wanted) if takes(nnx, each, path, leaf))
+        assert path in flat[first], f"{path} is not in state {first} of {flat}"
         assert not differences(nnx, flat[first][path], leaf)
     shuffled = [states[i] for i in order if i < len(states)]
     assert not differences(nnx, root, nnx.merge(definition, *shuffled))
@@ -162,7 +166,8 @@ def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
     ]
     assume(left)
     error = str(refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted))))
-    assert any(all(repr(key) in error for key in path) for path in left)
+    shown = [path for path in left if all(repr(key) in error for key in path)]
+    assert shown, f"{error!r} shows no path of {left}"
 
 
 @requirement("OBJ-1h", must_reach=("same", "other"))
@@ -234,6 +239,7 @@ def test_state_gives_the_states_of_split(nnx, root, wanted):
         reached("left out")
     states = nnx.state(root, *wanted)
     states = states if len(wanted) > 1 else (states,)
+    assert len(states) == len(split), f"{len(states)} states for {len(split)} filters"
     for ours, theirs in zip(states, split, strict=True):
         if flat_state(nnx, theirs):
             reached("taken")
@@ -279,12 +285,9 @@ def test_iterating_meets_each_node_once(nnx, root):
     """
     if _meetings(nnx, root):
         reached("shared")
-    found = [
-        (path, value)
-        for path, value in nnx.iter_graph(root)
-        if isinstance(value, nnx.Variable | nnx.Pytree)
-    ]
-    assert all(follow(nnx, root, path) is value for path, value in found)
+    found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
+    wrong = [path for path, value in found if follow(nnx, root, path) is not value]
+    assert not wrong, f"other objects are at the paths {wrong}"
     assert sorted(id(value) for _, value in found) == sorted(map(id, nodes(nnx, root)))
     assert found[-1][1] is root
 

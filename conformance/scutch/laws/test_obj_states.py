@@ -39,7 +39,8 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     if winners:
         reached("overlap")
     assert both.keys() == flat_state(nnx, one).keys()
-    assert all(leaf is winners.get(path, flat_state(nnx, one)[path]) for path, leaf in both.items())
+    last = flat_state(nnx, one) | winners
+    assert not [path for path, leaf in both.items() if leaf is not last[path]]
 
 
 @requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
@@ -50,7 +51,7 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     """
     state = nnx.State(mapping)
     pairs = list(nnx.to_flat_state(state))
-    assert all(isinstance(path, tuple) for path, _ in pairs)
+    assert {type(path) for path, _ in pairs} <= {tuple}
     assert same_leaves(nnx, dict(pairs), leaves(nnx, mapping))
     back = nnx.from_flat_state(pairs)
     assert isinstance(back, nnx.State)
@@ -59,6 +60,7 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
         reached("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
         found = back
         for key in path:
+            assert key in found, f"{path} leads nowhere: there is no {key!r} in {found}"
             if isinstance(key, str):
                 assert getattr(found, key) is found[key] or len(path) > 1
             found = found[key]
@@ -131,8 +133,9 @@ def test_a_state_is_a_pytree(nnx, mapping):
     assert {*map(id, found)} == {*map(id, values)}
     others, other_structure = jax.tree_util.tree_flatten(other)
     assert structure == other_structure
-    assert all(a is b for a, b in zip(found, others, strict=True))
+    assert [*map(id, others)] == [*map(id, found)], f"{found} in one order, {others} in another"
     mapped = flat_state(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
+    assert mapped.keys() == flat_state(nnx, state).keys()
     for path, leaf in flat_state(nnx, state).items():
         assert type(mapped[path]) is (type(leaf) if isinstance(leaf, nnx.Variable) else str)
         assert raw_value(nnx, mapped[path]) == "seen"
