@@ -40,7 +40,12 @@ class LawItem(pytest.Item):
 
     @classmethod
     def of(cls, collector: pytest.Collector, law: Law) -> "LawItem":
-        """The item of a law, under the module that has it."""
+        """The item of a law.
+
+        Args:
+          collector: Of the module that has the law.
+          law: The law.
+        """
         item: LawItem = cls.from_parent(collector, name=law.name)
         item.law = law
         marks = getattr(law.function, "pytestmark", [])
@@ -63,7 +68,12 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback, without the frames of the judge and of Hypothesis."""
+        """The traceback, without the frames of the judge and of Hypothesis.
+
+        Args:
+          excinfo: What broke the law.
+          style: Not used: `--tb` decides.
+        """
         chosen = self.config.option.tbstyle
         return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 

@@ -33,6 +33,9 @@ def law_settings(examples: int, *, share: float = 1.0, shrink: bool = True) -> s
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1]; never fewer than 15.
       shrink: Whether a broken law is broken again by smaller inputs.
+
+    Returns:
+      The settings, for `_hypothesis_internal_use_settings`.
     """
     return settings(
         max_examples=max(min(15, examples), round(examples * share)),

@@ -1,4 +1,9 @@
-"""How hard a run tries: the profiles, and what each law gets from one."""
+"""How hard a run tries: the profiles, and the devices that laws are tried on.
+
+A *profile* says on how many inputs each law is tried, for how long, and with which seed:
+
+    PROFILES["quick"].examples     # 15
+"""
 
 import os
 import random

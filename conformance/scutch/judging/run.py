@@ -1,4 +1,11 @@
-"""What a run judges, and how: settled once, before anything is collected."""
+"""What a run judges, and how: settled once, before any law is collected.
+
+`settle` checks every option and imports the implementation in a process of its own, to learn its
+name, version and claims. The `Run` that it returns is plain data, the same in every process.
+
+    run = settle("flax", profile="quick", patterns=["BOX"])
+    run.version, run.claims, len(run.requirements)
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -70,7 +77,12 @@ class Run:
         return cls(**{**data, **lists, "known": entries})
 
     def witness(self, requirement: str, test: str) -> str | None:
-        """The call that is expected to break a law, if it is known to fail."""
+        """The call that is expected to break a law, if it is known to fail.
+
+        Args:
+          requirement: The identifier that the law tries.
+          test: The name of the law.
+        """
         for entry in self.known:
             if entry.requirement == requirement and entry.test == test:
                 return entry.witness
@@ -91,6 +103,21 @@ def settle(
     isolate: bool = True,
 ) -> Run:
     """Check every choice and find the implementation.
+
+    Args:
+      where: How the implementation is found, as `implementation.load` takes it.
+      profile: The name of a profile.
+      examples: Inputs for each law, at least 1; the profile's where left out.
+      seed: Of the search; the profile's where left out.
+      level: `must` or `should`: the level that must hold.
+      patterns: Requirements, as `catalogue.select` takes them; empty for all.
+      known_files: Paths of files of known failures, `shipped` or `none`; empty for `shipped`.
+      replay: A call to try instead of searching; empty for none.
+      timeout: Seconds that one law may take; the profile's where left out.
+      isolate: Whether the implementation is imported in a process of its own.
+
+    Returns:
+      The settings of the run.
 
     Raises:
       SetupError: Something is not as it must be; the message says what, and what to do.

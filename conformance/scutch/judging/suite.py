@@ -60,6 +60,9 @@ class Law:
           implementation: The one under judgment.
           subject: The box class that is tried.
           unasserted: An `unasserted.Unasserted`, for laws that take it.
+
+        Returns:
+          The fixtures that the law takes, and no others.
         """
         made = {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
         if "reference" in self.fixtures:
@@ -83,6 +86,14 @@ def laws() -> tuple[Law, ...]:
 
 def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     """The laws that a function of a module is: none, one, or one for each box class.
+
+    Args:
+      module: The module; its `pytestmark` may say that its laws are tried on each box class.
+      name: Of the function in the module.
+      function: Anything; a law if it is a function with the mark `requirement`.
+
+    Yields:
+      The laws, in the order of `SUBJECTS`.
 
     Raises:
       SetupError: It takes an argument that is neither drawn nor a fixture.

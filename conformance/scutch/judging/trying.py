@@ -38,7 +38,12 @@ def no_journal(call: str) -> None:
 
 
 def call_text(name: str, inputs: Inputs) -> str:
-    """The call of a law as `inputs.calls.parse_call` reads it."""
+    """The call of a law as `inputs.calls.parse_call` reads it.
+
+    Args:
+      name: Of the law.
+      inputs: Descriptions by name.
+    """
     return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
 
 
