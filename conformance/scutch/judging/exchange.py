@@ -52,21 +52,31 @@ class PeerError(AssertionError):
         super().__init__(f"in process {rank} of the job: {error}")
 
 
-class JobBrokenError(Exception):
-    """A follower did not answer: it ended, or hangs in a computation that the leader has left.
+class JobBroken(BaseException):
+    """A follower gave no answer: it hangs in a computation that the leader has left.
 
-    The job cannot be used again. Nothing is wrong in how it was called; a law that raises in one
-    process and computes on in another ends so.
+    The job cannot be used again, so this is no `Exception`, after which Hypothesis would look for a
+    smaller input. An implementation is broken so when it raises in one process and computes on in
+    another:
+
+        if jax.process_index() == 0:
+            raise ValueError(...)      # wrong: the others wait for this process for ever
+
+    Right is to decide by what all processes know, such as shapes and shardings.
 
     Args:
       rank: The number of the process.
       seconds: How long the leader waited for it.
+      error: What broke the law in the leader, if anything did.
     """
 
-    def __init__(self, rank: int, seconds: float) -> None:
-        """Keep which process it was."""
+    def __init__(self, rank: int, seconds: float, error: Exception | None) -> None:
+        """Keep which process it was, and the error of the leader."""
         self.rank = rank
-        super().__init__(f"process {rank} of the job gave no answer within {seconds:g} s")
+        self.seconds = seconds
+        self.error = error
+        here = "the law held here" if error is None else f"here: {type(error).__name__}: {error}"
+        super().__init__(f"process {rank} gave no answer within {seconds:g} s; {here}")
 
 
 @dataclass
@@ -76,10 +86,12 @@ class Exchange:
     Args:
       rank: The number of this process; 0 leads.
       processes: How many there are.
+      is_broken: Whether a process gave no answer, so that the job cannot be used again.
     """
 
     rank: int
     processes: int
+    is_broken: bool = False
     _input: int = field(default=0, repr=False)
 
     def together(self, text: str, attempt: Callable[[], None]) -> None:
@@ -92,7 +104,7 @@ class Exchange:
         Raises:
           Exception: What broke the law here.
           PeerError: What broke it in another process.
-          JobBrokenError: A process did not answer, and the law held here.
+          JobBroken: A process did not answer.
         """
         self._input += 1
         store = key_value_store()
@@ -102,7 +114,7 @@ class Exchange:
             attempt()
         except Exception as broken:
             error = broken
-        answers = [] if error is not None else self._answers()
+        answers = [self._answer(rank, error) for rank in range(1, self.processes)]
         if error is not None:
             raise error
         for rank, answer in enumerate(answers, 1):
@@ -117,7 +129,9 @@ class Exchange:
         """
         while True:
             self._input += 1
-            text = self._wait("call", None)
+            text = None
+            while text is None:
+                text = self._value("call")
             if text == END:
                 return
             broken = attempt(text)
@@ -128,22 +142,24 @@ class Exchange:
         self._input += 1
         key_value_store().key_value_set(self._key("call"), END)
 
-    def _answers(self) -> list[str]:
-        return [self._wait(str(rank), rank) for rank in range(1, self.processes)]
-
-    def _wait(self, name: str, rank: int | None) -> str:
-        """The value of a key, when it is there; for a call there is no limit of time."""
+    def _answer(self, rank: int, error: Exception | None) -> str:
+        """What a follower says of the input; `error` is what broke the law here, if any."""
         started = time.monotonic()
-        while True:
-            try:
-                return str(
-                    key_value_store().blocking_key_value_get(self._key(name), _ROUND_MILLISECONDS)
-                )
-            except Exception as error:
-                if "DEADLINE_EXCEEDED" not in str(error):
-                    raise
-            if rank is not None and time.monotonic() - started > ANSWER_TIMEOUT:
-                raise JobBrokenError(rank, ANSWER_TIMEOUT)
+        while (answer := self._value(str(rank))) is None:
+            if time.monotonic() - started > ANSWER_TIMEOUT:
+                self.is_broken = True
+                raise JobBroken(rank, ANSWER_TIMEOUT, error)
+        return answer
+
+    def _value(self, name: str) -> str | None:
+        """The value of a key; None if it was not set within a few seconds."""
+        try:
+            value = key_value_store().blocking_key_value_get(self._key(name), _ROUND_MILLISECONDS)
+        except Exception as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+            return None
+        return str(value)
 
     def _key(self, name: str) -> str:
         return f"scutch/{self._input}/{name}"

