@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -159,3 +160,28 @@ def test_a_pin_is_a_name_and_a_version(file):
     lines = file.read_text("utf-8").splitlines()
     assert lines
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (None, "there is no python3.12 on the path"),
+        ("echo shim: not chosen >&2; echo more >&2; exit 127", "does not run: shim: not chosen"),
+        ('test "$1" = -c || echo Python 3.9.1', "is Python 3.9.1, which is too old"),
+    ],
+    ids=["absent", "broken", "old"],
+)
+def test_a_python_that_cannot_be_used_is_refused_with_what_to_do(tmp_path, script, message):
+    if script:
+        (tmp_path / "python3.12").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "python3.12").chmod(0o755)
+    for name in ("sh", "dirname", "ls", "sort", "tail"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = subprocess.run(
+        [tmp_path / "sh", ROOT / "ci" / "environment"],
+        env={"PATH": str(tmp_path), "PYTHON": "python3.12"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.endswith("; set PYTHON to a name or a path of Python 3.11, 3.12 or 3.13\n")
