@@ -156,7 +156,7 @@ def line_chart(
         label = figure_text(y, unit, 1 if logarithmic else 3)
         parts.append(_text("y", frame.left - 6, up.pixel(y) + 4, label))
     for x in xs:
-        parts.append(_text("x", across.pixel(x), bottom + 18, f"{x:,g}"))
+        parts.append(_text("x", across.pixel(x), bottom + 16, f"{x:,g}"))
     parts.append(_text("x axis", (frame.left + right) / 2, frame.height - 2, x_label))
     pixels = {
         name: [(across.pixel(x), up.pixel(y)) for x, y in points] for name, points in series.items()
