@@ -1,6 +1,7 @@
 """The distribution: what a wheel holds, its version, its size, and the pins of its environment."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -53,7 +54,8 @@ def test_a_wheel_holds_every_file_of_its_packages(wheel):
 
 
 def test_an_installed_wheel_judges(wheel, tmp_path):
-    """In an environment of its own, beside the packages that this one has."""
+    """In an environment of its own, beside the packages that this one has, on no other path."""
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     python = tmp_path / "venv" / "bin" / "python"
     run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
     run(python, "-m", "pip", "install", "-qq", "--no-index", "--no-deps", str(wheel))
@@ -65,10 +67,10 @@ def test_an_installed_wheel_judges(wheel, tmp_path):
             (borrowed / entry.name).symlink_to(entry)
     here = next((tmp_path / "venv").glob("lib/python*/site-packages"))
     (here / "borrowed.pth").write_text(f"{borrowed}\n")
-    where = run(python, "-c", "import scutch; print(scutch.__file__)", cwd=tmp_path)
+    where = run(python, "-c", "import scutch; print(scutch.__file__)", cwd=tmp_path, env=alone)
     assert Path(where.strip()).is_relative_to(here)
     chosen = ("--profile", "quick", "--requirement", "BOX-5", "-p", "no:cacheprovider")
-    output = run(python.parent / "scutch", "run", *chosen, cwd=tmp_path)
+    output = run(python.parent / "scutch", "run", *chosen, cwd=tmp_path, env=alone)
     assert "conforms in all that it claims" in output
 
 
