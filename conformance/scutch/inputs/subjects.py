@@ -30,14 +30,12 @@ class Subject:
       name: `partitioned`, `logical`, or what an owner calls the class.
       make: `(value, names, mesh) -> box`; `mesh` is `None` for a box without one.
       wrap: `(initializer, names, mesh) -> initializer`, which returns such boxes.
-      prefix: What the identifiers of its requirements begin with; empty for `partitioned`.
       tuples: Whether a name may be a tuple of mesh axes when the box is sharded.
     """
 
     name: str
     make: Callable[..., Any]
     wrap: Callable[..., Any]
-    prefix: str = ""
     tuples: bool = True
 
     def __repr__(self) -> str:
@@ -48,7 +46,7 @@ def partitioned(implementation: Implementation) -> Subject:
     """The directly partitioned box of an implementation, `Partitioned` (`000_`)."""
     meta = implementation.meta
     return Subject(
-        "partitioned",
+        PARTITIONED,
         lambda value, names, mesh: meta.Partitioned(value, names, mesh=mesh),
         lambda init, names, mesh: meta.with_partitioning(init, names, mesh=mesh),
     )
@@ -68,12 +66,17 @@ def logical(implementation: Implementation) -> Subject:
         lambda init, names, mesh: namespace.with_logical_partitioning(
             init, names, mesh=mesh, rules=IDENTITY_RULES
         ),
-        prefix="LOG-9.",
         tuples=False,
     )
 
 
+PARTITIONED = "partitioned"
+"""The name of the subject that laws mean by a box."""
+
 SUBJECTS: Mapping[str, Callable[[Implementation], Subject]] = MappingProxyType(
-    {"partitioned": partitioned, "logical": logical}
+    {PARTITIONED: partitioned, "logical": logical}
 )
-"""The subjects of an implementation, by name."""
+"""The subjects of an implementation, by name; the first is the one that laws mean by a box."""
+
+PREFIXES: Mapping[str, str] = MappingProxyType({PARTITIONED: "", "logical": "LOG-9."})
+"""What the identifiers of the requirements of each subject begin with."""

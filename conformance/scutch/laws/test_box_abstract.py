@@ -11,10 +11,11 @@ abstract, is what must come of the abstract tree.
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import in_context

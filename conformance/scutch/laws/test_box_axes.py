@@ -10,9 +10,10 @@ which says where `expand_dims` puts an axis.
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.lawkit.placement import entries

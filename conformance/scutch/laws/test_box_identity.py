@@ -14,10 +14,11 @@ import pickle
 
 import jax
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import (

@@ -10,10 +10,11 @@ The oracle is JAX's own tree functions and transformations on the bare values.
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import (

@@ -14,10 +14,11 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import assert_placed, constraints, entries, has_sharding, in_context

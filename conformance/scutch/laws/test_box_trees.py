@@ -10,11 +10,12 @@ functions.
 
 import jax
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Box
 from scutch.lawkit.boxes import outermost, outermost_boxes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import is_partitioning_error, raised, reached, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees

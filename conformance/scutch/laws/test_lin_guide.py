@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context

@@ -11,10 +11,11 @@ without running it; and two routes must agree: eager and jitted, compact and `se
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS

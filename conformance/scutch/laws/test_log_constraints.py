@@ -11,10 +11,11 @@ all boxes is judged by the laws of BOX, on the subject `logical`.
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.placement import assert_placed, constraints, entries, in_context
 from scutch.strategies import (

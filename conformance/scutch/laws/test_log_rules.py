@@ -11,11 +11,12 @@ forms over trees.
 
 import threading
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, refused, requirement

@@ -1,0 +1,92 @@
+"""What differs between versions of JAX, and the parts of JAX that are not public.
+
+The reference runs on JAX 0.4.35 and newer. In between, JAX gained a mesh in context that is no
+global variable (`jax.set_mesh`), axis types (`Auto`, `Explicit`, `Manual`) and types of arrays that
+carry a sharding. All code that asks which JAX there is stands here, and so does all that touches a
+part of JAX that its documents do not promise. Other modules import the names below, and
+`reference/tests/test_jax_versions.py` fails when JAX moves one.
+
+Words: the *mesh in context* is the mesh that JAX uses where none is passed, set by `jax.set_mesh`
+or `with mesh:`. An *abstract* mesh has axes and no devices; a *concrete* one has both.
+
+>>> import jax, numpy as np
+>>> context_mesh() is None
+True
+>>> with jax.set_mesh(jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))):
+...     context_mesh().axis_names
+('data',)
+"""
+
+import warnings
+from typing import Any
+
+import jax
+from jax.interpreters import pxla
+from jax.sharding import AbstractMesh, Mesh
+
+# The class of the values that a transformation passes instead of arrays. JAX keeps the name in
+# `jax.core`, of which it has removed most other names.
+Tracer: type[Any] = jax.core.Tracer
+
+# JAX 0.4 has none of these four. What is None here is never called: without Explicit axes nothing
+# is resharded, and no array has a type with a sharding.
+get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
+get_concrete_mesh: Any = getattr(jax.sharding, "get_mesh", None)
+reshard: Any = getattr(jax.sharding, "reshard", None)
+typeof: Any = getattr(jax, "typeof", None)
+
+with warnings.catch_warnings():
+    # `with mesh:` sets the mesh of this object, and no public name of JAX tells it. JAX deprecates
+    # the object, and may drop it together with `with mesh:`; then there is no such mesh to find.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    thread_resources: Any = getattr(pxla, "thread_resources", None)
+
+
+def context_mesh() -> Mesh | AbstractMesh | None:
+    """Return the mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18).
+
+    Returns:
+      An `AbstractMesh` after `jax.set_mesh` and inside `shard_map`, a `Mesh` in a `with mesh:`
+      block. A mesh without axes counts as none.
+    """
+    mesh: Any = get_abstract_mesh() if get_abstract_mesh is not None else None
+    if thread_resources is not None and (mesh is None or not mesh.axis_names):
+        mesh = thread_resources.env.physical_mesh
+    return mesh if mesh is not None and mesh.axis_names else None
+
+
+def concrete_mesh(mesh: AbstractMesh) -> Mesh | AbstractMesh | None:
+    """Return the mesh with devices that stands for the abstract mesh in context (BOX-18).
+
+    Args:
+      mesh: The mesh in context.
+
+    Returns:
+      The mesh with devices; `mesh` itself if none with devices is set. `None` inside a
+      transformation, where JAX refuses to name devices: an array there is a constant of the
+      program that is being traced.
+    """
+    if get_concrete_mesh is None:
+        return mesh
+    try:
+        found: Mesh = get_concrete_mesh()
+    except ValueError:  # What JAX raises inside `vmap` and `jit`.
+        return None
+    return mesh if found.empty else found
+
+
+def axes_of_type(mesh: Mesh | AbstractMesh | None, axis_type: str) -> list[Any]:
+    """Return the names of the axes of a mesh that have one type (BOX-18).
+
+    Args:
+      mesh: A mesh, or `None`, which has no axes.
+      axis_type: `"Auto"`, `"Explicit"` or `"Manual"`.
+
+    Returns:
+      The names in the order of the mesh. Before JAX had axis types, all axes are `Auto`.
+    """
+    names = () if mesh is None else mesh.axis_names
+    types = getattr(mesh, "axis_types", None)
+    if not isinstance(types, tuple):  # JAX 0.4.35 to 0.5 have None, or a mapping, here.
+        return list(names) if axis_type == "Auto" else []
+    return [name for name, its in zip(names, types, strict=True) if its.name == axis_type]
