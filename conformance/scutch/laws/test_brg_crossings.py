@@ -15,11 +15,11 @@ from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import (
     arrays,
     boxes,
+    boxes_with_mesh,
     collection_names,
     collections,
     copies,
     crossing_boxes,
-    held_boxes,
     logical_placements,
     values,
     variable_trees,
@@ -49,7 +49,7 @@ def test_a_plain_value_crosses_and_returns(bridge, col, value):
 
 
 @requirement("BRG-4b", must_reach=("mesh", "names"))
-@given(col=collection_names(), box=st.one_of(boxes(), held_boxes()))
+@given(col=collection_names(), box=st.one_of(boxes(), boxes_with_mesh()))
 def test_a_partitioned_box_crosses_and_returns(bridge, col, box):
     """A `Partitioned` box crosses to a variable of its collection's type and returns with its
     class, value, names and mesh.
