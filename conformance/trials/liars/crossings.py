@@ -200,13 +200,14 @@ class SharesContainers:
 
 
 @of_bridge
-class NotesTheCrossing:
-    """Breaks BRG-4f: a variable that has crossed says so in its metadata."""
+class EmptiesTheBox:
+    """Breaks BRG-4f: a logical box that has crossed has no rules any more."""
 
-    def to_linen_var(variable):
-        made = bridge.to_linen_var(variable)
-        variable.set_metadata(crossed=True)
-        return made
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        if type(x) is logical.LogicallyPartitioned:
+            object.__setattr__(x, "rules", None)
+        return variable
 
 
 @of_bridge
