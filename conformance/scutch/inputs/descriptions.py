@@ -24,12 +24,11 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
-from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
 from scutch.inputs import boxes, graphs, models, programs
+from scutch.lawkit.domain import assume, not_available
 
 
 @dataclass(frozen=True)
@@ -475,7 +474,7 @@ def _mesh(shape: tuple[int, ...], axes: tuple[str, ...], explicit: bool) -> JaxM
     if not explicit:
         return JaxMesh(grid, axes)
     if not has_explicit_axes():
-        pytest.skip(f"jax {jax.__version__} has no explicit axes")
+        not_available(f"jax {jax.__version__} has no explicit axes")
     return JaxMesh(grid, axes, axis_types=(jax.sharding.AxisType.Explicit,) * len(axes))
 
 

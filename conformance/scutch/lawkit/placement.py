@@ -1,8 +1,7 @@
 """Where arrays lie: specs, meshes in context, and constraints in traced programs."""
 
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -20,13 +19,17 @@ def entries(spec: Any) -> tuple[Any, ...]:
     return tuple(None if e == () else e for e in found)
 
 
-def in_context(mesh: Mesh | None) -> AbstractContextManager[Any]:
-    """`mesh` in context, in the way of the JAX at hand; no context for `None`."""
-    if mesh is None:
-        return contextlib.nullcontext()
-    if hasattr(jax, "set_mesh"):
-        return jax.set_mesh(mesh)
-    return mesh
+@contextlib.contextmanager
+def in_context(mesh: Mesh | None) -> Iterator[None]:
+    """A context with a mesh, set as the JAX at hand does it; for `None` the context is unchanged.
+
+    `jax.set_mesh(mesh)` sets the mesh already when it is called; this one, when it is entered.
+    """
+    setting: Any = contextlib.nullcontext()
+    if mesh is not None:
+        setting = jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh
+    with setting:
+        yield
 
 
 def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any, ...]]:

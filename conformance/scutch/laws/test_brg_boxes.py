@@ -7,11 +7,12 @@ hooks and no metadata of its own; it becomes a bare array, and any other variabl
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.strategies import axis_names, variables

@@ -5,10 +5,11 @@ converted by one of them; to *return*, by the other one afterwards.
 """
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import (

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from scutch.inputs.graphs import differences
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees

@@ -5,13 +5,14 @@ hold it. When shardings are given, an aliased object gets one from each of its p
 """
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 

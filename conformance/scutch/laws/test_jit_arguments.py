@@ -9,12 +9,12 @@ import warnings
 
 import jax
 import numpy as np
-import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies import copies, programs
 
@@ -173,7 +173,7 @@ def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     was not donated are kept.
     """
     if not _donates("by number"):
-        pytest.skip("this backend does not donate")
+        not_available("this backend does not donate")
     assume(how in ("by name", "not at all") or (passed == "by position" and _donates(how)))
     held, _ = _donating(transforms, nnx, how, True, passed)
     donated = how != "not at all"
@@ -274,7 +274,7 @@ def test_further_options_are_those_of_jax(transforms, nnx, option):
                 warnings.simplefilter("ignore")  # both are deprecated in JAX
                 error = raised(lambda: jax.jit(flat, **chosen)(unused, unused))
                 if error is not None:
-                    pytest.skip(f"jax.jit at hand does not take {option}: {error}")
+                    not_available(f"jax.jit at hand does not take {option}: {error}")
                 result = lifted(**chosen)(module, unused)
             there = {device} if option == "device" else jax.devices("cpu")
             assert set(result.devices()) <= set(there)

@@ -5,10 +5,11 @@ programs with steps of one group (see `scutch.inputs.programs`), so that it judg
 change.
 """
 
-from hypothesis import assume, given
+from hypothesis import given
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.strategies import copies, programs, small_graphs
 

@@ -6,12 +6,13 @@ gives each variable of an object the sharding of the first filter that takes it.
 """
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
 

@@ -6,12 +6,13 @@ filter takes. A filter is tried on an object, by `state`, and on a state, by `fi
 
 from dataclasses import replace
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 

@@ -8,7 +8,7 @@ import inspect
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.filters import build_filter, takes
@@ -25,6 +25,7 @@ from scutch.inputs.graphs import (
     same_leaves,
     walk,
 )
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.states import flat_state

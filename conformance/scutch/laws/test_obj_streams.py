@@ -6,9 +6,10 @@ The oracles are a second set of streams with the same seeds, and the functions o
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")

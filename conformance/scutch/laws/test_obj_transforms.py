@@ -11,12 +11,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.inputs.graphs import classes, differences, nodes
+from scutch.lawkit.domain import import_or_leave
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.states import raw_values
@@ -423,7 +423,7 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
     """After any number of updates the model's parameters and the optimizer's state are those that
     `optax` computes, in the same variables; these have the names of the parameters.
     """
-    optax = pytest.importorskip("optax", reason="optax, which the optimizer wraps, is not there")
+    optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
     reached(name)
     reached(wanted)
     chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)

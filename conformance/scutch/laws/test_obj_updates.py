@@ -4,12 +4,13 @@ ___The oracle is a second copy of the object, whose state the first is updated w
 """
 
 import numpy as np
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import differences, is_node, leaves, nodes, walk
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
