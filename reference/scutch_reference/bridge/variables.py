@@ -22,7 +22,7 @@ from ..comparison import Node
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
-from ..nnx.tracking import Static
+from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 
 A = TypeVar("A")
