@@ -152,12 +152,15 @@ def shard_mapped(
       auto: Axes of the mesh that are left to the compiler.
     """
     options: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
-    if hasattr(jax, "shard_map"):
-        manual = {"axis_names": frozenset(mesh.axis_names) - auto} if auto else {}
-        return jax.shard_map(function, **options, **manual, check_vma=check)  # type: ignore[no-any-return, unused-ignore]
-    from jax.experimental.shard_map import shard_map
+    shard_map: Any = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
 
-    return shard_map(function, **options, auto=auto, check_rep=check)  # type: ignore[no-any-return, unused-ignore]
+        options |= {"auto": auto, "check_rep": check}
+    else:
+        options |= {"axis_names": frozenset(mesh.axis_names) - auto} if auto else {}
+        options["check_vma"] = check
+    return shard_map(function, **options)  # type: ignore[no-any-return]
 
 
 def format_attribute(stage: Any, name: str) -> str:

@@ -13,7 +13,7 @@ that are bound to a function die with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from operator import is_, not_
@@ -81,7 +81,7 @@ class Frame:
       transformed: The transformed function of arrays.
     """
 
-    transformed: Callable[..., Any]
+    transformed: Any
     mesh: Any = None
     donated: Sequence[bool] = ()
     placements: Sequence[Any] = ()

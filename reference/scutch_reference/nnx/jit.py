@@ -192,7 +192,7 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
       *args: Its first arguments. Objects among them change as if they were passed.
       **options: Options of `jit`; `in_shardings` are for the other arguments.
     """
-    return jit(functools.partial(fun, *args), **options)  # type: ignore[no-any-return]
+    return jit(functools.partial(fun, *args), **options)
 
 
 def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: Any) -> R:

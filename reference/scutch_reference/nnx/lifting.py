@@ -178,7 +178,8 @@ class Lifted(Generic[P, R]):
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
         # By a weak reference, since the frame keeps what comes out: objects that are bound to this
         # function would live until the garbage collector comes.
-        frame.transformed = type(self).transform(weakref.proxy(self), frame, run)
+        this: Any = weakref.proxy(self)
+        frame.transformed = type(self).transform(this, frame, run)
         if len(self._frames) > _CACHE_LIMIT:
             self._frames.clear()
         return frame

@@ -145,7 +145,8 @@ class _Output:
 
     def __init__(self, frame: Frame, prefix: Any):
         self.prefix, self.plain = prefix, frame.plain_prefixes
-        self.axes, self.structure = jax.tree.flatten(for_jax(prefix, None), is_leaf=_is_axis)
+        flattened: Any = jax.tree.flatten(for_jax(prefix, None), is_leaf=_is_axis)
+        self.axes, self.structure = flattened
         carried = self.axes.count(Carry)
         if self.plain.count(Carry) > carried or carried > 1:
             raise LiftingError(

@@ -66,8 +66,8 @@ class ShardMapped(Lifted[P, R]):
             frame.placements = [NamedSharding(mesh, spec) for spec in frame.leaf_prefixes]
         in_specs = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
         run = _checked(frame, run) if self.check else run
-        options = {"check": self.check, "auto": self.auto}
-        return jax.jit(shard_mapped(run, mesh, in_specs, frame.outside, **options))
+        parts = shard_mapped(run, mesh, in_specs, frame.outside, check=self.check, auto=self.auto)
+        return jax.jit(parts)
 
 
 def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
