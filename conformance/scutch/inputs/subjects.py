@@ -25,14 +25,12 @@ class Subject:
       name: `partitioned`, `logical`, or the owner's.
       make: `(value, names, mesh) -> box`.
       wrap: `(initializer, names, mesh) -> initializer` that returns such boxes.
-      prefix: What the identifiers of its requirements begin with.
       tuples: Whether a name may be a tuple of mesh axes.
     """
 
     name: str
     make: Callable[..., Any]
     wrap: Callable[..., Any]
-    prefix: str = ""
     tuples: bool = True
 
     def __repr__(self) -> str:
@@ -43,7 +41,7 @@ def partitioned(implementation: Implementation) -> Subject:
     """The directly partitioned box."""
     meta = implementation.meta
     return Subject(
-        "partitioned",
+        PARTITIONED,
         lambda value, names, mesh: meta.Partitioned(value, names, mesh=mesh),
         lambda init, names, mesh: meta.with_partitioning(init, names, mesh=mesh),
     )
@@ -60,11 +58,15 @@ def logical(implementation: Implementation) -> Subject:
         lambda init, names, mesh: namespace.with_logical_partitioning(
             init, names, mesh=mesh, rules=IDENTITY_RULES
         ),
-        prefix="LOG-9.",
         tuples=False,
     )
 
 
+PARTITIONED = "partitioned"
 SUBJECTS: Mapping[str, Callable[[Implementation], Subject]] = MappingProxyType(
-    {"partitioned": partitioned, "logical": logical}
+    {PARTITIONED: partitioned, "logical": logical}
 )
+"""The box classes of an implementation, by name; the first is the one that laws mean by a box."""
+
+PREFIXES: Mapping[str, str] = MappingProxyType({PARTITIONED: "", "logical": "LOG-9."})
+"""What the identifiers of the requirements of each box class begin with."""

@@ -49,7 +49,7 @@ class Known:
 
     implementation: str
     requirement: str
-    versions: SpecifierSet
+    versions: str
     reason: str
     witness: str
     upstream: str | None
@@ -60,8 +60,9 @@ class Known:
         try:
             release = Version(version)
         except InvalidVersion:
-            return self.implementation == name and not str(self.versions)
-        return self.implementation == name and self.versions.contains(release, prereleases=True)
+            return self.implementation == name and not self.versions
+        range_ = SpecifierSet(self.versions)
+        return self.implementation == name and range_.contains(release, prereleases=True)
 
     @property
     def test(self) -> str:
@@ -134,7 +135,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     if entry["requirement"] not in by_id():
         raise refuse(f"unknown requirement {entry['requirement']!r}; `scutch list` shows all")
     try:
-        versions = SpecifierSet(entry["versions"])
+        SpecifierSet(entry["versions"])
     except InvalidSpecifier:
         raise refuse(f"versions {entry['versions']!r} is no range such as '>=0.12,<0.13'") from None
     try:
@@ -142,7 +143,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     except NotACall as error:
         raise refuse(f"witness: {error}") from None
     return Known(
-        name, entry["requirement"], versions, entry["reason"], entry["witness"],
+        name, entry["requirement"], entry["versions"], entry["reason"], entry["witness"],
         entry.get("upstream"), place,
     )  # fmt: skip
 

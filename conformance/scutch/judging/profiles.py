@@ -4,8 +4,6 @@ import os
 import random
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, Phase, settings
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -32,23 +30,6 @@ PROFILES = {
 }
 DEFAULT = "ci"
 DEVICES = 8
-
-
-def law_settings(profile: Profile, *, share: float = 1.0) -> settings:
-    """Hypothesis settings for one law.
-
-    Nothing is kept between runs: a failure is replayed from its own text, and past ones are
-    explicit examples. Shrinking is on; time limits are the runner's, which can end a hang.
-    """
-    return settings(
-        max_examples=max(min(15, profile.examples), round(profile.examples * share)),
-        phases=(Phase.explicit, Phase.generate, Phase.shrink),
-        deadline=None,
-        database=None,
-        print_blob=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def fresh_seed() -> int:

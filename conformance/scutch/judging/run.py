@@ -1,7 +1,7 @@
 """What a run judges, and how: settled once, before anything is collected."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,17 @@ class Run:
         """Those that are judged."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
 
+    def to_data(self) -> dict[str, Any]:
+        """As JSON, for a worker of pytest-xdist."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Run":
+        """What `to_data` made, also after its tuples became lists."""
+        lists = {name: tuple(v) for name, v in data.items() if isinstance(v, list | tuple)}
+        entries = tuple(known.Known(**entry) for entry in data["known"])
+        return cls(**{**data, **lists, "known": entries})
+
     def witness(self, requirement: str, test: str) -> str | None:
         """The call that is expected to break a law, if it is known to fail."""
         for entry in self.known:
@@ -99,11 +110,12 @@ def settle(
     chosen = profiles.PROFILES[profile]
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
-    name, version, claims, platform, devices = _probe(where, isolate=isolate)
+    found = _probe(where, isolate=isolate)
     return Run(
-        where, name, version, claims, platform, devices, profile,
-        chosen.examples if examples is None else examples, seed, level, tuple(patterns),
-        () if replay else known.applicable(entries, name, version), replay,
+        where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
+        found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
+        tuple(patterns),
+        () if replay else known.applicable(entries, found["name"], found["version"]), replay,
         chosen.timeout if timeout is None else timeout,
     )  # fmt: skip
 
@@ -122,7 +134,7 @@ def _known(file: str) -> tuple[known.Known, ...]:
     return known.read(Path(file))
 
 
-def _probe(where: str, *, isolate: bool) -> tuple[Any, ...]:
+def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
     """Name, version, claims, platform and devices, found out in a process of its own.
 
     The collecting process must not import an implementation: that may start threads, or end it.
@@ -135,15 +147,21 @@ def _probe(where: str, *, isolate: bool) -> tuple[Any, ...]:
         runner.close()
     if isinstance(answer, isolation.Lost):
         raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
-    if isinstance(answer, str):
-        raise SetupError(answer)
-    return tuple(answer)
+    if "refused" in answer:
+        raise SetupError(answer["refused"])
+    return answer
 
 
-def _inspect(where: str) -> str | tuple[Any, ...]:
+def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
     except SetupError as error:
-        return str(error)
+        return {"refused": str(error)}
     devices = jax.devices()
-    return found.name, found.version, found.claims, devices[0].platform, len(devices)
+    return {
+        "name": found.name,
+        "version": found.version,
+        "claims": found.claims,
+        "platform": devices[0].platform,
+        "devices": len(devices),
+    }

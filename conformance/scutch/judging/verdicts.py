@@ -18,7 +18,7 @@ it, and from the *known failures*:
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from scutch.catalogue import Requirement
 from scutch.catalogue.index import laws_of
@@ -60,6 +60,7 @@ class Trial:
       broke: Whether that witness broke it, so that no search was made.
       counterexample: What broke it.
       reason: Why it was skipped, crashed or timed out.
+      error: The exception that broke it, in the process that tried it; it is not sent along.
     """
 
     test: str
@@ -72,10 +73,13 @@ class Trial:
     broke: bool = False
     counterexample: Counterexample | None = None
     reason: str | None = None
+    error: BaseException | None = field(default=None, compare=False)
 
     def to_data(self) -> str:
         """As text, which every channel and report of pytest can carry."""
-        return json.dumps(asdict(self))
+        data = asdict(replace(self, error=None))
+        del data["error"]
+        return json.dumps(data)
 
     @classmethod
     def from_data(cls, text: str) -> "Trial":

@@ -6,7 +6,8 @@ law calls `reached("cycle")` when it is tried on one. A run in which a listed na
 leaves the requirement untested, not passed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -45,6 +46,17 @@ def reached(name: str) -> None:
     seen = _reached.get()
     if seen is not None:
         seen.add(name)
+
+
+@contextmanager
+def noting_reached() -> Iterator[set[str]]:
+    """The names that laws call `reached` with, inside the `with` block."""
+    names: set[str] = set()
+    token = _reached.set(names)
+    try:
+        yield names
+    finally:
+        _reached.reset(token)
 
 
 def raised(call: Callable[[], object]) -> Exception | None:

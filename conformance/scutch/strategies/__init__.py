@@ -1,4 +1,13 @@
-"""Strategies over descriptions; see `scutch.inputs.descriptions`."""
+"""Hypothesis strategies over the inputs of laws: everything that a law may draw.
+
+Each function is a plural noun and returns a strategy; most draw *descriptions* (see
+`scutch.inputs.descriptions`), which the judge builds before the law is called:
+
+    @given(box=boxes(), tree=box_trees())
+
+Options are keyword-only; where one is left out, every legal value is drawn. What shrinks to a
+smaller example comes first: one device before eight, one attribute before several.
+"""
 
 from scutch.strategies.boxes import any_boxes as any_boxes
 from scutch.strategies.boxes import boxes as boxes

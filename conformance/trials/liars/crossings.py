@@ -4,33 +4,20 @@ import contextlib
 import importlib.util
 import sys
 import time
-from types import SimpleNamespace
 
 import jax
 from jax.sharding import PartitionSpec
-from scutch.implementation import NAMES, Implementation, Namespace
-from scutch_reference import bridge, linen, logical, meta, nnx
+from scutch.implementation import NAMES
+from scutch_reference import bridge, logical, meta, nnx
 from scutch_reference.bridge import variables
 from scutch_reference.comparison import equal
 from scutch_reference.errors import CrossingError, RegistryError
-from trials.liars.tale import Liar, breaks
-
-CROSSINGS: list[Liar] = []
-"""Every liar of this module, in the order in which they are told. `of_bridge` is the owner."""
-
-
-def on_the_bridge(lie):
-    """The liar with the functions and classes of a lie in the place of the bridge's."""
-    names = {name: each for name, each in vars(lie).items() if name in NAMES["bridge"]}
-    lying = Namespace("lying bridge", SimpleNamespace(**names), bridge)
-    honest = {"meta": meta, "logical": logical, "linen": linen, "nnx": nnx, "transforms": nnx}
-    made = Implementation(lie.__name__, "0", **honest, bridge=lying)
-    return Liar(lie.__name__, breaks(lie), made)
+from trials.liars.tale import HONEST, names_in, tell
 
 
 def of_bridge(lie):
     """Tell a lie of the bridge: the functions and classes in it, in the place of the standard's."""
-    CROSSINGS.append(on_the_bridge(lie))
+    tell(lie, claims=HONEST, bridge=names_in(lie, "bridge"))
     return lie
 
 

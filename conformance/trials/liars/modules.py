@@ -1,25 +1,20 @@
 """What a liar of Linen is, and lies of modules, collections and streams: LIN-1, LIN-8."""
 
 import inspect
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-from scutch.implementation import NAMES, Implementation, Namespace
-from scutch_reference import linen, logical, meta
-from trials.liars.lifted import LIFTED
-from trials.liars.tale import Liar, breaks
+from scutch_reference import linen, meta
+from trials.liars.tale import names_in, tell
 
 
 def of_linen(lie):
     """Tell a lie: the functions and classes in it, in the place of the standard's."""
-    names = {name: each for name, each in vars(lie).items() if name in NAMES["linen"]}
+    names = names_in(lie, "linen")
     for name, each in names.items():
         if isinstance(each, type):
             each.__name__ = name
-    lying = Namespace("lying linen", SimpleNamespace(**names), linen)
-    told = Implementation(lie.__name__, "0", meta=meta, logical=logical, linen=lying)
-    LIFTED.append(Liar(lie.__name__, breaks(lie), told))
+    tell(lie, claims=("meta", "logical", "linen"), linen=names)
     return lie
 
 

@@ -4,17 +4,7 @@ import jax
 from scutch_reference import bridge, linen, meta, nnx
 from scutch_reference.bridge import wrappers
 from scutch_reference.linen.scope import put
-from trials.liars.crossings import on_the_bridge
-from trials.liars.tale import Liar
-
-WRAPPERS: list[Liar] = []
-"""Every liar of this module, in the order in which they are told. `of_wrappers` is the owner."""
-
-
-def of_wrappers(lie):
-    """Tell a lie of the wrappers: the functions and classes in it, in the place of the bridge's."""
-    WRAPPERS.append(on_the_bridge(lie))
-    return lie
+from trials.liars.crossings import of_bridge
 
 
 def _annotated(root):
@@ -33,7 +23,7 @@ def _unnamed_again(variable, index, name):
 # ---------------------------------------------------------------- a Linen module, wrapped
 
 
-@of_wrappers
+@of_bridge
 class OtherKeys:
     """Breaks BRG-7a: a key is folded once more than Linen folds it."""
 
@@ -44,7 +34,7 @@ class OtherKeys:
                                     **kwargs)  # fmt: skip
 
 
-@of_wrappers
+@of_bridge
 class Flat:
     """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the variables of a wrapper."""
 
@@ -53,7 +43,7 @@ class Flat:
             return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
 
 
-@of_wrappers
+@of_bridge
 class FlatCollections:
     """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the collections of a wrapper."""
 
@@ -62,7 +52,7 @@ class FlatCollections:
             return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
 
 
-@of_wrappers
+@of_bridge
 class SingleNamesAreLost:
     """Breaks BRG-7c: a collection that is named without a list is not kept."""
 
@@ -72,7 +62,7 @@ class SingleNamesAreLost:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class AllIsNotKept:
     """Breaks BRG-7c: where everything may change, nothing is kept."""
 
@@ -82,7 +72,7 @@ class AllIsNotKept:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class CopiesStreams:
     """Breaks BRG-7d: the streams that are passed to a call do not move on."""
 
@@ -91,7 +81,7 @@ class CopiesStreams:
             return super().__call__(*args, rngs=nnx.clone(rngs), **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class StandsStill:
     """Breaks BRG-7d: the streams of a wrapper do not move on."""
 
@@ -101,7 +91,7 @@ class StandsStill:
             return super().__call__(*args, rngs=own, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class OwnSeed:
     """Breaks BRG-7d: the streams of an object are seeded with zero, whatever is passed."""
 
@@ -115,7 +105,7 @@ class OwnSeed:
             return super()._remade({name: jax.random.key(0) for name in keys})
 
 
-@of_wrappers
+@of_bridge
 class OnlyPositional:
     """Breaks BRG-7e: a method that is an attribute is not given its keywords."""
 
@@ -125,7 +115,7 @@ class OnlyPositional:
             return lambda *args, **kwargs: method(*args)
 
 
-@of_wrappers
+@of_bridge
 class OnlyNames:
     """Breaks BRG-7e: `method` is looked at where it is a name alone."""
 
@@ -138,7 +128,7 @@ class OnlyNames:
 # ---------------------------------------------------------------- an NNX module, wrapped
 
 
-@of_wrappers
+@of_bridge
 class Amnesia:
     """Breaks BRG-7f: each call makes the object anew, whatever variables it is given."""
 
@@ -148,7 +138,7 @@ class Amnesia:
             return self._make({"default": jax.random.key(0), **keys})
 
 
-@of_wrappers
+@of_bridge
 class AllIsNothing:
     """Breaks BRG-7g: where everything is mutable, nothing that changes is returned."""
 
@@ -161,7 +151,7 @@ class AllIsNothing:
             return output
 
 
-@of_wrappers
+@of_bridge
 class Nameless:
     """Breaks BRG-7h: the name for a module is forgotten."""
 
@@ -169,7 +159,7 @@ class Nameless:
         return bridge.to_linen(nnx_class, *args, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class Defaults:
     """Breaks BRG-7h: the keywords for the constructor are forgotten."""
 
@@ -177,7 +167,7 @@ class Defaults:
         return bridge.to_linen(nnx_class, *args, name=name)
 
 
-@of_wrappers
+@of_bridge
 class OneMethod:
     """Breaks BRG-7i: whatever method is asked for, the object is called."""
 
@@ -189,7 +179,7 @@ class OneMethod:
 # ---------------------------------------------------------------- both
 
 
-@of_wrappers
+@of_bridge
 class MutableOnRequest:
     """Breaks BRG-7j: what may change around a wrapper may not change in it."""
 
@@ -200,7 +190,7 @@ class MutableOnRequest:
             return super().__call__(*args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class NoWayBack:
     """Breaks BRG-7k: what changes in an object that is wrapped twice is lost."""
 
@@ -211,7 +201,7 @@ class NoWayBack:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class ReturnsNothing:
     """Breaks BRG-7l: `lazy_init` returns nothing."""
 
@@ -219,7 +209,7 @@ class ReturnsNothing:
         bridge.lazy_init(fn, *args, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class Eager:
     """Breaks BRG-7l: a call makes the variables, asked for or not."""
 
@@ -232,7 +222,7 @@ class Eager:
 # ---------------------------------------------------------------- names
 
 
-@of_wrappers
+@of_bridge
 class ForgetsMeshes:
     """Breaks BRG-8a: the mesh of a box does not reach the variable of a wrapper."""
 
@@ -243,7 +233,7 @@ class ForgetsMeshes:
             return self
 
 
-@of_wrappers
+@of_bridge
 class OpensBoxes:
     """Breaks BRG-8b: what a wrapper makes lies in its collections without a box."""
 
@@ -256,7 +246,7 @@ class OpensBoxes:
             return output
 
 
-@of_wrappers
+@of_bridge
 class LinenAxesHaveNoName:
     """Breaks BRG-8c: the boxes of a wrapper undo it when a lift of Linen names an axis."""
 
@@ -270,7 +260,7 @@ class LinenAxesHaveNoName:
             return made
 
 
-@of_wrappers
+@of_bridge
 class ObjectAxesHaveNoName:
     """Breaks BRG-8d: the variables of a wrapper undo it when a transformation names an axis."""
 
@@ -281,7 +271,7 @@ class ObjectAxesHaveNoName:
             return self
 
 
-@of_wrappers
+@of_bridge
 class WithoutTheMesh:
     """Breaks BRG-8e: the initializer leaves the mesh out."""
 
@@ -289,7 +279,7 @@ class WithoutTheMesh:
         return bridge.with_partitioning(initializer, names)
 
 
-@of_wrappers
+@of_bridge
 class LinenOnly:
     """Breaks BRG-8e: the initializer makes boxes that variables do not open."""
 

@@ -18,12 +18,12 @@ import jax
 from jax.sharding import PartitionSpec
 
 from .. import nnx
-from ..comparison import Node
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, is_axis_metadata
 from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
+from ..struct import Node
 
 A = TypeVar("A")
 Type: TypeAlias = type[nnx.Variable[Any]]

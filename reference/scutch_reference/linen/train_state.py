@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import jax
 
-from ..comparison import Node, field
+from ..struct import Node, field
 
 
 class TrainState(Node):
