@@ -100,7 +100,7 @@ class NeverOverwrites:
 @inside
 def NoCache(variables):
     """Breaks BRG-2: `cache` is no collection that is known from the start."""
-    del variables._pairs[variables._pairs.pop("cache")]
+    variables.forget_pair("cache")
 
 
 def _depth(typ):
