@@ -3,6 +3,9 @@
 The first line says what is judged, and how; each further line is one trial, written when the law
 has been tried. So whatever ends a run, the laws that were tried need not be tried again. Those that
 crashed or timed out are, for what ended the run may have ended them.
+
+    run, progress = resume(Path("night.trials"), run)
+    progress.keep(trial)
 """
 
 import json
@@ -47,6 +50,10 @@ def seed_in(path: Path) -> int | None:
 
 def resume(path: Path, run: Run) -> tuple[Run, Progress]:
     """The run without the laws that were tried, and the file, which is begun where it is missing.
+
+    Args:
+      path: Of the file; its folder exists.
+      run: What is judged, and how.
 
     Raises:
       SetupError: The file is of a run that judged something else, or in another way.

@@ -1,4 +1,7 @@
-"""What a run says: on the screen, and as the document that reports are made from."""
+"""What a run says: on the screen, and as the document that reports are made from.
+
+`header` and `headline` are its first and last lines; `document` is the `Report` of the same facts.
+"""
 
 import os
 import platform
@@ -49,13 +52,26 @@ def _relative(path: str) -> str:
 
 
 def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
-    """A command that breaks the law again, where it is broken."""
+    """A command that breaks the law again, where it is broken.
+
+    Args:
+      run: What is judged.
+      ruling: On the requirement.
+      prefix: How this run was started, as `command` has it.
+
+    Returns:
+      A line for a shell; `None` if the law holds, or has no counterexample.
+    """
     found = ruling.counterexample
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
     chosen = [prefix, "--implementation", shlex.quote(run.where)]
     if ruling.requirement.level == "should":
         chosen += ["--level", "should"]
+    if run.platform != "cpu":
+        chosen += ["--platform", run.platform]
+    if run.processes != 2 and ruling.requirement.area == "DST":
+        chosen += ["--processes", str(run.processes)]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", run.profile]
@@ -71,7 +87,17 @@ def _quoted(text: str) -> str:
 
 
 def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
-    """The run as a report."""
+    """The run as a report.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+
+    Returns:
+      What `report.write` writes.
+    """
     return Report(
         suite=suite(),
         implementation=Product(run.name, run.version),
@@ -113,7 +139,15 @@ def show(
     *,
     complete: bool,
 ) -> None:
-    """Print what is not as it should be, the counts, and the headline."""
+    """Print what is not as it should be, the counts, and the headline.
+
+    Args:
+      terminal: pytest's.
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+    """
     terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {run.name} {run.version}")
     verbose = terminal.config.get_verbosity() > 0
@@ -135,7 +169,12 @@ def show(
 
 
 def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
-    """The verdict on the whole, and its colour."""
+    """The verdict on the whole, and its colour.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+    """
     total = summarize(rulings)
     name = f"{run.name} {run.version}"
     if not total.tested:

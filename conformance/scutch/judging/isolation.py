@@ -79,7 +79,10 @@ class Channel:
 
     @classmethod
     def pair(cls) -> "tuple[Channel, Channel]":
-        """Both ends. An end gives up on a message of which no more comes for `_STALL` seconds."""
+        """Both ends of a new channel.
+
+        An end gives up on a message of which no more comes for `_STALL` seconds.
+        """
         ends = socket.socketpair()
         for end in ends:
             stall = struct.pack("ll", _STALL, 0)

@@ -56,7 +56,13 @@ class Known:
     place: str
 
     def applies(self, name: str, version: str) -> bool:
-        """Whether the entry is about this release."""
+        """Whether the entry is about a release.
+
+        Args:
+          name: Of the implementation.
+          version: Of the release; where it is no version of PyPA's form, such as `main`, only an
+            entry for all versions applies.
+        """
         try:
             release = Version(version)
         except InvalidVersion:
@@ -97,6 +103,10 @@ def read(file: Path) -> tuple[Known, ...]:
 
 def parse(text: str, file: str) -> tuple[Known, ...]:
     """The entries of a text.
+
+    Args:
+      text: TOML, as the module describes it.
+      file: Where it is from, for messages.
 
     Raises:
       SetupError: As `read`.
@@ -150,6 +160,14 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
 
 def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known, ...]:
     """The entries about one release.
+
+    Args:
+      entries: Of any implementations and releases.
+      name: Of the implementation.
+      version: Of the release.
+
+    Returns:
+      Those that apply, in order.
 
     Raises:
       SetupError: Two of them are about the same law.

@@ -35,7 +35,7 @@ from .. import nnx
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
 from ..meta import AxisMetadata, Params, is_box
-from ..nnx.tracking import Static
+from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
 
