@@ -68,14 +68,16 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback, without the frames of the judge and of Hypothesis.
+        """The traceback from the law on, without the frames of the judge and of Hypothesis.
 
         Args:
           excinfo: What broke the law.
           style: Not used: `--tb` decides.
         """
         chosen = self.config.option.tbstyle
-        return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
+        shown = pytest.ExceptionInfo.from_exception(error)
+        return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -220,7 +222,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
             raise SetupError(
-                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+                f"--report {option.scutch_report!r}", "expected a path that ends in .json"
             )
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None

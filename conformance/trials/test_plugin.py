@@ -235,6 +235,9 @@ def test_known_failures_make_the_difference(judge):
     assert broken["verdict"] == "failed"
     assert broken["counterexample"]["input"].startswith("test_updates_of_another_structure")
     assert broken["counterexample"]["input"] in text
+    shown = text.partition("FAILURES")[2]
+    assert "updates, _ = _changed" in shown, "the law is shown"
+    assert not any(part in shown for part in ("trying.py", "hypothesis/core.py", "runner.py"))
     assert broken["replay"] in text
 
     again = _execute([sys.executable, "-m", *shlex.split(broken["replay"])[2:]])

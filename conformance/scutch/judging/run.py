@@ -125,14 +125,14 @@ def settle(
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
-        raise SetupError(f"--examples {examples}: expected at least 1")
+        raise SetupError(f"--examples {examples}", "expected at least 1")
     if patterns:
         catalogue.select(patterns)
     if replay:
         try:
             parse_call(replay)
         except NotACall as error:
-            raise SetupError(f"--replay: {error}") from None
+            raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
     if seed is None:
@@ -149,7 +149,7 @@ def settle(
 
 def _one_of(option: str, value: str, choices: Any) -> None:
     if value not in choices:
-        raise SetupError(f"{option} {value!r}: expected one of {', '.join(choices)}")
+        raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(choices)}")
 
 
 def _known(file: str) -> tuple[known.Known, ...]:
@@ -173,9 +173,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
         answer = runner.ask(where, _PROBE_TIMEOUT)
         runner.close()
     if isinstance(answer, isolation.Lost):
-        raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
+        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}")
     if "refused" in answer:
-        raise SetupError(answer["refused"])
+        raise SetupError(*answer["refused"])
     return answer
 
 
@@ -183,7 +183,7 @@ def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
     except SetupError as error:
-        return {"refused": str(error)}
+        return {"refused": [error.subject, error.problem]}
     devices = jax.devices()
     return {
         "name": found.name,

@@ -64,7 +64,7 @@ def test_list_selects(scutch):
 def test_list_that_selects_nothing_is_refused(scutch):
     code, out, err = scutch("list", "--requirement", "ZZZ*")
     assert (code, out) == (2, "")
-    assert err.startswith("scutch: no requirement matches 'ZZZ*'; expected an identifier")
+    assert err.startswith("scutch: no requirement matches 'ZZZ*': expected an identifier")
     code, _, err = scutch("list", "--area", "ZZZ")
     assert code == 2
     assert "the area 'ZZZ'; expected one of BOX, LOG" in err
