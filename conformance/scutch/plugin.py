@@ -9,7 +9,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 
 import functools
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,8 +165,15 @@ class Judge:
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the verdicts."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Print the verdicts; what pytest would print of many failures is in the report."""
+        if terminal.is_brief(terminalreporter, self.rulings):
+            self.config.option.tbstyle = "no"
+            terminalreporter.reportchars = ""
+        yield
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
@@ -176,9 +183,17 @@ class Judge:
 JUDGE = pytest.StashKey[Judge]()
 
 
+Refused: Any = type("scutch", (pytest.exit.Exception,), {"__module__": "builtins"})
+"""Ends pytest with a sentence and an exit code; pytest prints its name before the sentence."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
-    add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
+    add_options(parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption)
+
+
+def add_options(add: Callable[..., Any]) -> None:
+    """Add the options of a conformance run, with the method of a parser that adds one."""
     tries = "; ".join(
         f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
     )
@@ -229,7 +244,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
     except SetupError as error:
-        pytest.exit(f"scutch: {error}", returncode=2)
+        raise Refused(str(error), 2) from None
     judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
@@ -294,7 +309,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
-        pytest.exit(f"scutch: --replay: there is no law {replayed!r}, or it is unclaimed", 2)
+        raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
 
 
 # ---------------------------------------------------------------- how a law is tried
