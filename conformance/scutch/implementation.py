@@ -6,7 +6,8 @@ that answers to the standard's names (those of the documents). A capability left
 
     implementation = flax_shaped("flax", version=flax.__version__)
 
-Only adapters import implementations. Laws reach them through the fixtures of `judging.suite`.
+Only adapters import implementations. Laws reach them through the fixtures that `judging.suite`
+lists.
 """
 
 import functools

@@ -69,6 +69,10 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     chosen = [prefix, "--implementation", shlex.quote(run.where)]
     if ruling.requirement.level == "should":
         chosen += ["--level", "should"]
+    if run.platform != "cpu":
+        chosen += ["--platform", run.platform]
+    if run.processes != 2 and ruling.requirement.area == "DST":
+        chosen += ["--processes", str(run.processes)]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", run.profile]

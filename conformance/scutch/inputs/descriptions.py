@@ -28,7 +28,7 @@ from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
 from scutch.inputs import boxes, graphs, models, programs
-from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.domain import need_devices, not_available
 
 
 @dataclass(frozen=True)
@@ -468,9 +468,8 @@ def _key(seed: int) -> jax.Array:
 def _mesh(shape: tuple[int, ...], axes: tuple[str, ...], explicit: bool) -> JaxMesh:
     """The mesh, made once for each description."""
     size = int(np.prod(shape, dtype=int))
-    devices = jax.devices()
-    assume(size <= len(devices))
-    grid = np.array(devices[:size]).reshape(shape)
+    need_devices(size)
+    grid = np.array(jax.devices()[:size]).reshape(shape)
     if not explicit:
         return JaxMesh(grid, axes)
     if not has_explicit_axes():

@@ -212,6 +212,16 @@ def nodes(nnx: Any, root: Any) -> list[Any]:
     return list({id(v): v for _, v in walk(nnx, root) if is_node(nnx, v)}.values())
 
 
+def values(nnx: Any, root: Any) -> list[Any]:
+    """The values of the variables of a graph, as they are read, in the order of `walk`.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where to begin.
+    """
+    return [node.get_value() for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+
+
 def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
     """The variables and arrays of a graph by path, in the order of `walk`.
 

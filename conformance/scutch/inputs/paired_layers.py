@@ -28,7 +28,10 @@ FEATURES = 2
 SHAPE = (INPUTS, FEATURES)
 X = np.linspace(-1, 1, 2 * INPUTS, dtype="float32").reshape(2, INPUTS)
 
-PLAIN, NEGATED, NOISY, COUNTING = "plain", "negated", "noisy", "counting"
+PLAIN = "plain"
+NEGATED = "negated"
+NOISY = "noisy"
+COUNTING = "counting"
 """The modes: `NOISY` draws a key of the stream `dropout`, `COUNTING` changes the statistics."""
 
 

@@ -23,7 +23,9 @@ from hypothesis.errors import HypothesisException, Unsatisfiable
 from scutch.lawkit.domain import OutOfDomain
 
 
-def law_settings(examples: int, *, share: float = 1.0, shrink: bool = True) -> settings:
+def law_settings(
+    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+) -> settings:
     """Hypothesis settings for one law.
 
     Nothing is kept between runs: a failure is replayed from its own text, and past ones are
@@ -31,14 +33,15 @@ def law_settings(examples: int, *, share: float = 1.0, shrink: bool = True) -> s
 
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
-      share: The part of them that this law gets, in (0, 1]; never fewer than 15.
+      share: The part of them that this law gets, in (0, 1].
+      least: How many of them it gets at least, above 0.
       shrink: Whether a broken law is broken again by smaller inputs.
 
     Returns:
       The settings, for `_hypothesis_internal_use_settings`.
     """
     return settings(
-        max_examples=max(min(15, examples), round(examples * share)),
+        max_examples=max(min(least, examples), round(examples * share)),
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),
         deadline=None,
         database=None,
@@ -89,7 +92,10 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    law._hypothesis_internal_use_settings = law_settings(examples, share=share, shrink=shrink)
+    least = getattr(law, "scutch_least", 15)
+    law._hypothesis_internal_use_settings = law_settings(
+        examples, share=share, least=least, shrink=shrink
+    )
     hypothesis.seed(seed)(law)
 
     @functools.wraps(inner)

@@ -20,6 +20,7 @@ from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import isolation, known, profiles
 
 _PROBE_TIMEOUT = 300.0
+_PROCESSES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Run:
       known: The known failures about this release.
       replay: A call to try instead of searching, as text; empty for none.
       timeout: Seconds that one law may take.
+      processes: Of the job in which laws of several processes are tried; 1 for no job.
       tried: Names of laws that are not tried again.
     """
 
@@ -58,6 +60,7 @@ class Run:
     known: tuple[known.Known, ...]
     replay: str
     timeout: float
+    processes: int = 2
     tried: tuple[str, ...] = ()
 
     @property
@@ -101,6 +104,7 @@ def settle(
     replay: str = "",
     timeout: float | None = None,
     isolate: bool = True,
+    processes: int | None = None,
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -115,6 +119,8 @@ def settle(
       replay: A call to try instead of searching; empty for none.
       timeout: Seconds that one law may take; the profile's where left out.
       isolate: Whether the implementation is imported in a process of its own.
+      processes: Of the job in which laws of several processes are tried: 2, 4 or 8, or 1 for none;
+        2 where left out, and 1 on another platform than the CPU.
 
     Returns:
       The settings of the run.
@@ -126,6 +132,9 @@ def settle(
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
         raise SetupError(f"--examples {examples}", "expected at least 1")
+    if processes is not None and processes not in _PROCESSES:
+        expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
+        raise SetupError(f"--processes {processes}", expected)
     if patterns:
         catalogue.select(patterns)
     if replay:
@@ -138,12 +147,20 @@ def settle(
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
+    if processes is None:
+        processes = 2 if found["platform"] == "cpu" else 1
+    if processes > 1 and found["platform"] != "cpu":
+        raise SetupError(
+            f"--processes {processes}",
+            f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
+            "expected --processes 1 or --platform cpu",
+        )
     return Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
         tuple(patterns),
         () if replay else known.applicable(entries, found["name"], found["version"]), replay,
-        chosen.timeout if timeout is None else timeout,
+        chosen.timeout if timeout is None else timeout, processes,
     )  # fmt: skip
 
 

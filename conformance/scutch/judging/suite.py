@@ -42,6 +42,7 @@ class Law:
       must_reach: Names that the law must call `reached` with, or the requirement is untested.
       subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
       fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
+      in_job: Whether it is tried in a job of several processes.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Law:
     must_reach: tuple[str, ...]
     subject: str | None
     fixtures: tuple[str, ...]
+    in_job: bool = False
 
     def arguments(
         self, implementation: Implementation, subject: Subject, unasserted: Any = None
@@ -112,7 +114,8 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
     for subject, prefix in PREFIXES.items() if on_subjects else ((None, ""),):
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
-        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures)
+        in_job = getattr(function, "scutch_in_job", False)
+        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures, in_job)
 
 
 def _used(marks: Any) -> set[str]:

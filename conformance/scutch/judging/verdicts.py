@@ -61,6 +61,7 @@ class Trial:
       counterexample: What broke it.
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
+      too_few_devices: Why some input was not tried, where that was for want of devices.
     """
 
     test: str
@@ -74,6 +75,7 @@ class Trial:
     counterexample: Counterexample | None = None
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
+    too_few_devices: str = ""
 
     def to_data(self) -> str:
         """As text, which every channel and report of pytest can carry."""
@@ -178,6 +180,7 @@ def _rule_one(
     outcomes = [t.outcome for t in trials if not t.broke]
     skipped = [t.reason for t in trials if t.outcome == "skipped"]
     unmet = [name for t in trials for name in t.unmet]
+    untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
     elif not trials and not laws_of(requirement.id):
@@ -195,6 +198,8 @@ def _rule_one(
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
         verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
+    elif few := "; ".join(dict.fromkeys(t.too_few_devices for t in untried)):
+        verdict, reason = "unclaimed", few
     elif not all(t.examples for t in trials):
         verdict, reason = "untested", "no input was in its domain"
     elif unmet:

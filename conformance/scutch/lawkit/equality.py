@@ -9,6 +9,8 @@ dtype and contents: fields are compared, not `__eq__`, which is itself under jud
 """
 
 import dataclasses
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -56,6 +58,44 @@ def _same_array(one: Any, other: Any) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other))
 
 
+def assert_same_objects(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Fail unless two sequences hold the same objects, by `is`, in the same order.
+
+    Args:
+      found: The objects that the implementation gave.
+      expected: The objects that it should have given.
+
+    Raises:
+      AssertionError: They are more, fewer or others.
+    """
+    if len(found) != len(expected) or any(map(operator.is_not, found, expected)):
+        raise AssertionError(f"{found!r} are not the objects {expected!r}")
+
+
+def leaf_pairs(found: Any, expected: Any) -> list[tuple[str, Any, Any]]:
+    """Each leaf of a tree with the leaf in the same place of another tree.
+
+    Args:
+      found: The tree that the implementation gave.
+      expected: A tree that must have the same structure.
+
+    Returns:
+      For each leaf its path, as `['params']['kernel']`, and what is there in the two trees.
+
+    Raises:
+      AssertionError: The structures differ.
+    """
+    structures: list[Any] = [jax.tree_util.tree_structure(tree) for tree in (found, expected)]
+    if structures[0] != structures[1]:
+        raise AssertionError(f"it has the structure {structures[0]}, expected {structures[1]}")
+    ours, _ = jax.tree_util.tree_flatten_with_path(found)
+    theirs = jax.tree_util.tree_leaves(expected)
+    return [
+        (jax.tree_util.keystr(path), one, other)
+        for (path, one), other in zip(ours, theirs, strict=True)
+    ]
+
+
 def close(found: Any, expected: Any, *, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
     """Whether two trees have one structure, and leaves that differ by no more than rounding.
 
@@ -65,11 +105,15 @@ def close(found: Any, expected: Any, *, rtol: float = 1e-5, atol: float = 1e-8) 
       rtol: How far two numbers may be apart, as a part of the expected one.
       atol: How far beside that; both as in `numpy.allclose`.
     """
-    return not _difference(found, expected, rtol, atol)
+    ours: Any = jax.tree_util.tree_flatten(found)
+    theirs: Any = jax.tree_util.tree_flatten(expected)
+    return bool(ours[1] == theirs[1]) and all(
+        _close_leaves(one, other, rtol, atol) for one, other in zip(ours[0], theirs[0], strict=True)
+    )
 
 
 def assert_close(
-    found: Any, expected: Any, what: str = "the result", *, rtol: float = 1e-5, atol: float = 1e-8
+    found: Any, expected: Any, what: str = "it", *, rtol: float = 1e-5, atol: float = 1e-8
 ) -> None:
     """Fail unless two trees are `close`; the message shows the first leaf that is not.
 
@@ -83,20 +127,9 @@ def assert_close(
     Raises:
       AssertionError: The trees differ.
     """
-    if difference := _difference(found, expected, rtol, atol):
-        raise AssertionError(f"{what}{difference}")
-
-
-def _difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
-    """What the first leaf that is not close is, and should be; empty where two trees are close."""
-    structures: list[Any] = [jax.tree_util.tree_structure(tree) for tree in (found, expected)]
-    if structures[0] != structures[1]:
-        return f" has the structure {structures[0]}, expected {structures[1]}"
-    leaves, _ = jax.tree_util.tree_flatten_with_path(found)
-    for (path, one), other in zip(leaves, jax.tree_util.tree_leaves(expected), strict=True):
+    for path, one, other in leaf_pairs(found, expected):
         if not _close_leaves(one, other, rtol, atol):
-            return f"{jax.tree_util.keystr(path)} is {one!r}, expected {other!r}"
-    return ""
+            raise AssertionError(f"{what}{path} is {one!r}, expected {other!r}")
 
 
 def _close_leaves(one: Any, other: Any, rtol: float, atol: float) -> bool:

@@ -1,8 +1,7 @@
 """Where arrays lie: specs, meshes in context, and constraints in traced programs."""
 
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -20,13 +19,17 @@ def entries(spec: Any) -> tuple[Any, ...]:
     return tuple(None if e == () else e for e in found)
 
 
-def in_context(mesh: Mesh | None) -> AbstractContextManager[Any]:
-    """`mesh` in context, in the way of the JAX at hand; no context for `None`."""
-    if mesh is None:
-        return contextlib.nullcontext()
-    if hasattr(jax, "set_mesh"):
-        return jax.set_mesh(mesh)
-    return mesh
+@contextlib.contextmanager
+def in_context(mesh: Mesh | None) -> Iterator[None]:
+    """A context with a mesh, set as the JAX at hand does it; for `None` the context is unchanged.
+
+    `jax.set_mesh(mesh)` sets the mesh already when it is called; this one, when it is entered.
+    """
+    setting: Any = contextlib.nullcontext()
+    if mesh is not None:
+        setting = jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh
+    with setting:
+        yield
 
 
 def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any, ...]]:
@@ -57,28 +60,12 @@ def has_sharding(array: Any, sharding: Sharding) -> bool:
     return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
 
 
-def assert_sharded_as(array: Any, sharding: NamedSharding) -> None:
-    """Fail unless an array has a sharding.
-
-    Args:
-      array: A JAX array; where the spec names no axis, a NumPy array is good as well.
-      sharding: The mesh and spec that were asked for.
-
-    Raises:
-      AssertionError: The array is sharded otherwise, or not at all.
-    """
-    if not isinstance(array, jax.Array):
-        if entries(sharding.spec):
-            raise AssertionError(f"a {type(array).__name__} was not sharded as {sharding}")
-    elif not has_sharding(array, sharding):
-        raise AssertionError(f"it has the sharding {array.sharding}, expected {sharding}")
-
-
 def assert_placed(result: Any, value: Any, sharding: NamedSharding) -> None:
     """Fail unless an array has the contents of another, and a sharding.
 
     Args:
-      result: The array that the implementation gave.
+      result: The array that the implementation gave; where the spec names no axis, a NumPy array
+        is good as well.
       value: The array that it was given.
       sharding: The mesh and spec that were asked for.
 
@@ -87,4 +74,7 @@ def assert_placed(result: Any, value: Any, sharding: NamedSharding) -> None:
     """
     if not alike(np.asarray(result), np.asarray(value)):
         raise AssertionError(f"placing changed the contents: {result!r}, expected {value!r}")
-    assert_sharded_as(result, sharding)
+    on_devices = isinstance(result, jax.Array)
+    if not (has_sharding(result, sharding) if on_devices else not entries(sharding.spec)):
+        given = result.sharding if on_devices else f"that of a {type(result).__name__}"
+        raise AssertionError(f"its sharding is {given}, expected {sharding}")

@@ -25,3 +25,13 @@ def raw_value(nnx: Any, leaf: Any) -> Any:
       leaf: A leaf of a state.
     """
     return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
+
+
+def raw_values(nnx: Any, state: Any) -> dict[tuple[Any, ...], Any]:
+    """The values of a state's leaves by path, as no hook sees them.
+
+    Args:
+      nnx: The namespace of objects, of the implementation under judgment.
+      state: A `State` of that implementation.
+    """
+    return {path: raw_value(nnx, leaf) for path, leaf in flat_state(nnx, state).items()}

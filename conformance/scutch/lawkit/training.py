@@ -1,4 +1,4 @@
-"""The optimizer that laws about training states use, written as `optax` writes them.
+"""Training: an optimizer, written as `optax` writes them, and what a model changes in training.
 
 `optax` is not needed to run the laws. What matters to them is the optimizer's *state*: it holds a
 counter, and two trees like the parameters, which must be sharded as the parameters are.
@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.tolerances import GRADIENTS
 
 
 class Moments(NamedTuple):
@@ -48,3 +51,21 @@ def _update(grads: Any, state: Moments, params: Any = None) -> tuple[Any, Moment
 
 ADAM = Optimizer(_init, _update)
 """The Adam family with a fixed learning rate of 0.01."""
+
+
+def assert_trains_as_evaluated(model: Any) -> None:
+    """Fail unless a described model gives and changes in training what plain JAX computes for it.
+
+    Args:
+      model: An `Instance` of `scutch.inputs.models`, without dropout.
+
+    Raises:
+      AssertionError: The output differs, or the collections `batch_stats` and `counts` afterwards.
+    """
+    variables = model.variables(boxed=False)
+    expected, changed = model.evaluated(variables, model.x, train=True)
+    found, updates = model.module(train=True).apply(
+        variables, model.x, mutable=["batch_stats", "counts"]
+    )
+    assert_close(found, expected, "the output", **GRADIENTS)
+    assert_close(dict(updates), changed, "updates", **GRADIENTS)

@@ -60,14 +60,14 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     events = []
     for name in chosen:
         variable.set_metadata(name, recording(events, name))
-    given_ = _given(variable)
-    assume(given_)
+    annotations = _given(variable)
+    assume(annotations)
     reached("hook" if chosen else "metadata")
     box = bridge.to_linen_var(variable)
     assert type(box) is bridge.NNXMeta
     assert box.var_type is type(variable)
     assert alike(box.value, variable.get_raw_value())
-    assert alike({n: v for n, v in box.metadata.items() if n in given_}, given_)
+    assert alike({n: v for n, v in box.metadata.items() if n in annotations}, annotations)
     back = box.to_nnx_variable()
     assert not events
     assert not differences(nnx, back, variable)

@@ -4,7 +4,6 @@ The oracle is the wrapped module itself, used without the wrapper, on the layer 
 `scutch.inputs.paired_layers`. `ToNNX` wraps a Linen module, `ToLinen` an NNX class.
 """
 
-import functools
 import itertools
 
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.graphs import follow
 from scutch.inputs.paired_layers import (
     COUNTING,
     INITIALIZERS,
@@ -60,7 +60,7 @@ def _object(nnx, size=2, collections=None):
     """The NNX layer itself, with the values that collections hold."""
     made = in_nnx(nnx)(INPUTS, start, size, rngs=nnx.Rngs(0))
     for _, path, value in flat(collections or {}):
-        functools.reduce(getattr, path, made).set_value(value)
+        follow(nnx, made, path).set_value(value)
     return made
 
 
@@ -68,7 +68,7 @@ def _typed(collections):
     """Types and values of Linen variables by path, in the form in which `variables_of` reads an
     object.
     """
-    return {path: (KINDS[name], value) for name, path, value in flat(collections)}
+    return {path: (KINDS.get(name, name), value) for name, path, value in flat(collections)}
 
 
 def _loss(output):
@@ -130,7 +130,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
         return _loss(module.apply({**variables, "params": params}, X, scale))
 
     own = transforms.grad(lambda layer: _loss(layer(X, scale)))(_object(nnx, size))
-    assert_close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own), **CALLS)
+    assert_close(jax.grad(loss)(variables.get("params", {})), nnx.to_pure_dict(own), **CALLS)
 
 
 @requirement("BRG-7c", must_reach=("changed", "kept"))
@@ -208,9 +208,8 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
         rngs = {"dropout": jax.random.key(second)}
         return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
 
-    (variables, output), (again, repeated) = run(seed, other), run(seed, other)
-    assert_close(variables, again, **CALLS)
-    assert_close(output, repeated, **CALLS)
+    variables, output = run(seed, other)
+    assert_close(run(seed, other), (variables, output), **CALLS)
     assert not close(run(seed + 4, other)[0], variables, **CALLS)
     assert not close(run(seed, other + 4)[1], output, **CALLS)
 
@@ -339,7 +338,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
         def loss(params):
             return _loss(module.apply({**variables, "params": params}, X, scale))
 
-        return variables, output, changed, jax.grad(loss)(variables["params"])
+        return variables, output, changed, jax.grad(loss)(variables.get("params", {}))
 
     with names_in_context():
         assert_close(run(twice), run(module), **CALLS)

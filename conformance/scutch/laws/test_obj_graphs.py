@@ -18,6 +18,7 @@ from scutch.inputs.graphs import (
     classes,
     differences,
     follow,
+    is_node,
     leaves,
     nodes,
     put,
@@ -63,7 +64,7 @@ def test_merging_a_split_object_restores_it(nnx, root):
 
 def _meetings(nnx, root):
     """How often a node is met again that was met before."""
-    found = [id(v) for _, v in walk(nnx, root) if isinstance(v, nnx.Variable | nnx.Pytree)]
+    found = [id(value) for _, value in walk(nnx, root) if is_node(nnx, value)]
     return len(found) - len(set(found))
 
 
@@ -142,28 +143,45 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
     if sum(map(bool, flat)) > 1:
         reached("several")
     expected = leaves(nnx, root)
+    assert len(states) == len(wanted), f"{len(states)} states for {len(wanted)} filters"
     assert sum(map(len, flat)) == len(expected)
     for path, leaf in expected.items():
         first = next(i for i, each in enumerate(wanted) if takes(nnx, each, path, leaf))
+        assert path in flat[first], f"{path} is not in state {first} of {flat}"
         assert not differences(nnx, flat[first][path], leaf)
     shuffled = [states[i] for i in order if i < len(states)]
     assert not differences(nnx, root, nnx.merge(definition, *shuffled))
 
 
-@requirement("OBJ-1f")
-@given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
-def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
-    """`split` with filters that leave a leaf out raises an error that shows the path of such a
-    leaf.
-    """
+few_filters = st.lists(type_filters(), min_size=1, max_size=2)
+
+
+def _refused_split(nnx, root, wanted):
+    """The message of the error that `split` raises, and the paths that its filters leave out."""
     left = [
         path
         for path, leaf in leaves(nnx, root).items()
         if not any(takes(nnx, each, path, leaf) for each in wanted)
     ]
     assume(left)
-    error = str(refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted))))
-    assert any(all(repr(key) in error for key in path) for path in left)
+    error = refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted)))
+    return str(error), left
+
+
+@requirement("OBJ-1f")
+@given(root=object_trees(), wanted=few_filters)
+def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
+    """`split` with filters that leave a leaf out raises an error."""
+    _refused_split(nnx, root, wanted)
+
+
+@requirement("OBJ-1s")
+@given(root=object_trees(), wanted=few_filters)
+def test_the_refusal_of_a_split_shows_a_path(nnx, root, wanted):
+    """The error of `split` shows the path of a leaf that no filter takes."""
+    error, left = _refused_split(nnx, root, wanted)
+    shown = [path for path in left if all(repr(key) in error for key in path)]
+    assert shown, f"{error!r} shows no path of {left}"
 
 
 @requirement("OBJ-1h", must_reach=("same", "other"))
@@ -235,6 +253,7 @@ def test_state_gives_the_states_of_split(nnx, root, wanted):
         reached("left out")
     states = nnx.state(root, *wanted)
     states = states if len(wanted) > 1 else (states,)
+    assert len(states) == len(split), f"{len(states)} states for {len(split)} filters"
     for ours, theirs in zip(states, split, strict=True):
         if flat_state(nnx, theirs):
             reached("taken")
@@ -275,19 +294,22 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
 @requirement("OBJ-1p", must_reach=("shared",))
 @given(root=graphs(marks=False))
 def test_iterating_meets_each_node_once(nnx, root):
-    """`iter_graph` gives every object and variable once, with a path that leads to it, and the root
-    last.
-    """
+    """`iter_graph` gives every object and variable once, with a path that leads to it."""
     if _meetings(nnx, root):
         reached("shared")
-    found = [
-        (path, value)
-        for path, value in nnx.iter_graph(root)
-        if isinstance(value, nnx.Variable | nnx.Pytree)
-    ]
-    assert all(follow(nnx, root, path) is value for path, value in found)
+    found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
+    wrong = [path for path, value in found if follow(nnx, root, path) is not value]
+    assert not wrong, f"other objects are at the paths {wrong}"
     assert sorted(id(value) for _, value in found) == sorted(map(id, nodes(nnx, root)))
-    assert found[-1][1] is root
+
+
+@requirement("OBJ-1t")
+@given(root=graphs(marks=False))
+def test_iterating_ends_with_the_root(nnx, root):
+    """`iter_graph` gives the object itself last."""
+    found = [value for _, value in nnx.iter_graph(root)]
+    assert found, "there is nothing to iterate"
+    assert found[-1] is root
 
 
 @requirement("OBJ-1q", must_reach=("variable",))

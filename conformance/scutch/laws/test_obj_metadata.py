@@ -16,7 +16,7 @@ from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
-from scutch.lawkit.states import raw_value
+from scutch.lawkit.states import raw_values
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {
@@ -129,20 +129,20 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
         inner = value.get("x", value) if wraps == "list in dict" else value
         inner.append(99) if isinstance(inner, list) else inner.update(x=99)
 
-    given_ = fresh()
-    variable = nnx.Param(np.ones(2), **({"note": given_} if how == "creation" else {}))
+    container = fresh()
+    variable = nnx.Param(np.ones(2), **({"note": container} if how == "creation" else {}))
     match how:
         case "keyword":
-            variable.set_metadata(note=given_)
+            variable.set_metadata(note=container)
         case "mapping":
-            variable.set_metadata({**variable.get_metadata(), "note": given_})
+            variable.set_metadata({**variable.get_metadata(), "note": container})
         case "pair" | "all" | "one":
-            variable.set_metadata("note", given_)
+            variable.set_metadata("note", container)
     if how == "all":
-        given_ = variable.get_metadata()["note"]
+        container = variable.get_metadata()["note"]
     elif how == "one":
-        given_ = variable.get_metadata("note")
-    spoil(given_)
+        container = variable.get_metadata("note")
+    spoil(container)
     assert variable.get_metadata("note") == fresh()
 
 
@@ -200,7 +200,7 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
             names, variable = (), nnx.Param(array)
     state = nnx.state(_holder(nnx, variable))
     spec = PartitionSpec(*names)
-    assert raw_value(nnx, nnx.get_partition_spec(state)["a"]) == spec
-    sharding = raw_value(nnx, nnx.get_named_sharding(state, placed.mesh)["a"])
-    assert sharding == NamedSharding(placed.mesh, spec)
-    assert alike(raw_value(nnx, state["a"]), array)
+    assert raw_values(nnx, nnx.get_partition_spec(state)) == {("a",): spec}
+    shardings = raw_values(nnx, nnx.get_named_sharding(state, placed.mesh))
+    assert shardings == {("a",): NamedSharding(placed.mesh, spec)}
+    assert alike(raw_values(nnx, state), {("a",): array})
