@@ -238,6 +238,12 @@ def bridge(implementation: Implementation) -> Any:
 
 
 @pytest.fixture(scope="session")
+def export(implementation: Implementation) -> Any:
+    """Its namespace of export."""
+    return implementation.export
+
+
+@pytest.fixture(scope="session")
 def unasserted(pytestconfig: pytest.Config) -> Iterator[Callable[..., Any]]:
     """Removes axes in a process without assertions: `(subject, names, index, name) -> names`."""
     with without_assertions(pytestconfig.stash[JUDGE].case.where) as ask:

@@ -80,6 +80,7 @@ def fixtures(
         "nnx": implementation.nnx,
         "transforms": implementation.transforms,
         "bridge": implementation.bridge,
+        "export": implementation.export,
         SUBJECT: subject,
         **others,
     }
