@@ -26,6 +26,7 @@ SHIPPED = MappingProxyType(
     {
         "reference": "scutch.adapters.reference:implementation",
         "flax": "scutch.adapters.flax:implementation",
+        "orbax": "scutch.adapters.orbax:implementation",
     }
 )
 
@@ -63,7 +64,10 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars ToNNX ToLinen to_linen "
             "lazy_init with_partitioning".split()
         ),
-        "export": frozenset(),
+        "export": frozenset(
+            "JaxModule constants save load initialize_dtensor "
+            "maybe_enable_dtensor_export_on".split()
+        ),
     }
 )
 """The names that a namespace must answer to, for each capability."""
