@@ -12,6 +12,7 @@ from trials.liars import guide as guide
 from trials.liars import jit as jit
 from trials.liars import lifts as lifts
 from trials.liars import modules as modules
+from trials.liars import plain as plain
 from trials.liars import shard_map as shard_map
 from trials.liars import stages as stages
 from trials.liars import staleness as staleness
@@ -56,7 +57,7 @@ def near(liar, entry):
     own, other = liar.breaks[0], entry.requirement
     if other in liar.breaks:
         return True
-    alike = other.startswith((own[:5], *QUICK)) and other[:3] == own[:3]
+    alike = ROWS[own].row == ROWS[other].row or (other.startswith(QUICK) and other[:3] == own[:3])
     return alike and entry.name != HISTORIES
 
 

@@ -59,7 +59,9 @@ class Layout:
         types: tuple[Any, ...],
         names: tuple[str, ...],
         full: tuple[int, ...] | None = None,
+        fixed: tuple[str, ...] = (),
     ):
+        self.fixed = fixed  # Names that a partial binds, and the call does not.
         self.names, self.count, self.positional = names, len(types), len(types) - len(names)
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional
         labels = [f"argument {i}{known[i]}" for i in range(self.positional)]

@@ -113,8 +113,15 @@ class Checkpointed(Lifted):
 
     lifts = staticmethod(jax.checkpoint)
 
+    def __init__(self, *args: Any, static_argnums: Any = None, **options: Any):
+        super().__init__(*args, static_argnums=static_argnums, **options)
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.checkpoint`."""
+        count = frame.layout.positional - len(self._bound)
+        if missing := [n for n in self._static or () if not -count <= n < count]:
+            raise ValueError(f"static_argnums has {missing}, and the call {count} by position.")
         return jax.checkpoint(frame.run, **self.options)
 
 

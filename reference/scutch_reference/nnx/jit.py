@@ -23,6 +23,10 @@ class JitWrapped(Lifted):
     what = "shardings"
     free = None  # An object that is returned has the shardings of the output, too (JIT-5).
 
+    def __init__(self, function: Any, in_prefix: Any = None, *others: Any, **options: Any):
+        super().__init__(function, in_prefix, *others, **options)
+        self.by_position = in_prefix is not None  # There are no shardings for the others.
+
     def transform(self, frame: Frame) -> Callable[..., Any]:
         """`jax.jit`."""
         layout, definition, options = frame.layout, frame.definition, dict(self.options)
@@ -94,8 +98,18 @@ class Compiled(Stage):
     """A compiled function, for arguments of one structure and shape."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what a call of the function does; arguments of another structure are refused."""
-        call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
+        """Do what a call of the function does; arguments of another structure are refused.
+
+        Static arguments are compiled in, and are not passed again: as in JAX.
+        """
+        layout, positional, named = self.frame.layout, list(args), dict(kwargs)
+        bound = len(self.jit_wrapped._bound)
+        for place, value in zip(layout.statics, self.frame.statics, strict=True):
+            if place < layout.positional:
+                positional.insert(place - bound, value)
+            else:
+                named[layout.names[place - layout.positional]] = value
+        call = frame, *_ = self.jit_wrapped.prepared(tuple(positional), named)
         if frame is not self.frame:
             raise LiftingError(
                 "The compiled function was called with objects of another structure, or other "
@@ -161,6 +175,9 @@ def jit(
     options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
     options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
     options |= {"device": device, "backend": backend}
+    if fun is not None:
+        chosen = {name: given for name, given in options.items() if given is not None}
+        jax.jit(fun, **chosen)  # It refuses numbers and names that the function has not.
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 

@@ -200,6 +200,7 @@ class Lifted:
     free: Any = ...  # and what leaves the choice to another place, as the output.
     for_keywords: Any = None
     sends_committed = False
+    by_position = False  # Whether arguments by name are refused, where JAX refuses them.
 
     def __init__(
         self,
@@ -240,17 +241,20 @@ class Lifted:
         return self if instance is None else functools.partial(self, instance)
 
     def prefixes(self, layout: Layout) -> tuple[Any, ...]:
-        """The prefix of each argument."""
+        """The prefix of each argument: none of those that are bound or static (JIT-10)."""
         count, prefix = layout.positional, self.in_prefix
-        given = (prefix,) * count
+        numbers = [i for i in range(len(self._bound), count) if i not in layout.statics]
+        given = [prefix] * len(numbers)
         if is_branch(prefix) and not isinstance(prefix, dict):
-            given = (*[None] * len(self._bound), *prefix)
-        if len(given) != count:
+            given = list(prefix)
+        if len(given) != len(numbers):
             raise LiftingError(
-                f"Got {self.what} for {len(prefix)} arguments, {prefix!r}, "
-                f"but {count - len(self._bound)} positional arguments."
+                f"Got {self.what} for {len(given)} arguments, {prefix!r}, "
+                f"but {len(numbers)} positional arguments."
             )
-        return *given, *[self.for_keywords] * len(layout.names)
+        places = dict(zip(numbers, given, strict=True))
+        named = [None if name in layout.fixed else self.for_keywords for name in layout.names]
+        return *map(places.get, range(count)), *named
 
     def _statics(self, layout: Layout, args: tuple[Any, ...]) -> tuple[Static, ...]:
         """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
@@ -263,18 +267,25 @@ class Lifted:
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Everything that a call needs: looked up if it is known, made if it is not."""
+        if kwargs and self.by_position:
+            raise LiftingError(
+                f"With {self.what}, arguments are passed by position, as in JAX; got "
+                f"{sorted(kwargs)} by name."
+            )
+        fixed: tuple[str, ...] = ()
         if self._bound or self._bound_names:
+            fixed = tuple(name for name in self._bound_names if name not in kwargs)
             args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
         if kwargs:
             names = tuple(sorted(kwargs))
             args = (*args, *map(kwargs.__getitem__, names))
         types = tuple(map(type, args))
-        layout = self._layout(types, names)
+        layout = self._layout(types, names, None, fixed)
         if layout.containers:
             leaves = {i: jax.tree.leaves(args[i], is_leaf=is_object) for i in layout.containers}
             full = tuple([i for i, found in leaves.items() if any(map(is_object, found))])
-            layout = self._layout(types, names, full)
+            layout = self._layout(types, names, full, fixed)
         roots, plain = layout.roots_of(args), layout.plain_of(args)
         if layout.only_objects:
             plans = roots[0]._plans

@@ -22,6 +22,7 @@ class ShardMapped(Lifted):
     what = "specs"
     default = UNSHARDED
     sends_committed = True
+    by_position = True
 
     def __init__(self, *args: Any, mesh: Any, check: bool, auto: Any, **options: Any):
         super().__init__(*args, **options)
@@ -104,6 +105,8 @@ def shard_map(
       check_rep, check_vma: Whether to check that values agree between devices where specs say so.
       auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
     """
+    if unknown := set(axis_names or ()) - set(mesh.axis_names if mesh is not None else ()):
+        raise ValueError(f"axis_names has {sorted(unknown)}, which {mesh} has not.")
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)
     options = {"mesh": mesh, "check": check_rep and check_vma, "auto": auto}
