@@ -39,7 +39,13 @@ _EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
 
 
 class UsageError(Exception):
-    """The command line asks for something that is not there."""
+    """The command line asks for something that is not there; the message says what is.
+
+    Wrong: `scutch explain BOX-99`.
+    Right, after `scutch list` has shown the identifiers:
+
+        scutch explain BOX-9a
+    """
 
 
 def main(argv: Sequence[str] | None = None) -> int:

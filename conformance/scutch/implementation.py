@@ -6,7 +6,8 @@ that answers to the standard's names (those of the documents). A capability left
 
     implementation = flax_shaped("flax", version=flax.__version__)
 
-Only adapters import implementations. Laws reach them through the fixtures of `scutch.plugin`.
+Only adapters import implementations. Laws reach them through the fixtures that `judging.suite`
+lists.
 """
 
 import functools
@@ -71,7 +72,16 @@ CAPABILITIES = tuple(NAMES)
 
 
 class SetupError(Exception):
-    """The run cannot begin; the message says what was tried and what to do."""
+    """The run cannot begin; the message says what was tried and what was expected.
+
+    Wrong:
+
+        scutch.judge_box(MyBox, implementation="flux")
+
+    Right, with a name from the message, `module:attribute`, or the path of an adapter:
+
+        scutch.judge_box(MyBox, implementation="flax")
+    """
 
 
 class Namespace:
@@ -172,6 +182,9 @@ def flax_shaped(
       package: The import name of the package, `name` where left out.
       claims: Capabilities to judge; where left out, all that this suite has names for.
 
+    Returns:
+      The implementation; what an adapter calls `implementation`.
+
     Raises:
       SetupError: `claims` names something that is no capability.
       ImportError: The package, or a module of it that a claim needs, does not import.
@@ -245,6 +258,13 @@ def load(where: str) -> Implementation:
 
 def check(found: Any, where: str) -> Implementation:
     """Refuse anything that is not a complete `Implementation`.
+
+    Args:
+      found: What an adapter has for `implementation`.
+      where: How it was found, for messages.
+
+    Returns:
+      `found`.
 
     Raises:
       SetupError: It is of another type, claims nothing, or lacks a name that it claims.

@@ -10,15 +10,14 @@ in this process, and without any option.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import assume
-
 from scutch import catalogue
 from scutch.implementation import Implementation, check, load
 from scutch.inputs.subjects import Subject
 from scutch.judging import suite
 from scutch.judging.profiles import PROFILES, prepare_devices
-from scutch.judging.trying import prepare
-from scutch.judging.verdicts import Ruling, Trial, rule
+from scutch.judging.trying import try_law
+from scutch.judging.verdicts import Ruling, rule
+from scutch.lawkit.domain import assume
 
 BOX_LAWS = (
     "BOX-1", "BOX-2[a-g]", "BOX-3", "BOX-4", "BOX-5", "BOX-6", "BOX-8c", "BOX-9a", "BOX-10",
@@ -29,11 +28,26 @@ BOX_LAWS = (
 
 
 class Nonconforming(AssertionError):
-    """Laws do not hold; the message has each with the smallest input that breaks it."""
+    """Laws do not hold; the message has each with the smallest input that breaks it.
+
+    Wrong, in a box class, because everything else that the box has is lost (BOX-4a):
+
+        def replace_boxed(self, val):
+            return type(self)(val, self.names)
+
+    Right:
+
+        def replace_boxed(self, val):
+            return dataclasses.replace(self, value=val)
+
+    Attributes:
+      title: The name of the class.
+      rulings: On the requirements that do not hold, causes and consequences.
+    """
 
     def __init__(self, title: str, broken: Sequence[Ruling]) -> None:
         """Say which of the `broken` requirements are causes, and how each is broken."""
-        self.rulings = tuple(broken)
+        self.title, self.rulings = title, tuple(broken)
         roots = [r for r in broken if r.verdict != "blocked"]
         lines = [f"{title} breaks {', '.join(r.requirement.id for r in roots)}"]
         for ruling in roots:
@@ -88,9 +102,9 @@ def judge_box(
     subject = _subject(box_class, make or box_class)
     rows = [r for r in catalogue.select(requirements) if r.area == "BOX"]
     trials = [
-        _try(entry, chosen, subject, profile, seed)
-        for entry in suite.tried_by(r.id for r in rows)
-        if "unasserted" not in entry.arguments
+        try_law(law, chosen, examples=PROFILES[profile].examples, seed=seed, subject=subject)
+        for law in suite.tried_by(r.id for r in rows)
+        if suite.UNASSERTED not in law.fixtures
     ]
     trials = [t for t in trials if t.examples or t.outcome != "passed"]
     tried = {trial.requirement for trial in trials}
@@ -110,16 +124,3 @@ def _subject(box_class: type, make: Callable[[Any, tuple[Any, ...]], Any]) -> Su
         return lambda *args, **kwargs: build(init(*args, **kwargs), names, mesh)
 
     return Subject(box_class.__name__, build, wrap)
-
-
-def _try(
-    entry: suite.Entry, implementation: Implementation, subject: Subject, profile: str, seed: int
-) -> Trial:
-    prepare(entry.function, PROFILES[profile], seed)
-    attempt = suite.attempt(entry, implementation, subject)
-    error = None
-    try:
-        attempt.search(entry.function)
-    except Exception as broke:
-        error = broke
-    return suite.conclude(entry, subject, attempt, error)

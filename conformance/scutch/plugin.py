@@ -1,64 +1,151 @@
 """The pytest plugin: `pytest -p scutch.plugin --pyargs scutch`.
 
-It finds the implementation, hands it to the laws as fixtures, runs each law in a forked process,
-and turns the outcomes into verdicts, a report and an exit code. It acts only on tests that carry
-the mark `requirement`.
+It finds the implementation, collects each law as an item of its own class, tries it in a forked
+process, and turns the trials into verdicts, a report and an exit code. It acts only on functions
+that carry the mark `requirement`; every other test is pytest's.
+
+Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 """
 
+import functools
 import os
-import pickle
-import tempfile
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.inputs.descriptions import Builder
-from scutch.inputs.subjects import SUBJECTS, Subject
-from scutch.judging import isolation, profiles
+from scutch.judging import hypothesis_parts, isolation, profiles
+from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
-from scutch.judging.trying import Attempt, describe, prepare
-from scutch.judging.unasserted import unasserted as without_assertions
+from scutch.judging.suite import Law, laws_of
+from scutch.judging.trying import try_law
+from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
 from scutch.progress import Progress, resume, seed_in
 from scutch.report import write
 
 PROPERTY = "scutch"
-_JOURNAL_BYTES = 1 << 16
+"""The user property of a report that holds the law's trial."""
+
+
+class LawItem(pytest.Item):
+    """A law, as pytest collects it. `trial` is what came of it, once it was tried."""
+
+    law: Law
+    trial: Trial | None = None
+
+    @classmethod
+    def of(cls, collector: pytest.Collector, law: Law) -> "LawItem":
+        """The item of a law.
+
+        Args:
+          collector: Of the module that has the law.
+          law: The law.
+        """
+        item: LawItem = cls.from_parent(collector, name=law.name)
+        item.law = law
+        marks = getattr(law.function, "pytestmark", [])
+        item.own_markers.extend(marks)
+        item.keywords.update({mark.name: mark for mark in marks})
+        item.add_marker(pytest.mark.filterwarnings("ignore"))
+        return item
+
+    def runtest(self) -> None:
+        """Try the law in this process; raises what broke it."""
+        self.trial = self.config.stash[JUDGE].attempt(self.law)
+        if self.trial.outcome == "skipped":
+            pytest.skip(self.trial.reason or "")
+        if self.trial.error is not None:
+            raise self.trial.error
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """File, line and name of the law."""
+        line = hypothesis_parts.written(self.law.function).__code__.co_firstlineno
+        return self.path, line - 1, self.name
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """The traceback, without the frames of the judge and of Hypothesis.
+
+        Args:
+          excinfo: What broke the law.
+          style: Not used: `--tb` decides.
+        """
+        chosen = self.config.option.tbstyle
+        return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
 class Judge:
-    """The state of one run, in one process."""
+    """The state of one run, in one process.
 
-    case: Run
+    Args:
+      run: What is judged, and how.
+      config: Of pytest.
+      isolate: Whether laws are tried in a runner.
+      progress: The file of a run that can be resumed, or `None`.
+      items: The laws that are tried, by node id.
+      trials: What they did, in this run and in the one that it resumes.
+      rulings: The verdicts, once the run has ended.
+      complete: Whether every law was tried.
+    """
+
+    run: Run
     config: pytest.Config
     isolate: bool
-    items: dict[str, pytest.Item] = field(default_factory=dict)
+    progress: Progress | None = None
+    items: dict[str, LawItem] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
     complete: bool = False
-    runner: isolation.Runner | None = None
-    journal: Any = None
-    progress: Progress | None = None
 
-    def note(self, call: str) -> None:
-        """Keep the call that is about to be made, where the collecting process can read it."""
-        if self.journal is not None:
-            text = call.encode()[: _JOURNAL_BYTES - 1] + b"\0"
-            os.pwrite(self.journal.fileno(), text, 0)
+    def __post_init__(self) -> None:
+        self.runner = isolation.Runner(self.answer, capture=self.config.option.capture != "no")
+        self.unasserted = Unasserted(self.run.where)
+        self.job = Job(self.run.processes, {"where": self.run.where})
 
-    def last_call(self) -> str:
-        """The call that a lost runner was making."""
-        if self.journal is None:
-            return ""
-        return os.pread(self.journal.fileno(), _JOURNAL_BYTES, 0).split(b"\0")[0].decode()
+    @functools.cached_property
+    def implementation(self) -> Implementation:
+        """The implementation under judgment, imported in the process that tries laws."""
+        return load(self.run.where)
+
+    def attempt(self, law: Law) -> Trial:
+        """Try a law, in this process."""
+        return try_law(
+            law, self.implementation, examples=self.run.examples, seed=self.run.seed,
+            unasserted=self.unasserted, witness=self.run.witness(law.requirement, law.name),
+            replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
+            journal=self.runner.note,
+        )  # fmt: skip
+
+    def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
+        """Try a law in every process of the job at the same time."""
+        if self.run.processes == 1:
+            reason = "needs several processes, and this run has --processes 1"
+            return Trial(law.name, law.requirement, "skipped", reason=reason)
+        request = {
+            "law": law.name,
+            "examples": self.run.examples,
+            "seed": self.run.seed,
+            "witness": self.run.witness(law.requirement, law.name),
+            "replay": self.run.replay or None,
+        }
+        answer = self.job.ask(request, self.run.timeout)
+        return answer if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
+
+    def answer(self, nodeid: str) -> Any:
+        """In a runner: try a law; gives its report as JSON."""
+        item = self.items[nodeid]
+        os.environ["PYTEST_CURRENT_TEST"] = f"{nodeid} (call)"
+        call = pytest.CallInfo.from_call(item.runtest, "call")
+        if printed := self.runner.output():
+            item.add_report_section("call", "output", printed)
+        report = item.ihook.pytest_runtest_makereport(item=item, call=call)
+        return self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
@@ -70,39 +157,39 @@ class Judge:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Rule on every requirement, write the report, and set the exit code."""
-        if self.runner is not None:
-            self.runner.close()
-        asked = self.items or self.trials or self.case.patterns or self.case.replay
+        self.runner.close()
+        self.unasserted.close()
+        self.job.close()
+        asked = self.items or self.trials or self.run.patterns or self.run.replay
         if hasattr(self.config, "workerinput") or not asked:
             return
         finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
                     pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
         cut_short = session.shouldstop or session.shouldfail
         self.complete = exitstatus in finished and not cut_short
-        expectations = [entry.expectation for entry in self.case.known]
+        expectations = [entry.expectation for entry in self.run.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
-            [r for r in self.case.requirements if not self.case.replay or r.id in tried],
-            self.trials, claims=self.case.claims, expectations=expectations,
+            [r for r in self.run.requirements if not self.run.replay or r.id in tried],
+            self.trials, claims=self.run.claims, expectations=expectations,
         )  # fmt: skip
         path = self.config.option.scutch_report
         if path:
             prefix = terminal.command(self.config)
-            document = terminal.document(self.case, self.rulings, prefix, complete=self.complete)
+            document = terminal.document(self.run, self.rulings, prefix, complete=self.complete)
             write(document, Path(path))
         if self.complete:
-            session.exitstatus = exit_code(self.rulings, level=self.case.level)
+            session.exitstatus = exit_code(self.rulings, level=self.run.level)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
-            terminal.show(terminalreporter, self.case, rulings, prefix, complete=self.complete)
+            terminal.show(terminalreporter, self.run, rulings, prefix, complete=self.complete)
 
 
 JUDGE = pytest.StashKey[Judge]()
-ATTEMPT = pytest.StashKey[Attempt]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -134,6 +221,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
     add("--law-timeout", type=float, metavar="SECONDS",
         help="time that one law may take (default: the profile's)")  # fmt: skip
+    add("--platform", metavar="NAME",
+        help="the platform of JAX that laws run on: cpu (the default, with eight fake devices), "
+        "cuda, tpu; what needs more devices than there are is unclaimed")  # fmt: skip
+    add("--processes", type=int, metavar="N",
+        help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
+        "for none (default: 2)")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -144,8 +237,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(id, must_reach=()): the row of scutch's catalogue that a law tries"
     )
-    profiles.prepare_devices()
     option = config.option
+    profiles.prepare_devices(option.platform)
     isolate = not (option.in_process or option.usepdb) and isolation.available()
     worker = getattr(config, "workerinput", None)
     try:
@@ -153,13 +246,13 @@ def pytest_configure(config: pytest.Config) -> None:
             raise SetupError(
                 f"--report {option.scutch_report!r}: expected a path that ends in .json"
             )
-        case = pickle.loads(worker["scutch"]) if worker else _settle(option, isolate)
+        run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
-            case, resumed = resume(Path(option.resume), case)
+            run, resumed = resume(Path(option.resume), run)
     except SetupError as error:
         pytest.exit(f"scutch: {error}", returncode=2)
-    judge = config.stash[JUDGE] = Judge(case, config, isolate, progress=resumed)
+    judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
 
@@ -172,132 +265,57 @@ def _settle(option: Any, isolate: bool) -> Run:
         option.implementation, profile=option.profile, examples=option.examples, seed=seed,
         level=option.level, patterns=option.requirement, known_files=option.known,
         replay=option.replay, timeout=option.law_timeout, isolate=isolate,
+        processes=option.processes,
     )  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist what is judged."""
-    node.workerinput["scutch"] = pickle.dumps(node.config.stash[JUDGE].case)
+    node.workerinput["scutch"] = node.config.stash[JUDGE].run.to_data()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what is judged, and how to do it again."""
-    return terminal.header(config.stash[JUDGE].case)
-
-
-# ---------------------------------------------------------------- what laws receive
-
-
-@pytest.fixture(scope="session")
-def implementation(pytestconfig: pytest.Config) -> Implementation:
-    """The implementation under judgment."""
-    return load(pytestconfig.stash[JUDGE].case.where)
-
-
-@pytest.fixture(scope="session")
-def meta(implementation: Implementation) -> Any:
-    """Its namespace of boxed metadata."""
-    return implementation.meta
-
-
-@pytest.fixture(scope="session")
-def logical(implementation: Implementation) -> Any:
-    """Its namespace of logical axes."""
-    return implementation.logical
-
-
-@pytest.fixture(scope="session")
-def linen(implementation: Implementation) -> Any:
-    """Its namespace of Linen modules."""
-    return implementation.linen
-
-
-@pytest.fixture(scope="session")
-def reference() -> Implementation:
-    """The reference, whose answers those of the implementation are compared with."""
-    return load("reference")
-
-
-@pytest.fixture(scope="session")
-def nnx(implementation: Implementation) -> Any:
-    """Its namespace of objects and variables."""
-    return implementation.nnx
-
-
-@pytest.fixture(scope="session")
-def transforms(implementation: Implementation) -> Any:
-    """Its namespace of lifted transformations."""
-    return implementation.transforms
-
-
-@pytest.fixture(scope="session")
-def bridge(implementation: Implementation) -> Any:
-    """Its namespace of the bridge."""
-    return implementation.bridge
-
-
-@pytest.fixture(scope="session")
-def unasserted(pytestconfig: pytest.Config) -> Iterator[Callable[..., Any]]:
-    """Removes axes in a process without assertions: `(subject, names, index, name) -> names`."""
-    with without_assertions(pytestconfig.stash[JUDGE].case.where) as ask:
-        yield ask
-
-
-@pytest.fixture(scope="session", params=list(SUBJECTS))
-def subject(request: pytest.FixtureRequest, implementation: Implementation) -> Subject:
-    """Each box class that the laws of boxes are tried on."""
-    return SUBJECTS[request.param](implementation)
+    return terminal.header(config.stash[JUDGE].run)
 
 
 # ---------------------------------------------------------------- which laws are tried
 
 
-def law_name(item: pytest.Item) -> str:
-    """The name of a law, unique in the suite: `test_x`, or `test_x[logical]`."""
-    name = getattr(item, "originalname", item.name)
-    kind = _subject_name(item)
-    return name if kind in (None, "partitioned") else f"{name}[{kind}]"
-
-
-def requirement_of(item: pytest.Item) -> str | None:
-    """The identifier that a test is marked with, for the subject that it is tried on."""
-    mark = item.get_closest_marker("requirement")
-    if mark is None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[LawItem] | None:
+    """Collect a law as items of the judge's own, one for each box class that it is tried on."""
+    if not isinstance(collector, pytest.Module):
         return None
-    return ("LOG-9." if _subject_name(item) == "logical" else "") + str(mark.args[0])
-
-
-def _subject_name(item: pytest.Item) -> str | None:
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else callspec.params.get("subject")
+    try:
+        found = [LawItem.of(collector, law) for law in laws_of(collector.obj, name, obj)]
+    except SetupError as error:
+        raise collector.CollectError(str(error)) from None
+    return found or None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the laws that are asked for and claimed, and make them ready."""
+    """Keep the laws that are asked for and claimed."""
     judge = config.stash[JUDGE]
-    case = judge.case
-    wanted = {r.id for r in case.requirements if set(r.capabilities) <= set(case.claims)}
-    replayed = parse_call(case.replay)[0] if case.replay else None
-    profile = replace(profiles.PROFILES[case.profile], examples=case.examples)
-    kept, dropped = [], []
-    for item in items:
-        identifier = requirement_of(item)
-        if identifier is None:
-            kept.append(item)
-        elif law_name(item) in case.tried:
-            dropped.append(item)
-        elif identifier in wanted and replayed in (None, law_name(item)):
-            kept.append(item)
-            judge.items[item.nodeid] = item
-            prepare(item.function, profile, case.seed)  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.filterwarnings("ignore"))
-        else:
-            dropped.append(item)
+    run = judge.run
+    wanted = {r.id for r in run.requirements if set(r.capabilities) <= set(run.claims)}
+    replayed = parse_call(run.replay)[0] if run.replay else None
+    laws = [item for item in items if isinstance(item, LawItem)]
+    judge.items = {
+        item.nodeid: item
+        for item in laws
+        if item.law.requirement in wanted
+        and item.law.name not in run.tried
+        and replayed in (None, item.law.name)
+    }
+    dropped = [item for item in laws if item.nodeid not in judge.items]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+        items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
         pytest.exit(f"scutch: --replay: there is no law {replayed!r}, or it is unclaimed", 2)
 
@@ -306,91 +324,56 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a law in the runner, and log what it reports."""
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Try a law in the runner, and log what it reports."""
     judge = item.config.stash[JUDGE]
-    if item.nodeid not in judge.items or not judge.isolate:
+    if not isinstance(item, LawItem) or not (judge.isolate or item.law.in_job):
         return None
-    if judge.runner is None:
-        judge.runner = isolation.Runner(_answer(judge, item.config))
-        judge.journal = tempfile.TemporaryFile()  # noqa: SIM115 (open for the whole run)
-    judge.note("")
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    following = nextitem.nodeid if nextitem is not None else None
-    answer = judge.runner.ask((item.nodeid, following), judge.case.timeout)
+    answer: Any
+    if item.law.in_job:
+        answer = judge.attempt_in_job(item.law)
+    else:
+        answer = judge.runner.ask(item.nodeid, judge.run.timeout)
     if isinstance(answer, isolation.Lost):
-        reports = [_lost(judge, item, answer)]
+        report = _lost(item, answer)
+    elif isinstance(answer, Trial):
+        report = _told_by_job(item, answer)
     else:
         from_data = item.config.hook.pytest_report_from_serializable
-        reports = [from_data(config=item.config, data=data) for data in answer]
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
+        report = from_data(config=item.config, data=answer)
+    item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
-def _answer(judge: Judge, config: pytest.Config) -> Callable[[Any], Any]:
-    def run(request: tuple[str, str | None]) -> list[Any]:
-        _fall_silent(config)
-        nodeid, following = request
-        nextitem = None if following is None else judge.items.get(following)
-        reports = runtestprotocol(judge.items[nodeid], nextitem=nextitem, log=False)
-        to_data = config.hook.pytest_report_to_serializable
-        return [to_data(config=config, report=report) for report in reports]
-
-    return run
-
-
-def _fall_silent(config: pytest.Config) -> None:
-    """Keep a runner from speaking to pytest-xdist for the worker that it was forked from."""
-    for plugin in config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "WorkerInteractor":
-            config.pluginmanager.unregister(plugin)
-
-
-def _lost(judge: Judge, item: pytest.Item, lost: isolation.Lost) -> pytest.TestReport:
-    call = judge.last_call()
-    name = law_name(item)
-    trial = Trial(
-        name, str(requirement_of(item)), lost.outcome, reason=lost.reason,
-        counterexample=Counterexample(name, call, lost.reason) if call else None,
-    )  # fmt: skip
-    text = f"{lost.outcome}: {lost.reason}" + (f"\nwhile trying {call}" if call else "")
+def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
+    law = item.law
+    found = Counterexample(law.name, lost.doing, lost.reason) if lost.doing else None
+    trial = Trial(law.name, law.requirement, lost.outcome, counterexample=found, reason=lost.reason)
+    text = f"{lost.outcome}: {lost.reason}" + (f"\nwhile trying {lost.doing}" if found else "")
     return pytest.TestReport(
         nodeid=item.nodeid, location=item.location, keywords={}, outcome="failed", longrepr=text,
-        when="call", user_properties=[(PROPERTY, trial.to_data())],
+        when="call", sections=[("Captured output call", lost.output)] if lost.output else [],
+        user_properties=[(PROPERTY, trial.to_data())],
     )  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Try a law: first on what is known to break it, then on all that is drawn."""
-    judge = pyfuncitem.config.stash[JUDGE]
-    if pyfuncitem.nodeid not in judge.items:
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    fixtures = {name: pyfuncitem.funcargs[name] for name in names}
-    attempt = Attempt(law_name(pyfuncitem), _world(pyfuncitem), fixtures, judge.note)
-    pyfuncitem.stash[ATTEMPT] = attempt
-    law = pyfuncitem.obj
-    if judge.case.replay:
-        attempt.replay(law, parse_call(judge.case.replay)[1])
-        return True
-    witness = judge.case.witness(str(requirement_of(pyfuncitem)), attempt.test)
-    if witness is not None:
-        attempt.replay(law, parse_call(witness)[1], expected=True)
-    attempt.search(law)
-    return True
-
-
-def _world(item: pytest.Function) -> Builder:
-    implementation = item._request.getfixturevalue("implementation")
-    chosen: Any = item.funcargs.get("subject")
-    if chosen is None and _subject_name(item) is not None:
-        chosen = item._request.getfixturevalue("subject")
-    if chosen is None:
-        chosen = SUBJECTS["partitioned"](implementation)
-    return Builder(implementation.meta, chosen.make, implementation.nnx, implementation.linen)
+def _told_by_job(item: LawItem, trial: Trial) -> pytest.TestReport:
+    """The report of a law that was tried in a job."""
+    longrepr: Any = None
+    outcome: Any = trial.outcome
+    if trial.broke or outcome == "skipped":
+        outcome, longrepr = "skipped", (str(item.path), item.reportinfo()[1], trial.reason or "")
+    elif outcome == "failed":
+        longrepr = f"{trial.reason}\nwhile trying {getattr(trial.counterexample, 'input', '')}"
+    report = pytest.TestReport(
+        nodeid=item.nodeid, location=item.location, keywords={}, outcome=outcome, longrepr=longrepr,
+        when="call", user_properties=[(PROPERTY, trial.to_data())],
+    )  # fmt: skip
+    if trial.broke:
+        report.wasxfail = "known failure"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -399,34 +382,15 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach the trial to the report that decides the law."""
     report = yield
-    judge = item.config.stash[JUDGE]
     decides = report.when == "call" or (report.when == "setup" and not report.passed)
-    if item.nodeid not in judge.items or not decides:
+    if not isinstance(item, LawItem) or not decides:
         return report
-    trial = _trial(item, report, call)
+    trial = item.trial
+    if trial is None:
+        error = None if call.excinfo is None else hypothesis_parts.describe(call.excinfo.value)
+        trial = Trial(item.law.name, item.law.requirement, report.outcome, reason=error)
     if trial.broke:
         report.outcome = "skipped"
         report.wasxfail = "known failure"
     report.user_properties.append((PROPERTY, trial.to_data()))
     return report
-
-
-def _trial(item: pytest.Item, report: Any, call: pytest.CallInfo[None]) -> Trial:
-    judge = item.config.stash[JUDGE]
-    identifier, name = str(requirement_of(item)), law_name(item)
-    attempt = item.stash.get(ATTEMPT, None)
-    error = call.excinfo.value if call.excinfo is not None else None
-    reason = None if error is None else describe(error)
-    trial = Trial(name, identifier, report.outcome, reason=reason)
-    if attempt is None:
-        return trial
-    mark = item.get_closest_marker("requirement")
-    must_reach = () if mark is None else mark.kwargs.get("must_reach", ())
-    found = attempt.counterexample
-    if report.failed and found is None and error is not None:
-        found = Counterexample(name, "", describe(error))
-    return replace(
-        trial, examples=attempt.examples, seconds=attempt.seconds, counterexample=found,
-        unmet=() if judge.case.replay else tuple(n for n in must_reach if n not in attempt.reached),
-        expected=judge.case.witness(identifier, name), broke=attempt.broke,
-    )  # fmt: skip

@@ -3,6 +3,9 @@
 The first line says what is judged, and how; each further line is one trial, written when the law
 has been tried. So whatever ends a run, the laws that were tried need not be tried again. Those that
 crashed or timed out are, for what ended the run may have ended them.
+
+    run, progress = resume(Path("night.trials"), run)
+    progress.keep(trial)
 """
 
 import json
@@ -45,13 +48,17 @@ def seed_in(path: Path) -> int | None:
     return json.loads(lines[0])["seed"] if lines else None
 
 
-def resume(path: Path, case: Run) -> tuple[Run, Progress]:
-    """The case without the laws that were tried, and the file, which is begun where it is missing.
+def resume(path: Path, run: Run) -> tuple[Run, Progress]:
+    """The run without the laws that were tried, and the file, which is begun where it is missing.
+
+    Args:
+      path: Of the file; its folder exists.
+      run: What is judged, and how.
 
     Raises:
       SetupError: The file is of a run that judged something else, or in another way.
     """
-    lines, wanted = _lines(path), _identity(case)
+    lines, wanted = _lines(path), _identity(run)
     found = json.loads(lines[0]) if lines else wanted
     for name, value in wanted.items():
         if found.get(name) != value:
@@ -65,7 +72,7 @@ def resume(path: Path, case: Run) -> tuple[Run, Progress]:
     kept = [json.dumps(wanted), *(one.to_data() for one in tried.values())]
     draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
     os.replace(draft, path)
-    return replace(case, tried=tuple(tried)), Progress(path, tuple(tried.values()))
+    return replace(run, tried=tuple(tried)), Progress(path, tuple(tried.values()))
 
 
 def _lines(path: Path) -> Sequence[str]:
@@ -74,13 +81,13 @@ def _lines(path: Path) -> Sequence[str]:
     return text.rpartition("\n")[0].splitlines()
 
 
-def _identity(case: Run) -> dict[str, object]:
+def _identity(run: Run) -> dict[str, object]:
     return {
         "suite": scutch.__version__,
         "jax": jax.__version__,
-        "implementation": f"{case.name} {case.version} ({case.where})",
-        "profile": case.profile,
-        "examples": case.examples,
-        "seed": case.seed,
-        "known": [f"{entry.requirement}: {entry.witness}" for entry in case.known],
+        "implementation": f"{run.name} {run.version} ({run.where})",
+        "profile": run.profile,
+        "examples": run.examples,
+        "seed": run.seed,
+        "known": [f"{entry.requirement}: {entry.witness}" for entry in run.known],
     }

@@ -1,4 +1,7 @@
-"""What a run says: on the screen, and as the document that reports are made from."""
+"""What a run says: on the screen, and as the document that reports are made from.
+
+`header` and `headline` are its first and last lines; `document` is the `Report` of the same facts.
+"""
 
 import os
 import platform
@@ -23,13 +26,13 @@ _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked
 _WIDTH = 100
 
 
-def header(case: Run) -> str:
+def header(run: Run) -> str:
     """One line on what is judged, and how to judge it again."""
-    known = f"{len(case.known)} known failures"
+    known = f"{len(run.known)} known failures"
     return (
-        f"scutch {scutch.__version__}: judging {case.name} {case.version} on jax "
-        f"{jax.__version__}, {case.devices} {case.platform} devices; profile {case.profile} "
-        f"({case.examples} inputs for each law), seed {case.seed}, {known}"
+        f"scutch {scutch.__version__}: judging {run.name} {run.version} on jax "
+        f"{jax.__version__}, {run.devices} {run.platform} devices; profile {run.profile} "
+        f"({run.examples} inputs for each law), seed {run.seed}, {known}"
     )
 
 
@@ -48,20 +51,33 @@ def _relative(path: str) -> str:
     return os.path.relpath(path) if os.path.isabs(path) else path
 
 
-def replay(case: Run, ruling: Ruling, prefix: str) -> str | None:
-    """A command that breaks the law again, where it is broken."""
+def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
+    """A command that breaks the law again, where it is broken.
+
+    Args:
+      run: What is judged.
+      ruling: On the requirement.
+      prefix: How this run was started, as `command` has it.
+
+    Returns:
+      A line for a shell; `None` if the law holds, or has no counterexample.
+    """
     found = ruling.counterexample
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
-    chosen = [prefix, "--implementation", shlex.quote(case.where)]
+    chosen = [prefix, "--implementation", shlex.quote(run.where)]
     if ruling.requirement.level == "should":
         chosen += ["--level", "should"]
+    if run.platform != "cpu":
+        chosen += ["--platform", run.platform]
+    if run.processes != 2 and ruling.requirement.area == "DST":
+        chosen += ["--processes", str(run.processes)]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
-    search = ["--requirement", ruling.requirement.id, "--profile", case.profile]
-    if case.examples != PROFILES[case.profile].examples:
-        search += ["--examples", str(case.examples)]
-    return " ".join([*chosen, *search, "--seed", str(case.seed), "--known", "none"])
+    search = ["--requirement", ruling.requirement.id, "--profile", run.profile]
+    if run.examples != PROFILES[run.profile].examples:
+        search += ["--examples", str(run.examples)]
+    return " ".join([*chosen, *search, "--seed", str(run.seed), "--known", "none"])
 
 
 def _quoted(text: str) -> str:
@@ -70,23 +86,33 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain else shlex.quote(text)
 
 
-def document(case: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
-    """The run as a report."""
+def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
+    """The run as a report.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+
+    Returns:
+      What `report.write` writes.
+    """
     return Report(
         suite=suite(),
-        implementation=Product(case.name, case.version),
+        implementation=Product(run.name, run.version),
         environment=Environment(
-            jax.__version__, platform.python_version(), case.platform, case.devices
+            jax.__version__, platform.python_version(), run.platform, run.devices
         ),
-        profile=case.profile,
-        seed=case.seed,
-        level=case.level,
-        requirements=tuple(_outcome(case, ruling, prefix) for ruling in rulings),
+        profile=run.profile,
+        seed=run.seed,
+        level=run.level,
+        requirements=tuple(_outcome(run, ruling, prefix) for ruling in rulings),
         complete=complete,
     )
 
 
-def _outcome(case: Run, ruling: Ruling, prefix: str) -> Outcome:
+def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
     row, trials = ruling.requirement, ruling.trials
     return Outcome(
         id=row.id,
@@ -101,25 +127,33 @@ def _outcome(case: Run, ruling: Ruling, prefix: str) -> Outcome:
         reason=ruling.reason,
         upstream=ruling.upstream,
         counterexample=ruling.counterexample,
-        replay=replay(case, ruling, prefix),
+        replay=replay(run, ruling, prefix),
     )
 
 
 def show(
     terminal: pytest.TerminalReporter,
-    case: Run,
+    run: Run,
     rulings: Sequence[Ruling],
     prefix: str,
     *,
     complete: bool,
 ) -> None:
-    """Print what is not as it should be, the counts, and the headline."""
+    """Print what is not as it should be, the counts, and the headline.
+
+    Args:
+      terminal: pytest's.
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+    """
     terminal.ensure_newline()  # `section` leaves the line of dots open
-    terminal.section(f"conformance of {case.name} {case.version}")
+    terminal.section(f"conformance of {run.name} {run.version}")
     verbose = terminal.config.get_verbosity() > 0
     for ruling in rulings:
         if verbose or ruling.verdict not in ("passed", "unclaimed"):
-            _show_one(terminal, case, ruling, prefix)
+            _show_one(terminal, run, ruling, prefix)
     total = summarize(rulings)
     for level, counts in total.counts.items():
         listed = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
@@ -128,22 +162,27 @@ def show(
         terminal.write_line(f"report: {path}")
     if not complete:
         terminal.write_line("the run was cut short: what follows is about the laws that ran")
-    text, colour = headline(case, rulings)
+    text, colour = headline(run, rulings)
     if not complete:
         text = f"so far, {text}"
     terminal.write_line(text, bold=True, **{colour: True})
 
 
-def headline(case: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
-    """The verdict on the whole, and its colour."""
+def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
+    """The verdict on the whole, and its colour.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+    """
     total = summarize(rulings)
-    name = f"{case.name} {case.version}"
+    name = f"{run.name} {run.version}"
     if not total.tested:
         return (
-            f"nothing was tested: {name} claims {', '.join(case.claims)}, and no law for what was "
+            f"nothing was tested: {name} claims {', '.join(run.claims)}, and no law for what was "
             "asked; choose other requirements, or claim the capability", "red",
         )  # fmt: skip
-    fatal = [r for r in total.roots if case.level == "should" or r.requirement.level == "must"]
+    fatal = [r for r in total.roots if run.level == "should" or r.requirement.level == "must"]
     departs = len(total.roots) - len(fatal)
     aside = f"; it departs from {departs} should" if departs else ""
     if fatal:
@@ -154,7 +193,7 @@ def headline(case: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(terminal: pytest.TerminalReporter, case: Run, ruling: Ruling, prefix: str) -> None:
+def _show_one(terminal: pytest.TerminalReporter, run: Run, ruling: Ruling, prefix: str) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")
@@ -171,4 +210,4 @@ def _show_one(terminal: pytest.TerminalReporter, case: Run, ruling: Ruling, pref
             terminal.write_line(f"{indent}input:  {found.input}")
         first = found.error.splitlines()[0] if found.error else ""
         terminal.write_line(f"{indent}error:  {first}")
-        terminal.write_line(f"{indent}replay: {replay(case, ruling, prefix)}")
+        terminal.write_line(f"{indent}replay: {replay(run, ruling, prefix)}")

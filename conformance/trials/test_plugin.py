@@ -265,7 +265,7 @@ def test_a_known_failure_that_is_gone_must_go(judge, tmp_path):
     assert "expected to fail, and passes" in text
 
 
-def test_an_unmet_case_leaves_a_requirement_untested(judge, tmp_path):
+def test_an_input_that_never_came_up_leaves_a_requirement_untested(judge, tmp_path):
     law = tmp_path / "test_hollow.py"
     law.write_text(
         "from hypothesis import given, strategies as st\n"

@@ -1,99 +1,83 @@
-"""What values hold: nodes, equality of content, and where two structures differ."""
+"""Equality of content, and the place where two structures differ.
 
-import dataclasses
-import operator
-from typing import Any, ClassVar, Self, dataclass_transform
+NumPy's `==` on arrays gives an array, and NaN differs from itself, so that two boxes of equal
+arrays cannot be compared by `==` on their fields. Here two values are *equal* if they are trees of
+the same structure whose leaves are equal: arrays of the same shape, dtype and numbers (NaN equals
+NaN), or other leaves of the same type that `==` says are equal. The *kind* of a leaf is all of it
+but the numbers: it is what can be hashed and what abstract values have too.
+
+>>> import numpy as np
+>>> equal({"w": np.array([1.0, np.nan])}, {"w": np.array([1.0, np.nan])})
+True
+>>> difference({"w": [1, 2]}, {"w": [1]})
+("['w'][1]", 'a leaf int', 'nothing')
+"""
+
+from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import GetAttrKey, all_leaves, keystr, tree_flatten, tree_flatten_with_path
+from jax.tree_util import all_leaves, keystr, tree_flatten, tree_flatten_with_path
 
+from .jax_versions import Tracer
 from .placement import ARRAYS
 
 
 def kind(leaf: Any) -> Any:
-    """What a leaf is, its numbers aside: equal leaves are of equal kind."""
+    """Return what a leaf is apart from its numbers; equal leaves have equal kinds (BOX-20e).
+
+    Args:
+      leaf: An array or tracer of any shape and dtype, or any other object.
+
+    Returns:
+      Shape and dtype of an array, the type of anything else.
+    """
     return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two values have the same content: structure, kinds, and numbers (NaN included)."""
-    sides: Any = map(tree_flatten, (left, right))
-    (ours, structure), (theirs, other) = sides
-    return bool(structure == other) and all(map(_equal_leaves, ours, theirs))
+    """Tell whether two trees have the same structure and equal leaves (BOX-20d).
+
+    Args:
+      left, right: Trees of anything. Two keys of `jax.random` are equal if their data is.
+
+    Returns:
+      `True` or `False`, never an array. A tracer has no numbers yet: it equals itself only.
+    """
+    flattened: list[Any] = [tree_flatten(side) for side in (left, right)]
+    (leaves, structure), (other_leaves, other_structure) = flattened
+    return bool(structure == other_structure) and all(map(_equal_leaves, leaves, other_leaves))
 
 
 def _equal_leaves(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    tracer = jax.core.Tracer
-    if isinstance(left, tracer) or isinstance(right, tracer) or kind(left) != kind(right):
+    if isinstance(left, Tracer) or isinstance(right, Tracer) or kind(left) != kind(right):
         return False
     if isinstance(left, ARRAYS):
         keys = jax.numpy.issubdtype(left.dtype, jax.dtypes.prng_key)
         read: Any = jax.random.key_data if keys else np.asarray
         left, right = np.asarray(read(left)), np.asarray(read(right))
-    return bool(np.all((left == right) | ((left != left) & (right != right))))
-
-
-def field(*, pytree_node: bool = True, **kwargs: Any) -> Any:
-    """A field of a node; with `pytree_node=False` it is static."""
-    return dataclasses.field(metadata={"pytree_node": pytree_node}, **kwargs)
-
-
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
-@dataclasses.dataclass(frozen=True, eq=False)
-class Node:
-    """Makes a subclass, of two fields or more, a frozen dataclass and a pytree node."""
-
-    _are_data: ClassVar[bool] = True  # Whether fields are that do not say it.
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        fields = dataclasses.fields(dataclasses.dataclass(frozen=True, eq=False)(cls))
-        data = [f.name for f in fields if f.metadata.get("pytree_node", cls._are_data)]
-        names = [*data, *(f.name for f in fields if f.name not in data)]
-        keys, n, of = [*map(GetAttrKey, data)], len(data), operator.attrgetter(*names)
-
-        def flatten(node: Any) -> tuple[Any, Any]:
-            return (values := of(node))[:n], values[n:]
-
-        def build(static: Any, children: Any) -> Any:
-            fields = (node := object.__new__(cls)).__dict__
-            fields |= zip(names, (*children, *static), strict=True)
-            return node
-
-        # `jax.tree_util.register_dataclass` takes classes with equal static fields for one.
-        jax.tree_util.register_pytree_with_keys(
-            cls, lambda node: (zip(keys, of(node)[:n], strict=True), of(node)[n:]), build, flatten
-        )
-
-    def replace(self, **changes: Any) -> Self:
-        """Return the node with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def __eq__(self, other: Any) -> bool:
-        """Compare the whole content; traced values are equal to themselves only (BOX-20)."""
-        return equal(vars(self), vars(other)) if type(self) is type(other) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash structure, shapes and dtypes, never the numbers (BOX-20)."""
-        leaves, structure = tree_flatten(vars(self))
-        return hash((type(self), structure, *map(kind, leaves)))
-
-
-def _level(node: Any) -> tuple[dict[str, Any], Any]:
-    """The children of a node by key, and what kind of node it is."""
-    children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
-    return {keystr(path): child for path, child in children}, structure
+    both_nan = (left != left) & (right != right)
+    return bool(np.all((left == right) | both_nan))
 
 
 def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] | None:
-    """The first place where two structures differ, and what is there in either."""
+    """Find the first place at which two trees are structured differently (BOX-15d).
+
+    Args:
+      ours, theirs: Trees of anything.
+      path: The key path of both in the trees that the caller compares.
+
+    Returns:
+      The key path of the place, as `jax.tree_util.keystr` writes it, and in words what either tree
+      has there; `None` if the structures agree. Leaves are not compared.
+    """
     (children, structure), (others, other_structure) = _level(ours), _level(theirs)
     if structure == other_structure:
-        found = (difference(child, others[k], path + k) for k, child in children.items() if k)
-        return next(filter(None, found), None)
+        below = (difference(child, others[k], path + k) for k, child in children.items() if k)
+        return next(filter(None, below), None)
+    # Containers of one type differ in their keys. Of two types, the whole containers differ.
     keys = [*children, *others] if type(ours) is type(theirs) else []
     at = next((key for key in keys if (key in children) != (key in others)), "")
     sides = {**children, "": ours}, {**others, "": theirs}
@@ -101,7 +85,14 @@ def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] |
     return path + at or "the root", here, there
 
 
+def _level(node: Any) -> tuple[dict[str, Any], Any]:
+    """The children of a node by key, and the structure of this one level; a leaf has key ''."""
+    children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
+    return {keystr(path): child for path, child in children}, structure
+
+
 def _summary(node: Any) -> str:
+    """A part of a tree in words, for a message."""
     if isinstance(node, ARRAYS):
         return f"an array {node.dtype}{list(node.shape)}"
     if node is None or all_leaves([node]):

@@ -1,153 +1,584 @@
 """Every error of the reference: what was tried, with which value, and what was expected.
 
-A class has the template of its message, which tells what it is for, and is given the parts.
+An error class is a small dataclass: its fields are the *parts* of the message, and `text` is the
+template that they are put into. A user can read the parts off the error, and find the template by
+searching for the message. Each docstring says when the error is raised and shows the code that
+raises it (`Wrong`) beside the code that does not (`Right`); the tests run both.
+
+>>> try:
+...     raise AxisIndexError(("data", None), -4, -3)
+... except IndexError as error:
+...     print(error)
+...     error.lowest
+Axis index -4 is out of range for names ('data', None): the lowest possible index is -3.
+-3
+
+In the examples `jax`, `jnp` (jax.numpy), `P` (PartitionSpec), `mesh` (eight devices in an axis
+`data` of two and an axis `model` of four), `ref` (scutch_reference), `nn` (its `linen`), `nnx` and
+`bridge` are there already.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVarTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
 
-Parts = TypeVarTuple("Parts")
 Path = Sequence[Any]
 
 
-class ScutchReferenceError(ValueError, Generic[*Parts]):
-    """The base of the errors that the reference raises."""
+@dataclass_transform(eq_default=False)
+class ScutchReferenceError(ValueError):
+    """The base of the errors that the reference raises; catch it to catch them all."""
 
-    text: ClassVar[str] = "{0}"
-    __str__ = Exception.__str__  # That of `KeyError` would put the message in quotes.
+    text: ClassVar[str]
 
-    def __init__(self, *parts: *Parts):
-        super().__init__(" ".join(self.text.split()).format(*parts))
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(eq=False, repr=False)(cls)
+
+    def __str__(self) -> str:
+        return " ".join(self.text.split()).format(**vars(self))
 
 
-class PartitioningUnspecifiedError(ScutchReferenceError[Any, Mapping[Any, Any]]):  # BOX-8
-    text = """Tried to add or remove an axis of {0.__class__.__qualname__}(names={0.names!r}), but
-    'partition_name' is not in the parameters {1!r}. Pass it, as in
+class UsageError(ScutchReferenceError):
+    """The base of the errors that are told in words: something is used in a way it is not for.
+
+    Raised are its subclasses, one for each part of the reference.
+    """
+
+    message: str
+    text = "{message}"
+
+
+class PartitioningUnspecifiedError(ScutchReferenceError):
+    """A box is to gain or lose an axis, and the parameters do not name the axis (BOX-8, LIN-3).
+
+    Wrong::
+
+        ref.Partitioned(jnp.ones(4), ("data",)).add_axis(0, {})
+
+    Right::
+
+        ref.Partitioned(jnp.ones(4), ("data",)).add_axis(0, {"partition_name": "layers"})
+    """
+
+    box: Any
+    params: Mapping[Any, Any]
+    text = """Tried to add or remove an axis of {box.__class__.__qualname__}(names={box.names!r}),
+    but 'partition_name' is not in the parameters {params!r}. Pass it, as in
     scan(..., metadata_params={{'partition_name': 'layers'}}); None is a name: unsharded."""
 
 
-class AxisNameError(ScutchReferenceError[Any, int, Any, Any]):  # BOX-9
-    text = """Tried to remove axis {1} of names {0!r} as {3!r}, but the axis there is named {2!r}.
-    Remove axes in the reverse of the order they were added."""
+class AxisNameError(ScutchReferenceError):
+    """A box is to lose an axis that has another name than the parameters say (BOX-9).
+
+    Wrong::
+
+        ref.Partitioned(jnp.ones(4), ("data",)).remove_axis(0, {"partition_name": "layers"})
+
+    Right::
+
+        stacked = ref.Partitioned(jnp.ones((3, 4)), ("layers", "data"))
+        stacked.remove_axis(0, {"partition_name": "layers"})
+    """
+
+    names: Sequence[Any]
+    index: int
+    found: Any
+    name: Any
+    text = """Tried to remove axis {index} of names {names!r} as {name!r}, but the axis there is
+    named {found!r}. Remove axes in the reverse of the order they were added."""
 
 
-class AxisIndexError(ScutchReferenceError[Any, int, int], IndexError):  # BOX-11
-    text = "Axis index {1} is out of range for names {0!r}: the lowest possible index is {2}."
+class AxisIndexError(ScutchReferenceError, IndexError):
+    """A negative axis index points in front of the first axis (BOX-11).
+
+    Wrong::
+
+        ref.Partitioned(jnp.ones(4), ("data",)).add_axis(-3, {"partition_name": "layers"})
+
+    Right::
+
+        ref.Partitioned(jnp.ones(4), ("data",)).add_axis(-2, {"partition_name": "layers"})
+    """
+
+    names: Sequence[Any]
+    index: int
+    lowest: int
+    text = """Axis index {index} is out of range for names {names!r}: the lowest possible index is
+    {lowest}."""
 
 
-class NamesError(ScutchReferenceError[str]):  # LOG-2, LOG-3, LOG-8
-    text = """Axis names are a sequence with one entry for each axis, {0}. A name may stand for one
-    axis only; None is an unsharded axis."""
+class NamesError(UsageError):
+    """Axis names are no sequence, or repeat a name, or do not fit the rank (LOG-2, LOG-3, LOG-8).
+
+    Wrong::
+
+        ref.Partitioned(jnp.ones(4), "data")
+
+    Right::
+
+        ref.Partitioned(jnp.ones(4), ("data",))
+    """
+
+    text = """Axis names are a sequence with one entry for each axis, {message}. A name may stand
+    for one axis only; None is an unsharded axis."""
 
 
-class StructureMismatchError(ScutchReferenceError[str, str, str]):  # BOX-15
-    text = """replace_boxed needs updates with the structure of the unboxed tree. At {0} the tree
-    has {1}, the updates have {2}."""
+class StructureMismatchError(ScutchReferenceError):
+    """`replace_boxed` is given updates that are structured unlike the unboxed tree (BOX-15).
+
+    Wrong::
+
+        ref.replace_boxed({"w": ref.Partitioned(jnp.ones(4), ("data",))}, {"v": jnp.zeros(4)})
+
+    Right::
+
+        ref.replace_boxed({"w": ref.Partitioned(jnp.ones(4), ("data",))}, {"w": jnp.zeros(4)})
+    """
+
+    place: str
+    ours: str
+    theirs: str
+    text = """replace_boxed needs updates with the structure of the unboxed tree. At {place} the
+    tree has {ours}, the updates have {theirs}."""
 
 
-class AxisRulesError(ScutchReferenceError[str, Any]):  # LOG-3
-    text = """{0}, got {1!r}. Axis rules are pairs of a logical name and the mesh axes for it, which
-    are a name, a tuple of names, or None: (('batch', 'data'), ('hidden', ('model', 'expert')))."""
+class AxisRulesError(UsageError):
+    """Axis rules are no list of pairs of a logical name and mesh axes (LOG-3).
+
+    Wrong::
+
+        ref.logical_to_mesh_axes(("batch",), {"batch": "data"})
+
+    Right::
+
+        ref.logical_to_mesh_axes(("batch",), (("batch", "data"),))
+    """
+
+    rule: Any
+    text = """{message}, got {rule!r}. Axis rules are pairs of a logical name and the mesh axes for
+    it, which are a name, a tuple of names, or None:
+    (('batch', 'data'), ('hidden', ('model', 'expert')))."""
 
 
-class UnmatchedAxisError(ScutchReferenceError[Sequence[Any], Sequence[Any], Any]):  # LOG-8
-    text = """Axis names {0!r} of {1!r} did not match a rule that is still free, and the fallback is
-    RAISE_ERROR. The rules are {2!r}."""
+class UnmatchedAxisError(ScutchReferenceError):
+    """No rule decides for a logical name, and the caller asked for an error then (LOG-8h).
+
+    Wrong::
+
+        raising = ref.RulesFallback.RAISE_ERROR
+        rules = (("batch", "data"),)
+        ref.with_logical_constraint(jnp.ones(4), ("heads",), rules, mesh, raising)
+
+    Right::
+
+        raising = ref.RulesFallback.RAISE_ERROR
+        rules = (("batch", "data"), ("heads", None))
+        ref.with_logical_constraint(jnp.ones(4), ("heads",), rules, mesh, raising)
+    """
+
+    unmatched: Sequence[Any]
+    names: Sequence[Any]
+    rules: Any
+    text = """Axis names {unmatched!r} of {names!r} did not match a rule that is still free, and the
+    fallback is RAISE_ERROR. The rules are {rules!r}."""
 
 
-class TraceLevelError(ScutchReferenceError[str, Any, str]):  # JIT-1
-    text = """Tried to {0} {2}, a {1.__class__.__qualname__}, from a different trace level than the
-    one it was created at. Pass it to the transformed function, or create it in there."""
+class TraceLevelError(ScutchReferenceError):
+    """An object is changed inside a transformation that did not get it as an argument (JIT-1).
+
+    Wrong::
+
+        count = nnx.Variable(jnp.zeros(()))
+        nnx.jit(lambda x: count.set_value(count.get_value() + x))(1.0)
+
+    Right::
+
+        count = nnx.Variable(jnp.zeros(()))
+        nnx.jit(lambda count, x: count.set_value(count.get_value() + x))(count, 1.0)
+    """
+
+    tried: str
+    node: Any
+    what: str
+    text = """Tried to {tried} {what}, a {node.__class__.__qualname__}, from a different trace level
+    than the one it was created at. Pass it to the transformed function, or create it in there."""
 
 
-class LeakedTracerError(ScutchReferenceError[str, Any]):
-    text = """The variable at {0} holds a tracer, {1.aval}, of a transformation that is over. It was
-    assigned inside a transformed function that did not get the variable as an argument; pass it in,
-    or return the value."""
+class LeakedTracerError(ScutchReferenceError):
+    """A variable holds a traced value of a transformation that has ended (JIT-8).
+
+    Wrong::
+
+        kept = []
+        nnx.jit(lambda x: kept.append(nnx.Param(x)))(jnp.ones(2))
+        nnx.jit(lambda model: model["w"].get_value())(nnx.Dict(w=kept[0]))
+
+    Right::
+
+        kept = nnx.jit(lambda x: nnx.Param(x))(jnp.ones(2))
+        nnx.jit(lambda model: model["w"].get_value())(nnx.Dict(w=kept))
+    """
+
+    path: str
+    tracer: Any
+    text = """The variable at {path} holds a tracer, {tracer.aval}, of a transformation that is
+    over. It was assigned inside a transformed function that did not get the variable as an
+    argument; pass it in, or return the value."""
 
 
-class UnhashableStaticError(ScutchReferenceError[str, Any], TypeError):  # JIT-4
-    text = """Static data must be hashable, but {0} is {1!r}, a {1.__class__.__qualname__}. Use a
-    hashable type (a tuple for a list, a frozen dataclass), or arrays as data: nnx.data(...)."""
+class UnhashableStaticError(ScutchReferenceError, TypeError):
+    """A static argument or static attribute of a compiled call cannot be hashed (JIT-4).
+
+    Wrong::
+
+        nnx.jit(lambda x, sizes: x * sizes[0], static_argnums=1)(1.0, [2, 3])
+
+    Right::
+
+        nnx.jit(lambda x, sizes: x * sizes[0], static_argnums=1)(1.0, (2, 3))
+    """
+
+    place: str
+    value: Any
+    text = """Static data must be hashable, but {place} is {value!r}, a
+    {value.__class__.__qualname__}. Use a hashable type (a tuple for a list, a frozen dataclass), or
+    arrays as data: nnx.data(...)."""
 
 
-class AliasingError(ScutchReferenceError[str, Any, tuple[str, Any], tuple[str, Any]]):  # JIT-2
-    text = """Inconsistent {0} for an aliased {1.__class__.__qualname__}: it is {2[1]!r} at {2[0]},
-    and {3[1]!r} at {3[0]}. One object can have one only; make the two agree, or pass a copy."""
+class AliasingError(ScutchReferenceError):
+    """One object is reached at two places that ask for different shardings or axes (JIT-2).
+
+    `first` and `second` are pairs of a place and what is asked for there.
+
+    Wrong::
+
+        whole, cut = (jax.sharding.NamedSharding(mesh, spec) for spec in (P(), P("data")))
+        w = nnx.Param(jnp.ones(2))
+        nnx.jit(lambda a, b: None, in_shardings=(whole, cut))(w, w)
+
+    Right::
+
+        whole, cut = (jax.sharding.NamedSharding(mesh, spec) for spec in (P(), P("data")))
+        w = nnx.Param(jnp.ones(2))
+        nnx.jit(lambda a, b: None, in_shardings=(whole, cut))(w, nnx.clone(w))
+    """
+
+    what: str
+    node: Any
+    first: tuple[str, Any]
+    second: tuple[str, Any]
+    text = """Inconsistent {what} for an aliased {node.__class__.__qualname__}: it is {first[1]!r}
+    at {first[0]}, and {second[1]!r} at {second[0]}. One object can have one only; make the two
+    agree, or pass a copy."""
 
 
-class NoFilterMatchError(ScutchReferenceError[str, Any, Sequence[Any]]):  # OBJ-1, JIT-6
-    text = """Non-exhaustive filters: none of {2!r} takes the {1.__class__.__qualname__} at {0}. Add
-    a filter for it, or `...` as the last filter for all the rest."""
+class NoFilterMatchError(ScutchReferenceError):
+    """A variable is taken by none of the filters that shall divide all of them (OBJ-1, JIT-6).
+
+    Wrong::
+
+        nnx.split(nnx.Dict(w=nnx.Param(1.0), mean=nnx.BatchStat(0.0)), nnx.Param)
+
+    Right::
+
+        nnx.split(nnx.Dict(w=nnx.Param(1.0), mean=nnx.BatchStat(0.0)), nnx.Param, ...)
+    """
+
+    place: str
+    value: Any
+    filters: Sequence[Any]
+    text = """Non-exhaustive filters: none of {filters!r} takes the {value.__class__.__qualname__}
+    at {place}. Add a filter for it, or `...` as the last filter for all the rest."""
 
 
-class FilterError(ScutchReferenceError[str], TypeError):  # OBJ-3
-    text = """{0} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`, None,
-    or a sequence of filters; `...` and True come last."""
+class FilterError(UsageError, TypeError):
+    """Something is no filter, or a filter that takes everything stands before others (OBJ-3).
+
+    Wrong::
+
+        nnx.split(nnx.Dict(w=nnx.Param(1.0)), ..., nnx.Param)
+
+    Right::
+
+        nnx.split(nnx.Dict(w=nnx.Param(1.0)), nnx.Param, ...)
+    """
+
+    text = """{message} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`,
+    None, or a sequence of filters; `...` and True come last."""
 
 
-class UnknownPathError(ScutchReferenceError[str, Sequence[Path]], KeyError):  # OBJ-2
-    text = "{0}: {1!r}."
+class UnknownPathError(UsageError, KeyError):
+    """A state has a path that the object does not have, or lacks one that it needs (OBJ-2).
+
+    Wrong::
+
+        nnx.update(nnx.Dict(w=nnx.Param(jnp.ones(2))), {"v": jnp.zeros(2)})
+
+    Right::
+
+        nnx.update(nnx.Dict(w=nnx.Param(jnp.ones(2))), {"w": jnp.zeros(2)})
+    """
+
+    paths: Sequence[Path]
+    text = "{message}: {paths!r}."
 
 
-class MeshAxisError(ScutchReferenceError[str, Any, Any, Sequence[Any]]):  # SHM-4
-    text = "{0}: the spec {1!r} names the mesh axis {2!r}, but the axes of the mesh are {3!r}."
+class MeshAxisError(ScutchReferenceError):
+    """A spec names an axis that the mesh does not have (SHM-4).
+
+    Wrong::
+
+        nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("batch"), out_specs=P())(jnp.ones(8))
+
+    Right::
+
+        nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
+    """
+
+    place: str
+    spec: Any
+    axis: Any
+    axes: Sequence[Any]
+    text = """{place}: the spec {spec!r} names the mesh axis {axis!r}, but the axes of the mesh are
+    {axes!r}."""
 
 
-class IndivisibleSizeError(ScutchReferenceError[str, Sequence[int], Any, int, int]):  # SHM-4
-    text = """{0}: the spec {2!r} cuts axis {3} of an array of shape {1!r} into {4} parts, but the
-    size of that axis is no multiple of {4}, or it does not exist."""
+class IndivisibleSizeError(ScutchReferenceError):
+    """A spec cuts an axis into more parts than its size can be divided by (SHM-4).
+
+    Wrong::
+
+        nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(7))
+
+    Right::
+
+        nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
+    """
+
+    place: str
+    shape: Sequence[int]
+    spec: Any
+    axis: int
+    parts: int
+    text = """{place}: the spec {spec!r} cuts axis {axis} of an array of shape {shape!r} into
+    {parts} parts, but the size of that axis is no multiple of {parts}, or it does not exist."""
 
 
-class ReplicationError(ScutchReferenceError[str, Any, Sequence[Any]]):  # SHM-4
-    text = """{0}: the value may differ along the mesh axes {2!r}, but not by its spec {1!r}. Reduce
-    it (jax.lax.psum, pmean), name the axes in the spec, or do not check: check_rep=False."""
+class ReplicationError(ScutchReferenceError):
+    """Devices may leave different values in a variable that is to be the same on all (SHM-4).
+
+    Wrong::
+
+        last = nnx.BatchStat(jnp.zeros(()))
+        specs = (P(), P("data"))
+        put = lambda last, x: last.set_value(x.sum())
+        nnx.shard_map(put, mesh=mesh, in_specs=specs, out_specs=P())(last, jnp.ones(8))
+
+    Right::
+
+        last = nnx.BatchStat(jnp.zeros(()))
+        specs = (P(), P("data"))
+        put = lambda last, x: last.set_value(jax.lax.psum(x.sum(), "data"))
+        nnx.shard_map(put, mesh=mesh, in_specs=specs, out_specs=P())(last, jnp.ones(8))
+    """
+
+    place: str
+    spec: Any
+    axes: Sequence[Any]
+    text = """{place}: the value may differ along the mesh axes {axes!r}, but not by its spec
+    {spec!r}. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or do not check:
+    check_rep=False."""
 
 
-class DataError(ScutchReferenceError[str]):
-    """Attributes or metadata are asked for, or given, in a way that there is not (OBJ-5)."""
+class DataError(UsageError):
+    """Attributes or metadata of an object are set, or asked for, in a way that is not (OBJ-5).
+
+    Wrong::
+
+        nnx.Variable(1.0).set_metadata(1, 2, 3)
+
+    Right::
+
+        nnx.Variable(1.0).set_metadata("note", 2)
+    """
 
 
-class StreamError(ScutchReferenceError[str], KeyError, AttributeError):
-    """A seed stream that is not there, or that has no key (OBJ-6)."""
+class StreamError(UsageError, KeyError, AttributeError):
+    """A seed stream is asked for a key, and is not there or was given none (OBJ-6).
+
+    Wrong::
+
+        nnx.Rngs(params=0).dropout()
+
+    Right::
+
+        nnx.Rngs(params=0, dropout=1).dropout()
+    """
 
 
-class LiftingError(ScutchReferenceError[str]):
-    """A lifted transformation was set up, or used, in a way that it cannot follow."""
+class LiftingError(UsageError):
+    """A lifted transformation is given options or arguments that it cannot follow.
+
+    Wrong::
+
+        nnx.grad(lambda w, note: w.get_value(), argnums=3)(nnx.Param(1.0), "once")
+
+    Right::
+
+        nnx.grad(lambda w, note: w.get_value(), argnums=0)(nnx.Param(1.0), "once")
+    """
 
 
-class ModuleError(ScutchReferenceError[str]):
-    """A module or layer is used in a way, or at a time, that it cannot follow."""
+class ModuleError(UsageError):
+    """A Linen module or a layer is used in a way, or at a time, that it cannot follow (LIN-1).
+
+    Wrong::
+
+        nn.Dense(4).variables
+
+    Right::
+
+        variables = nn.Dense(4).init(jax.random.key(0), jnp.ones((1, 2)))
+        nn.Dense(4).bind(variables).variables
+    """
 
 
-class ScopeParamNotFoundError(ScutchReferenceError[str, Path, Sequence[str]], KeyError):  # LIN-1
-    text = """The module at {1!r} asks for the parameter {0!r}, but the collection 'params' has
-    {2!r} there. Pass the variables that `init` returned."""
+class ScopeParamNotFoundError(ScutchReferenceError, KeyError):
+    """`apply` is given variables in which a parameter is missing (LIN-1g).
+
+    Wrong::
+
+        nn.Dense(4).apply({"params": {}}, jnp.ones((1, 2)))
+
+    Right::
+
+        variables = nn.Dense(4).init(jax.random.key(0), jnp.ones((1, 2)))
+        nn.Dense(4).apply(variables, jnp.ones((1, 2)))
+    """
+
+    name: str
+    path: Path
+    present: Sequence[str]
+    text = """The module at {path!r} asks for the parameter {name!r}, but the collection 'params'
+    has {present!r} there. Pass the variables that `init` returned."""
 
 
-class ScopeParamShapeError(ScutchReferenceError[str, Path, Any, Any]):  # LIN-1
-    text = (
-        "Parameter {0!r} of the module at {1!r} has shape {3!r}, but its initializer gives {2!r}."
-    )
+class ScopeParamShapeError(ScutchReferenceError):
+    """A parameter that is passed has another shape than its initializer gives (LIN-1).
+
+    Wrong::
+
+        variables = nn.Dense(4).init(jax.random.key(0), jnp.ones((1, 2)))
+        nn.Dense(4).apply(variables, jnp.ones((1, 3)))
+
+    Right::
+
+        variables = nn.Dense(4).init(jax.random.key(0), jnp.ones((1, 2)))
+        nn.Dense(4).apply(variables, jnp.ones((9, 2)))
+    """
+
+    name: str
+    path: Path
+    expected: Any
+    found: Any
+    text = """Parameter {name!r} of the module at {path!r} has shape {found!r}, but its initializer
+    gives {expected!r}."""
 
 
-class NameInUseError(ScutchReferenceError[str, str, Path, str]):  # LIN-1
-    text = "Tried to give the name {1!r} to a {0} of the module at {2!r}, but a {3} there has it."
+class NameInUseError(ScutchReferenceError):
+    """Two parameters, variables or sub-modules of one module have the same name (LIN-1h).
+
+    Wrong::
+
+        class Twice(nn.Module):
+            @nn.compact
+            def __call__(self, x):
+                return nn.Dense(2, name="layer")(nn.Dense(2, name="layer")(x))
+
+        Twice().init(jax.random.key(0), jnp.ones((1, 2)))
+
+    Right::
+
+        class Twice(nn.Module):
+            @nn.compact
+            def __call__(self, x):
+                return nn.Dense(2, name="last")(nn.Dense(2, name="first")(x))
+
+        Twice().init(jax.random.key(0), jnp.ones((1, 2)))
+    """
+
+    new: str
+    name: str
+    path: Path
+    old: str
+    text = """Tried to give the name {name!r} to a {new} of the module at {path!r}, but a {old}
+    there has it."""
 
 
-class ModifyScopeVariableError(ScutchReferenceError[str, str, Path]):  # LIN-8
-    text = """Tried to write the variable {1!r} of the module at {2!r}, but its collection {0!r} is
-    not mutable: apply(..., mutable=[{0!r}])."""
+class ModifyScopeVariableError(ScutchReferenceError):
+    """A module writes a variable of a collection that the caller did not declare mutable (LIN-8b).
+
+    Wrong::
+
+        norm = nn.BatchNorm(use_running_average=False)
+        norm.apply(norm.init(jax.random.key(0), jnp.ones((3, 2))), jnp.ones((3, 2)))
+
+    Right::
+
+        norm, x = nn.BatchNorm(use_running_average=False), jnp.ones((3, 2))
+        norm.apply(norm.init(jax.random.key(0), x), x, mutable=["batch_stats"])
+    """
+
+    collection: str
+    name: str
+    path: Path
+    text = """Tried to write the variable {name!r} of the module at {path!r}, but its collection
+    {collection!r} is not mutable: apply(..., mutable=[{collection!r}])."""
 
 
-class InvalidRngError(ScutchReferenceError[str, Path, Sequence[str]]):  # LIN-8
-    text = """The module at {1!r} draws a key from the stream {0!r}, but keys were passed for {2!r}
-    only: rngs={{{0!r}: jax.random.key(0)}}; under `scan` or `vmap`, split_rngs={{{0!r}: True}}."""
+class InvalidRngError(ScutchReferenceError):
+    """A module draws a key from a stream for which no key was passed (LIN-8e).
+
+    Wrong::
+
+        nn.Dropout(0.5, deterministic=False).apply({}, jnp.ones(4))
+
+    Right::
+
+        rngs = {"dropout": jax.random.key(0)}
+        nn.Dropout(0.5, deterministic=False).apply({}, jnp.ones(4), rngs=rngs)
+    """
+
+    stream: str
+    path: Path
+    streams: Sequence[str]
+    text = """The module at {path!r} draws a key from the stream {stream!r}, but keys were passed
+    for {streams!r} only: rngs={{{stream!r}: jax.random.key(0)}}; under `scan` or `vmap`,
+    split_rngs={{{stream!r}: True}}."""
 
 
-class RegistryError(ScutchReferenceError[str]):
-    """A collection and a variable type cannot be paired, or are not (BRG-1)."""
+class RegistryError(UsageError):
+    """A collection of Linen and a variable type cannot be paired, or are not (BRG-1).
+
+    Wrong::
+
+        bridge.register_variable_name("params", type("Mine", (nnx.Variable,), {}))
+
+    Right::
+
+        bridge.register_variable_name("mine", type("Mine", (nnx.Variable,), {}), overwrite=True)
+    """
 
 
-class CrossingError(ScutchReferenceError[str]):
-    """Something cannot cross the bridge (BRG-4, BRG-6)."""
+class CrossingError(UsageError):
+    """Something has no counterpart on the other side of the bridge (BRG-4, BRG-6, BRG-7l).
+
+    Wrong::
+
+        bridge.nnx_attrs_to_linen_vars({"w": jnp.ones(2)})
+
+    Right::
+
+        bridge.nnx_attrs_to_linen_vars({"w": nnx.Param(jnp.ones(2))})
+    """

@@ -1,33 +1,78 @@
-"""What layers of either kind compute, as functions of arrays; `None` is a parameter not used."""
+"""What layers compute, as functions of arrays: the layers of Linen and of NNX both call these.
 
-from collections.abc import Iterable, Sequence
+A layer of either kind reads its parameters and statistics, and hands them to one function here. So
+a `Dense` of Linen and a `Linear` of NNX that hold the same numbers give the same outputs. A
+parameter that a layer does not use, such as the bias of a layer without one, is `None`.
+
+Words: *features* are the entries along the axes that a layer mixes or scales, usually the last
+one. *Statistics* are a mean and a variance. The *compute dtype* is the dtype in which a layer
+computes, whatever the dtype of its parameters.
+
+>>> import jax.numpy as jnp
+>>> affine(jnp.ones((2, 3)), jnp.ones((3, 1)), jnp.ones(1), None, lax.dot_general).tolist()
+[[4.0], [4.0]]
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 from jax import lax, random
+from jax.typing import DTypeLike
 
 from .errors import ModuleError
 
-Array: TypeAlias = Any
+Array: TypeAlias = jax.Array
 Axes: TypeAlias = int | Sequence[int]
+_pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 
 
-def flag(name: str, *places: bool | None, once: bool = False) -> bool:
-    """What is said in the first of some places, or, with `once`, in the only one."""
-    said = [value for value in places if value is not None]
-    if not said or (once and len(said) > 1):
-        raise ModuleError(f"Pass {name} to the layer or to its call, once; got {said!r}.")
-    return said[0]
+def flag(name: str, *values: bool | None, once: bool = False) -> bool:
+    """Return the value of an option that may be given to a layer and to its call.
+
+    Args:
+      name: The option, for the error.
+      values: What the call and the layer say, in order of precedence; `None` says nothing.
+      once: Whether it is an error if more than one of them says something.
+
+    Returns:
+      The first value that is not `None`.
+
+    Raises:
+      ModuleError: All are `None`, or, with `once`, more than one is not.
+    """
+    given = [value for value in values if value is not None]
+    if not given or (once and len(given) > 1):
+        raise ModuleError(f"Pass {name} to the layer or to its call, once; got {given!r}.")
+    return given[0]
 
 
 def split_axes(axes: Axes, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes counted from the first, and all others."""
-    counted = tuple(axis % rank for axis in ([axes] if isinstance(axes, int) else axes))
-    return counted, tuple(axis for axis in range(rank) if axis not in counted)
+    """Divide the axes of an array into those asked for and the others.
+
+    Args:
+      axes: One axis or several, each in `-rank <= axis < rank`.
+      rank: How many axes the array has.
+
+    Returns:
+      The axes asked for, in their order, and all others in ascending order; none is negative.
+    """
+    chosen = tuple(axis % rank for axis in ([axes] if isinstance(axes, int) else axes))
+    return chosen, tuple(axis for axis in range(rank) if axis not in chosen)
 
 
-def promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
-    """The arrays in one dtype: the given one, or the inexact one that fits them all."""
+def promoted(dtype: DTypeLike | None, *arrays: Any) -> list[Any]:
+    """Convert arrays to one dtype, in which a layer computes.
+
+    Args:
+      dtype: The compute dtype. `None`: the inexact dtype that JAX promotes all of them to, at
+        least float32 if all are integers.
+      arrays: Arrays of any shapes and dtypes; `None` stays `None`.
+
+    Returns:
+      The arrays in that dtype, in the same order.
+    """
     if dtype is None:
         dtype = jnp.result_type(*[array for array in arrays if array is not None])
         if not jnp.issubdtype(dtype, jnp.inexact):
@@ -36,17 +81,46 @@ def promoted(dtype: Any, *arrays: Array | None) -> list[Any]:
 
 
 def affine(
-    x: Array, kernel: Array, bias: Array | None, dtype: Any, dot_general: Any, **options: Any
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    dtype: DTypeLike | None,
+    dot_general: Callable[..., Array],
+    **options: Any,
 ) -> Array:
-    """Shape (..., n) to (..., features), with a kernel of shape (n, features)."""
+    """Multiply the last axis by a matrix, and add a bias (LIN-4g).
+
+    Args:
+      x: Inputs of shape (..., n).
+      kernel: Shape (n, features).
+      bias: Shape (features,), or `None`.
+      dtype: The compute dtype; see `promoted`.
+      dot_general: A function with the signature of `jax.lax.dot_general`.
+      options: Keywords for it, such as `precision`; those that are `None` are not passed.
+
+    Returns:
+      Outputs of shape (..., features), in the compute dtype.
+    """
     x, kernel, bias = promoted(dtype, x, kernel, bias)
-    options = {name: option for name, option in options.items() if option is not None}
-    outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), **options)
+    given = {name: option for name, option in options.items() if option is not None}
+    outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), **given)
     return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
 
 
-def rows(table: Array, indices: Array, dtype: Any) -> Array:
-    """The row of a table for each integer; NaN beyond it. A single row is for all integers."""
+def rows(table: Array, indices: Array, dtype: DTypeLike | None) -> Array:
+    """Look up one row of a table for each integer (LIN-4g).
+
+    Args:
+      table: Shape (rows, features). A table of one row gives that row for every integer.
+      indices: Integers of any shape; rows are counted from 0.
+      dtype: The compute dtype, or `None` for that of the table.
+
+    Returns:
+      The shape of `indices` with the axis `features` at its end. Beyond the table, NaN.
+
+    Raises:
+      ModuleError: `indices` has no integer dtype.
+    """
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
         raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
     table = jnp.asarray(table, dtype)
@@ -55,26 +129,50 @@ def rows(table: Array, indices: Array, dtype: Any) -> Array:
     return jnp.take(table, indices, axis=0)
 
 
-def products(queries: Array, table: Array, dtype: Any) -> Array:
-    """Inner products of shape (..., features) with all rows of a table: (..., rows)."""
+def products(queries: Array, table: Array, dtype: DTypeLike | None) -> Array:
+    """Multiply vectors with every row of a table (LIN-4g).
+
+    Args:
+      queries: Shape (..., features).
+      table: Shape (rows, features).
+      dtype: The compute dtype; see `promoted`.
+
+    Returns:
+      The inner products, of shape (..., rows).
+    """
     queries, table = promoted(dtype, queries, table)
     return jnp.dot(queries, table.T)
 
 
 def moments(
-    x: Array, over: Axes, mask: Any, axis_name: Any, groups: Any, fast: bool
+    x: Array,
+    over: Axes,
+    mask: Any,
+    axis_name: str | None,
+    groups: Sequence[Sequence[int]] | None,
+    fast: bool,
 ) -> tuple[Array, Array]:
-    """Mean and variance over axes, and over a mapped axis; in float32 at least.
+    """Compute mean and variance over axes, in float32 or a wider dtype (LIN-8c).
 
-    The `fast` variance is the mean of squares without the square of the mean.
+    Args:
+      x: Inputs of any shape.
+      over: The axes to average over.
+      mask: Booleans of a shape that broadcasts to `x`: which entries count. `None`: all.
+      axis_name: The name of an axis of `vmap` or `shard_map` to average over as well, or `None`.
+      groups: The groups of indices along that axis that are averaged separately, or `None`.
+      fast: Compute the variance as the mean of the squares less the square of the mean: one pass,
+        and less exact where the mean is large.
+
+    Returns:
+      Mean and variance, of the shape of `x` without the axes `over`.
     """
     x = jnp.asarray(x, jnp.promote_types(jnp.result_type(x), jnp.float32))
 
     def mean(*arrays: Array) -> Array:
-        means = jnp.stack([jnp.mean(each, over, where=mask) for each in arrays])
+        means = jnp.stack([jnp.mean(array, over, where=mask) for array in arrays])
         if axis_name is None:
             return means
-        return lax.pmean(means, axis_name, axis_index_groups=groups)  # type: ignore[no-untyped-call]
+        return _pmean(means, axis_name, axis_index_groups=groups)
 
     if fast:
         center, square = mean(x, lax.square(x))
@@ -84,37 +182,74 @@ def moments(
 
 
 def follow(kept: Iterable[Any], values: Iterable[Array], momentum: float) -> None:
-    """Move running statistics, which are variables, towards new values."""
+    """Move running statistics towards the statistics of one batch (LIN-8c).
+
+    Args:
+      kept: Variables, objects with a `value`, which are assigned.
+      values: For each of them an array of its shape.
+      momentum: How much of the old value is kept, from 0 to 1.
+    """
     for variable, value in zip(kept, values, strict=True):
         variable.value = momentum * variable.value + (1 - momentum) * value
 
 
 def normalized(
-    x: Array, statistics: Any, parameters: Any, axes: Any, epsilon: float, dtype: Any
+    x: Array,
+    statistics: Iterable[Array],
+    parameters: Sequence[Any],
+    axes: tuple[Sequence[int], Sequence[int]],
+    epsilon: float,
+    dtype: DTypeLike | None,
 ) -> Array:
-    """The inputs without mean and variance over `axes[0]`; with scale and bias along `axes[1]`."""
-    mean, variance = (jnp.expand_dims(each, axes[0]) for each in statistics)
-    shape = [size if axis in axes[1] else 1 for axis, size in enumerate(x.shape)]
-    factor, outputs, (scale, bias) = lax.rsqrt(variance + epsilon), x - mean, parameters
+    """Subtract the mean, divide by the standard deviation, then scale and shift (LIN-4g, LIN-8c).
+
+    Args:
+      x: Inputs of any shape.
+      statistics: Mean and variance, of the shape of `x` without the axes `axes[0]`.
+      parameters: Scale and bias, of the shape of `x` along the axes `axes[1]`, or `None`.
+      axes: The axes that were averaged over, and the axes of the features; none is negative.
+      epsilon: What is added to the variance.
+      dtype: The dtype of the outputs; see `promoted`.
+
+    Returns:
+      Outputs of the shape of `x`.
+    """
+    averaged, features = axes
+    mean, variance = (jnp.expand_dims(each, averaged) for each in statistics)
+    scale, bias = parameters
+    shape = [size if axis in features else 1 for axis, size in enumerate(x.shape)]
+    factor = lax.rsqrt(variance + epsilon)
     if scale is not None:
         factor *= jnp.reshape(scale, shape)
-    outputs *= factor
+    outputs = (x - mean) * factor
     if bias is not None:
         outputs += jnp.reshape(bias, shape)
     return jnp.asarray(outputs, promoted(dtype, x, *parameters)[0].dtype)
 
 
-def dropped(x: Array, rate: float, broadcast_dims: Axes, key: Any) -> Array:
-    """Each value with a chance of `rate` zero, and else scaled; along some axes with one fate.
+def dropped(
+    x: Array, rate: float, broadcast_dims: Axes, key: Array | Callable[[], Array] | None
+) -> Array:
+    """Set entries to zero at random, and scale the others so that the mean stays (LIN-8d).
 
-    The key may be a function, which is called if a key is needed.
+    Args:
+      x: Inputs of any shape.
+      rate: The chance of an entry to become zero, from 0 to 1. With 0 and 1 no key is needed.
+      broadcast_dims: Axes along which all entries share one fate.
+      key: A key of `jax.random`, or a function that draws one, called only if it is needed.
+
+    Returns:
+      Outputs of the shape of `x`.
+
+    Raises:
+      ModuleError: A key is needed, and `key` is `None`.
     """
     if rate in (0.0, 1.0):
         return x if rate == 0.0 else jnp.zeros_like(x)
     if key is None:
         raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
-    _, drawn = split_axes(broadcast_dims, x.ndim)
-    shape = [size if axis in drawn else 1 for axis, size in enumerate(x.shape)]
+    _, independent = split_axes(broadcast_dims, x.ndim)
+    shape = [size if axis in independent else 1 for axis, size in enumerate(x.shape)]
     chosen = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
     kept = jnp.broadcast_to(chosen, x.shape)
     return jnp.where(kept, x / (1 - rate), jnp.zeros_like(x))

@@ -1,7 +1,11 @@
-"""Logical axis names: boxes that do not know the mesh, and rules that do (document 002).
+"""Logical axis names: boxes that do not know the mesh, and rules that do (document 002, LOG).
 
-A *logical* name says what an axis is for; a *rule* pairs it with mesh axes. Rules are tried in
-order, and an array uses each mesh axis once. Another layout is another tuple of rules.
+A *logical* name says what an axis is for: 'batch', 'hidden'. A *rule* pairs a logical name with the
+mesh axes that such an axis is cut along: one mesh axis, a tuple of several, or `None` for none.
+Rules are tried in order, and an array uses each mesh axis once, so that a later rule for the same
+name can serve when the mesh axis of an earlier one is taken. To lay a model out on another mesh is
+to write other rules; the model stays. Rules are passed, or kept in a *context*, of which each
+thread has its own.
 
 >>> rules = (("batch", "data"), ("hidden", "model"), ("heads", "model"))
 >>> tuple(logical_to_mesh_axes(("batch", "heads", "hidden"), rules))
@@ -13,21 +17,30 @@ import enum
 import functools
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_leaves, tree_map
 
 from . import errors
-from .meta import A, Fn, Partitioned, axis_names, boxing
+from .meta import A, P, Partitioned, axis_names, boxing
 from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
-Rules: TypeAlias = Sequence[tuple[str, Any]]
+MeshAxes: TypeAlias = str | Sequence[str] | None
+Rules: TypeAlias = Sequence[tuple[str, MeshAxes]]
+CheckedRules: TypeAlias = tuple[tuple[str, Any], ...]
 
 
-def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
-    """The rules as nested tuples, or an error that says which one is wrong."""
+def checked_rules(rules: Any) -> CheckedRules:
+    """Return rules as nested tuples, which can be hashed.
+
+    Args:
+      rules: A tuple or list of pairs of a logical name and mesh axes.
+
+    Raises:
+      AxisRulesError: They are not; the error shows the rule that is wrong (LOG-10).
+    """
     if not isinstance(rules, (tuple, list)):
         raise errors.AxisRulesError("Axis rules must be a tuple or a list", rules)
     checked = []
@@ -46,39 +59,60 @@ def _checked(rules: Any) -> tuple[tuple[str, Any], ...]:
     return tuple(checked)
 
 
-_context = threading.local()  # The one owner of the rules in context; each thread has its own.
+context = threading.local()
+"""The one owner of the rules in context: each thread has its own attribute `rules`."""
 
 
-def get_logical_axis_rules() -> tuple[tuple[str, Any], ...]:
-    """Return the rules in context; `()` where there are none."""
-    return getattr(_context, "rules", ())
+def get_logical_axis_rules() -> CheckedRules:
+    """Return the rules in context in this thread; `()` if there are none (LOG-6)."""
+    return getattr(context, "rules", ())
 
 
 def set_logical_axis_rules(rules: Rules) -> None:
-    """Put rules in context, in this thread, until others replace them."""
-    _context.rules = _checked(rules)
+    """Put rules in context in this thread, until others replace them (LOG-6).
+
+    Raises:
+      AxisRulesError: They are no list of pairs; then those in context stay.
+    """
+    context.rules = checked_rules(rules)
 
 
 @contextlib.contextmanager
 def logical_axis_rules(rules: Rules) -> Iterator[None]:
-    """Put rules in context for a `with` block; the former ones come back after it (LOG-6)."""
+    """Put rules in context for a `with` block; the former ones are back after it (LOG-6b).
+
+    Raises:
+      AxisRulesError: They are no list of pairs.
+    """
     former = get_logical_axis_rules()
     set_logical_axis_rules(rules)
     try:
         yield
     finally:
-        _context.rules = former
+        context.rules = former
 
 
-def _rules_or_context(rules: Rules | None) -> tuple[tuple[str, Any], ...]:
-    return get_logical_axis_rules() if rules is None else _checked(rules)
+def rules_or_context(rules: Rules | None) -> CheckedRules:
+    """Return the rules that are passed, checked, or for `None` those in context (LOG-6a)."""
+    return get_logical_axis_rules() if rules is None else checked_rules(rules)
 
 
 @functools.lru_cache(maxsize=4096)
-def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[str, ...]]:
-    """The spec for the names, and the names that no rule took."""
+def resolve(names: tuple[Any, ...], rules: CheckedRules) -> tuple[PartitionSpec, tuple[str, ...]]:
+    """Apply rules to the names of one array: the one place where names become mesh axes.
+
+    Args:
+      names: As `meta.axis_names` returns them. A string is a logical name; a tuple names mesh axes
+        itself, and has them before any rule is tried.
+      rules: As `checked_rules` returns them.
+
+    Returns:
+      The spec in terms of mesh axes, and the logical names for which no rule decided.
+
+    Raises:
+      NamesError: A logical name, or a mesh axis in a tuple, occurs twice (LOG-2, LOG-3c).
+    """
     logical = {name: place for place, name in enumerate(names) if isinstance(name, str)}
-    # A tuple among the names speaks of mesh axes itself, and takes them before any rule does.
     taken = [axis for name in names if not isinstance(name, str) for axis in mesh_axes(name)]
     for used in (filter(logical.__contains__, names), taken):
         if repeated := [name for name, count in Counter(used).items() if count > 1]:
@@ -94,35 +128,61 @@ def _assigned(names: tuple[Any, ...], rules: Any) -> tuple[PartitionSpec, tuple[
 def logical_to_mesh_axes(
     array_dim_names: Sequence[Any] | None, rules: Rules | None = None
 ) -> PartitionSpec | None:
-    """Map the logical names of one array to mesh axes, by the rules given or in context.
+    """Map the names of one array to mesh axes (LOG-1 to LOG-4).
 
-    A name gets the axes of its first rule that are all still free, or none; `None`, a tuple of
-    mesh axes, and `UNCONSTRAINED` stay as they are (LOG-1 to LOG-4).
+    Args:
+      array_dim_names: For each axis a logical name, `None`, a tuple of mesh axes, or
+        `PartitionSpec.UNCONSTRAINED`; the last three stay as they are. `None` means no names.
+      rules: The rules; `None` means those in context.
+
+    Returns:
+      A spec with an entry for each name: the mesh axes of the first rule for the name whose axes
+      are all still free in this array, or `None` without such a rule. `None` for no names.
+
+    Raises:
+      NamesError: A name occurs twice, or the names are no sequence.
+      AxisRulesError: The rules are no list of pairs.
     """
     if array_dim_names is None:
         return None
-    return _assigned(axis_names(array_dim_names), _rules_or_context(rules))[0]
+    return resolve(axis_names(array_dim_names), rules_or_context(rules))[0]
 
 
 def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
-    """Map a tree of logical specs, as of `get_partition_spec`, to specs of mesh axes (LOG-5)."""
-    checked = _rules_or_context(rules)
+    """Map every spec of logical names in a tree to a spec of mesh axes (LOG-5a).
+
+    Args:
+      tree: A tree of `PartitionSpec` and `None`, as `get_partition_spec` returns.
+      rules: The rules; `None` means those in context.
+
+    Raises:
+      NamesError: A leaf is no spec, or a name occurs twice in one.
+    """
+    checked = rules_or_context(rules)
 
     def mapped(spec: Any) -> PartitionSpec:
         if not isinstance(spec, PartitionSpec):
             raise errors.NamesError(f"got {spec!r}")
-        return _assigned(tuple(spec), checked)[0]
+        return resolve(tuple(spec), checked)[0]
 
     return tree_map(mapped, tree)
 
 
 def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
-    """Map a tree of logical specs to shardings on `mesh`; see `logical_to_mesh` (LOG-5)."""
+    """Map every spec of logical names in a tree to a sharding on a mesh (LOG-5b).
+
+    Args:
+      tree, rules: As for `logical_to_mesh`, which says what is raised.
+      mesh: A mesh that has the axes of the rules.
+
+    Returns:
+      A tree of `NamedSharding`, ready for `jax.jit(..., out_shardings=)`.
+    """
     return tree_map(functools.partial(NamedSharding, mesh), logical_to_mesh(tree, rules))
 
 
 class RulesFallback(enum.Enum):
-    """What `with_logical_constraint` does about a name that no rule took (LOG-8)."""
+    """What `with_logical_constraint` does about a name for which no rule decides (LOG-8)."""
 
     AXIS_IS_UNSHARDED = "axis_is_unsharded"
     RAISE_ERROR = "raise_error"
@@ -130,7 +190,7 @@ class RulesFallback(enum.Enum):
 
 
 def _is_names(spec: Any) -> bool:
-    """Whether this is the spec of one array, and not a tree of specs."""
+    """Whether this has the names of one array, where a tree of names may stand too."""
     if type(spec) is not tuple:
         return spec is None or isinstance(spec, PartitionSpec)
     named = any(isinstance(name, str) or name is UNCONSTRAINED for name in spec)
@@ -138,25 +198,38 @@ def _is_names(spec: Any) -> bool:
 
 
 def with_logical_constraint(
-    x: Any,
+    x: A,
     logical_axis_resources: Any,
     rules: Rules | None = None,
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
-) -> Any:
-    """Constrain arrays to the mesh axes of their logical names (LOG-8).
+) -> A:
+    """Constrain arrays to the mesh axes of their logical names (LOG-8, document 002).
 
-    The names are those of each axis, or a tree of them that is a prefix of `x`. Without names,
-    without rules, or without a mesh, given or in context, an array stays as it is.
+    Args:
+      x: An array or a tree of arrays.
+      logical_axis_resources: The names of each axis, or a tree of them that is a prefix of `x`.
+        `None` for names leaves that part as it is.
+      rules: The rules; `None` means those in context.
+      mesh: The mesh; `None` means the one in context.
+      fallback: What is done if no rule decides for a name.
+
+    Returns:
+      `x` with its arrays laid out by the mapped spec. `x` itself without rules or without a mesh.
+
+    Raises:
+      NamesError: There are not as many names as axes, or a name occurs twice.
+      UnmatchedAxisError: No rule decides for a name, and `fallback` is `RAISE_ERROR`.
     """
-    checked = _rules_or_context(rules)
+    checked = rules_or_context(rules)
     if not checked or (mesh is None and context_mesh() is None):
         return x
 
     def constrained(names: Any, part: Any) -> Any:
         if names is None:
             return part
-        spec, unmatched = _assigned(names := axis_names(names), checked)
+        names = axis_names(names)
+        spec, unmatched = resolve(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched, names, checked)
         axes = len(names)
@@ -167,14 +240,20 @@ def with_logical_constraint(
         return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), part)
 
     if all_leaves([x]):
-        return constrained(logical_axis_resources, x)
-    return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)
+        return constrained(logical_axis_resources, x)  # type: ignore[no-any-return]
+    return tree_map(constrained, logical_axis_resources, x, is_leaf=_is_names)  # type: ignore[no-any-return]
 
 
 class LogicallyPartitioned(Partitioned[A]):
-    """A box whose names are logical; its partition spec stays logical too (LOG-9).
+    """A box whose names are logical, and whose partition spec stays logical (LOG-9).
 
-    `rules` are those for `unbox`, where they are not to be the rules in context.
+    Args:
+      value, mesh: As for `Partitioned`.
+      names: For each axis of the value a logical name, a tuple of mesh axes, or `None`.
+      rules: The rules that `unbox` maps the names by, instead of those in context (LOG-9c).
+
+    Raises:
+      AxisRulesError: `rules` is no list of pairs.
     """
 
     rules: Rules | None = None
@@ -182,15 +261,25 @@ class LogicallyPartitioned(Partitioned[A]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rules is not None:
-            object.__setattr__(self, "rules", _checked(self.rules))
+            object.__setattr__(self, "rules", checked_rules(self.rules))
 
-    def _mesh_spec(self) -> PartitionSpec | None:
+    def mesh_spec(self) -> PartitionSpec | None:
+        """Return the names mapped by the rules, of the box or in context; or `None` (LOG-9b)."""
         rules = get_logical_axis_rules() if self.rules is None else self.rules
-        return _assigned(self.names, rules)[0] if rules else None
+        return resolve(self.names, rules)[0] if rules else None
 
 
 def with_logical_partitioning(
-    fn: Fn[Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
-) -> Fn[LogicallyPartitioned[Any]]:
-    """Box what an initializer returns, in a `LogicallyPartitioned` (BOX-19, LOG-9)."""
-    return boxing(fn, functools.partial(LogicallyPartitioned, names=names, mesh=mesh, rules=rules))
+    fn: Callable[P, A], names: Iterable[Any], mesh: Mesh | None = None, rules: Rules | None = None
+) -> Callable[P, LogicallyPartitioned[A]]:
+    """Make an initializer return its array in a `LogicallyPartitioned` (BOX-19, LOG-9).
+
+    Args:
+      fn: An initializer, as those of `jax.nn.initializers`.
+      names, mesh, rules: Those of the box.
+
+    Returns:
+      An initializer with the parameters, the name and the docstring of `fn`.
+    """
+    kept: Any = names  # The box makes a tuple of them, or refuses.
+    return boxing(fn, functools.partial(LogicallyPartitioned, names=kept, mesh=mesh, rules=rules))

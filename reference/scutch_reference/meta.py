@@ -1,39 +1,65 @@
-"""Boxes: values that know what their axes are called (document 000).
+"""Boxes: values that know what their axes are called (document 000, contract BOX).
 
-A *box* wraps any tree of arrays and holds metadata for each axis. What adds an axis to every array,
-as `scan` over layers does, tells the boxes with `add_axis`; `remove_axis` is the inverse.
+A *box* wraps a value, which is any tree of arrays, and holds metadata for each axis of the value,
+usually its *name*. Initializers return boxes, parameters are kept in them, and whoever has to know
+where an array lies asks the box. A transformation that gives every array one more axis, as `scan`
+over layers does, tells each box with `add_axis`; `remove_axis` is the inverse, for the body of the
+transformation, in which the axis is gone. The parameters of both hold the name of that axis under
+`PARTITION_NAME`.
+
+Words: the *names* of a `Partitioned` are axes of a device mesh, so that they are its *partition
+spec* as well. A *constraint* tells JAX to lay an array out by a spec. A box class of another
+library takes part in every function here by its own methods: derive from `AxisMetadata`.
+
+>>> import numpy as np
+>>> params = {"kernel": Partitioned(np.ones((2, 3)), names=(None, "model")), "bias": np.ones(3)}
+>>> stacked = add_axis(params, 0, {PARTITION_NAME: "layers"})
+>>> stacked["kernel"].names
+('layers', None, 'model')
+>>> get_partition_spec(params)["bias"] == PartitionSpec()
+True
+>>> unbox(params)["kernel"] is params["kernel"].value
+True
 """
 
 import abc
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeGuard, TypeVar, cast
 
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
-from .comparison import Node, difference, field
+from .comparison import difference
 from .placement import constrain, context_mesh, partition_spec
+from .struct import Node, field
 
 A = TypeVar("A")
-Fn = Callable[..., A]
-PARTITION_NAME = "partition_name"  # The key of a new axis' name, in the parameters of its maker.
-_PLAIN = frozenset((str, type(None)))  # Names of these types are kept as they are.
-_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}  # In the metadata of variables.
+B = TypeVar("B")
+P = ParamSpec("P")
+Params = Mapping[Any, Any]
+PARTITION_NAME = "partition_name"
+"""The key, in the parameters of `add_axis` and `remove_axis`, of the name of the axis."""
+_PLAIN_NAMES = frozenset((str, type(None)))  # Names of these types are kept as they are.
+_NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
+"""What fields of a box are called in the metadata of a variable, where the names differ (BRG-4)."""
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes; derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
 
-    A subclass defines the four methods (BOX-21), and is a pytree node with the leaves of its value.
+    A subclass defines the four methods; one that leaves a method out cannot be instantiated
+    (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
+    `struct.Node` and `struct.dataclass` do. It may define `get_partition_spec(self)`, which the
+    function of the same name then asks.
     """
 
     @classmethod
     def register(cls, subclass: type) -> NoReturn:
-        """Refuse virtual subclasses: a box class derives from this one."""
+        """Refuse virtual subclasses (`TypeError`): a box class derives from this one (BOX-1)."""
         raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
 
     @abc.abstractmethod
@@ -45,25 +71,50 @@ class AxisMetadata(Generic[A], abc.ABC):
         """Return a box with the same metadata around `val` (BOX-4)."""
 
     @abc.abstractmethod
-    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Return the box for a value with a new axis; `remove_axis` is the inverse (BOX-5)."""
+    def add_axis(self, index: int, params: Params) -> Self:
+        """Return the box for a value with one more axis; `remove_axis` is the inverse (BOX-5).
+
+        Args:
+          index: The place of the new axis among the axes of the value that has it.
+          params: What the transformation says of the axis; its name under `PARTITION_NAME`.
+        """
 
     @abc.abstractmethod
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Return the box for a value without the axis; `add_axis` is the inverse (BOX-6)."""
+    def remove_axis(self, index: int, params: Params) -> Self:
+        """Return the box for a value without one axis; `add_axis` is the inverse (BOX-6).
+
+        Args:
+          index: The place of the axis among the axes of the value that still has it.
+          params: As in `add_axis`.
+        """
 
 
-# `isinstance`, but for the Python call that `abc` makes of it: it is asked of every node of a tree.
-_is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
-is_axis_metadata = _is_box  # Boxes and nothing else (BOX-1).
-# The outermost boxes and the other leaves of a tree, and its structure around them.
-_flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=_is_box)
+def is_axis_metadata(val: Any) -> TypeGuard[AxisMetadata[Any]]:
+    """Tell whether a value is a box: an instance of `AxisMetadata`, and nothing else (BOX-1)."""
+    return is_box(val)
+
+
+# Tree functions ask this of every node of a tree. `isinstance` would call `abc.__instancecheck__`,
+# a Python function, for each; there are no virtual subclasses, so that the plain check will do.
+is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMetadata)
+"""The same as `is_axis_metadata`, without a Python call."""
+# The outermost boxes and all other leaves of a tree, in order, and the structure around them.
+_flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=is_box)
 
 
 def axis_names(names: Any) -> tuple[Any, ...]:
-    """Axis names as boxes keep them: a hashable tuple. A string is no sequence of names."""
+    """Return axis names as boxes keep them: a hashable tuple.
+
+    Args:
+      names: A sequence with an entry for each axis: a name, `None`, or several mesh axes in a tuple
+        or list. A string is no sequence of names.
+
+    Raises:
+      NamesError: `names` is no such sequence.
+    """
     try:
-        hash(kept := tuple([tuple(name) if type(name) is list else name for name in names]))
+        kept = tuple([tuple(name) if type(name) is list else name for name in names])
+        hash(kept)
     except TypeError as error:
         raise errors.NamesError(f"got {names!r}") from error
     if isinstance(names, str):
@@ -71,102 +122,152 @@ def axis_names(names: Any) -> tuple[Any, ...]:
     return kept
 
 
+def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
+    """The index of an axis of an array of that rank, with a negative one counted from the end."""
+    if index < -rank:
+        raise errors.AxisIndexError(names, index, -rank)
+    return index + rank if index < 0 else index
+
+
 @functools.lru_cache(maxsize=4096)
-def _changed(names: tuple[Any, ...], adds: bool, index: int, name: Any) -> tuple[Any, ...]:
-    """The names with a new axis, or without an old one."""
-    axes = len(names) + adds
-    if index < -axes:
-        raise errors.AxisIndexError(names, index, -axes)
-    at = index + axes if index < 0 else index
-    if adds:
-        return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
-    found = names[at] if at < axes else None
+def _names_with(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
+    """The names with a new axis; a gap in front of it is unsharded (BOX-7)."""
+    at = _from_the_front(names, index, len(names) + 1)
+    return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_without(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
+    """The names without an axis, which must have that name (BOX-9)."""
+    at = _from_the_front(names, index, len(names))
+    found = names[at] if at < len(names) else None
     if found != name:
         raise errors.AxisNameError(names, index, found, name)
     return names[:at] + names[at + 1 :]
 
 
 class Partitioned(Node, AxisMetadata[A]):
-    """A box whose metadata are the mesh axes that each axis of the value is sharded over.
+    """A box whose names are mesh axes: what each axis of the value is sharded over (document 000).
 
-    `value` is any tree of arrays, tracers, abstract values and boxes. `names` has for each axis a
-    mesh axis, a tuple of them, or `None`. `mesh` is for `unbox`, in the place of that in context.
-    Subclasses are frozen dataclasses and pytree nodes by themselves; all but `value` is static.
+    Boxes are immutable (BOX-20). A subclass is a frozen dataclass and pytree node by itself; all
+    its fields but `value` are static.
+
+    Args:
+      value: Any tree of arrays, tracers, abstract values (`jax.ShapeDtypeStruct`) and boxes.
+      names: For each axis of the value a mesh axis, a tuple of several, or `None` for unsharded.
+      mesh: The mesh that `unbox` constrains to, instead of the mesh in context.
+
+    Raises:
+      NamesError: `names` is a string, or no sequence of hashable entries.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
     """
 
-    _are_data: ClassVar[bool] = False
+    fields_are_data: ClassVar[bool] = False
     value: A = field()
     names: tuple[Any, ...]
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        if type(self.names) is not tuple or not _PLAIN.issuperset(map(type, self.names)):
+        if type(self.names) is not tuple or not _PLAIN_NAMES.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
-        """Return the value; its arrays on the mesh of the box, or in context, if any (BOX-18).
+        """Return the value, constrained to the names on the mesh of the box or in context (BOX-18).
 
-        Scalars, abstract values and inner boxes stay, and without a mesh the value itself (BOX-3).
+        Args:
+          apply_constraint: `False` gives the wrapped object itself (BOX-18e).
+
+        Returns:
+          Without a mesh, the wrapped object itself (BOX-3). Under one, the same tree with every
+          array laid out by `mesh_spec`; scalars, abstract values and inner boxes stay the same.
         """
         placed = apply_constraint and (self.mesh is not None or context_mesh() is not None)
-        spec = self._mesh_spec() if placed else None
+        spec = self.mesh_spec() if placed else None
         if spec is None:
             return self.value
         put = functools.partial(constrain, spec=spec, mesh=self.mesh)
-        return cast(A, tree_map(put, self.value, is_leaf=_is_box))
+        return cast(A, tree_map(put, self.value, is_leaf=is_box))
 
-    def _mesh_spec(self) -> PartitionSpec | None:
-        """The constraint in terms of mesh axes; `None` if there is none to apply."""
+    def mesh_spec(self) -> PartitionSpec | None:
+        """Return the spec in terms of mesh axes that `unbox` constrains to; `None` for none.
+
+        A subclass whose names are not mesh axes overrides it (LOG-9b).
+        """
         return self.get_partition_spec()
 
     def replace_boxed(self, val: Any) -> Self:
-        """Return a box with the same metadata around `val` (BOX-4)."""
-        # The quickest copy that there is; trees have many boxes.
-        fields = (copied := object.__new__(type(self))).__dict__
-        fields |= self.__dict__
-        fields["value"] = val
+        """Return a box with the same metadata around `val`; this box stays as it is (BOX-4)."""
+        # Trees have many boxes: this is the copy that makes no Python call, where
+        # `dataclasses.replace` makes several. The fields were checked when this box was made.
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__, value=val)
         return copied
 
-    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
+    def add_axis(self, index: int, params: Params) -> Self:
         """Name a new axis; `remove_axis` is the inverse (BOX-5).
 
-        `index` is its place in the array that has it: -1 is last (BOX-11), and a gap before it is
-        unsharded (BOX-7). `params` holds the name under `PARTITION_NAME`; `None` is one (BOX-8).
+        Args:
+          index: Place of the new axis in the array that has it: -1 is last (BOX-11). Beyond the
+            rank, the gap is filled with unsharded axes (BOX-7).
+          params: Holds the axis name under `PARTITION_NAME`; `None` there means unsharded.
+
+        Returns:
+          A box of the same class around the same value, with one name more (BOX-10).
+
+        Raises:
+          PartitioningUnspecifiedError: `params` has no name (BOX-8a).
+          AxisIndexError: `index` is below `-rank - 1`.
         """
-        return self._renamed(True, index, params)
+        return self._renamed(_names_with, index, params)
 
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget an axis, which has the name in `params`; `None` beyond all names (BOX-6)."""
-        return self._renamed(False, index, params)
+    def remove_axis(self, index: int, params: Params) -> Self:
+        """Forget the name of an axis; `add_axis` is the inverse (BOX-6).
 
-    def _renamed(self, adds: bool, index: int, params: Mapping[Any, Any]) -> Self:
+        Args:
+          index: Place of the axis in the array that still has it: -1 is last (BOX-11).
+          params: Holds the axis name under `PARTITION_NAME`; beyond all names it is `None`.
+
+        Returns:
+          A box of the same class around the same value, with one name less (BOX-10).
+
+        Raises:
+          PartitioningUnspecifiedError: `params` has no name (BOX-8b).
+          AxisNameError: The axis at `index` has another name (BOX-9).
+          AxisIndexError: `index` is below `-rank`.
+        """
+        return self._renamed(_names_without, index, params)
+
+    def _renamed(self, change: Callable[..., tuple[Any, ...]], index: int, params: Params) -> Self:
         if PARTITION_NAME not in params:
             raise errors.PartitioningUnspecifiedError(self, params)
         name = params[PARTITION_NAME]
         name = tuple(name) if type(name) is list else name
-        fields = (copied := object.__new__(type(self))).__dict__
-        fields |= self.__dict__
-        fields["names"] = _changed(self.names, adds, index, name)
+        copied = object.__new__(type(self))  # as in `replace_boxed`, and for the same reason
+        copied.__dict__.update(self.__dict__, names=change(self.names, index, name))
         return copied
 
     def get_partition_spec(self) -> PartitionSpec:
-        """Return `PartitionSpec(*names)` (BOX-16)."""
+        """Return `PartitionSpec(*names)` (BOX-16a)."""
         return partition_spec(self.names)
 
     def get_sharding(self, mesh: Mesh) -> NamedSharding:
-        """Return the partition spec on `mesh`, which has an axis for every name (BOX-17)."""
+        """Return the partition spec on `mesh`, which has an axis for every name (BOX-17a)."""
         return NamedSharding(mesh, self.get_partition_spec())
 
     def to_nnx_metadata(self) -> dict[str, Any]:
-        """Return the fields as metadata of a variable, where some have other names (BRG-4)."""
-        return {_NNX_NAMES.get(name, name): each for name, each in vars(self).items()}
+        """Return the fields, the value among them, as metadata of an NNX variable (BRG-4)."""
+        return {_NNX_NAMES.get(name, name): value for name, value in vars(self).items()}
 
     @classmethod
     def from_nnx_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Return the box of such metadata; what is no field of it is left out (BRG-4)."""
+        """Make the box of such metadata; the inverse of `to_nnx_metadata` (BRG-4).
+
+        Args:
+          metadata: Values by the names that NNX has for the fields. What is no field is left out;
+            `value` and the names must be there.
+        """
         keys = {f.name: _NNX_NAMES.get(f.name, f.name) for f in dataclasses.fields(cls)}
         return cls(**{name: metadata[key] for name, key in keys.items() if key in metadata})
 
@@ -174,64 +275,133 @@ class Partitioned(Node, AxisMetadata[A]):
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Fn[Any], box: Callable[[Any], A]) -> Fn[A]:
-    """`fn`, with its name and docstring, and what it returns in a box (BOX-19)."""
-    return functools.wraps(fn)(lambda *args, **kwargs: box(fn(*args, **kwargs)))
+def boxing(fn: Callable[P, A], box: Callable[[A], B]) -> Callable[P, B]:
+    """Wrap an initializer so that its result comes in a box (BOX-19).
+
+    Args:
+      fn: Any function.
+      box: What is made of its result.
+
+    Returns:
+      A function with the parameters, the name and the docstring of `fn`.
+    """
+
+    @functools.wraps(fn)
+    def boxed(*args: P.args, **kwargs: P.kwargs) -> B:
+        return box(fn(*args, **kwargs))
+
+    return boxed
 
 
-def with_partitioning(fn: Fn[Any], names: Any, mesh: Mesh | None = None) -> Fn[Partitioned[Any]]:
-    """Box what an initializer returns, in a `Partitioned` (BOX-19)."""
-    return boxing(fn, functools.partial(Partitioned, names=names, mesh=mesh))
+def with_partitioning(
+    fn: Callable[P, A], names: Iterable[Any], mesh: Mesh | None = None
+) -> Callable[P, Partitioned[A]]:
+    """Make an initializer return its array in a `Partitioned` (BOX-19, document 000).
+
+    Args:
+      fn: An initializer, as those of `jax.nn.initializers`.
+      names, mesh: Those of the box.
+
+    Returns:
+      An initializer with the parameters, the name and the docstring of `fn`.
+
+    >>> import jax
+    >>> init = with_partitioning(jax.nn.initializers.ones, (None, "model"))
+    >>> init(jax.random.key(0), (2, 3)).names
+    (None, 'model')
+    """
+    kept: Any = names  # The box makes a tuple of them, or refuses.
+    return boxing(fn, functools.partial(Partitioned, names=kept, mesh=mesh))
 
 
-def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """Call `fn` on every outermost box; every other leaf stays the same object (BOX-12)."""
+def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
+    """Replace every outermost box of a tree by `fn(box)` (BOX-12).
+
+    Args:
+      fn: Called once for each outermost box, in the order of the tree.
+      tree: Any tree. Leaves that are not boxes stay the same objects.
+
+    Returns:
+      The tree in containers of the same types.
+    """
     nodes, structure = _flatten(tree)
-    return structure.unflatten([fn(x) if _is_box(x) else x for x in nodes])
+    return structure.unflatten([fn(x) if is_box(x) else x for x in nodes])
 
 
-def add_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
-    """Name a new axis in every box; see `Partitioned.add_axis` (BOX-13)."""
+def add_axis(tree: Any, index: int, params: Params) -> Any:
+    """Name a new axis in every outermost box of a tree, by the box's own method (BOX-13a).
+
+    Args:
+      tree: Any tree; a tree without boxes comes back as it is.
+      index, params: As in `Partitioned.add_axis`, which says what is raised.
+    """
     nodes, structure = _flatten(tree)
-    return structure.unflatten([x.add_axis(index, params) if _is_box(x) else x for x in nodes])
+    return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
 
 
-def remove_axis(tree: Any, index: int, params: Mapping[Any, Any]) -> Any:
-    """Forget an axis in every box; see `Partitioned.remove_axis` (BOX-13)."""
+def remove_axis(tree: Any, index: int, params: Params) -> Any:
+    """Forget an axis in every outermost box of a tree, by the box's own method (BOX-13b).
+
+    Args:
+      tree: Any tree; a tree without boxes comes back as it is.
+      index, params: As in `Partitioned.remove_axis`, which says what is raised.
+    """
     nodes, structure = _flatten(tree)
-    return structure.unflatten([x.remove_axis(index, params) if _is_box(x) else x for x in nodes])
+    return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
 
 
-def _contents(nodes: list[Any], constrained: bool) -> tuple[list[Any], bool]:
-    """What is in the boxes among these nodes, and whether there may be boxes in it."""
-    placed = constrained and context_mesh() is not None
-    kinds = set() if placed else {*map(type, nodes)}
-    plain = {cls for cls in kinds if getattr(cls, "unbox", None) is Partitioned.unbox}
+def _opened(nodes: list[Any], apply_constraint: bool) -> tuple[list[Any], bool]:
+    """The nodes with each box replaced by its value, and whether there may be boxes in the values.
+
+    Where no constraint applies, the `unbox` of `Partitioned` returns `value`, so that the value of
+    such a box is read here, without a call. A class that overrides `unbox` is asked (BOX-26).
+    """
+    constrained = apply_constraint and context_mesh() is not None
+    classes = set() if constrained else {*map(type, nodes)}
+    plain = {cls for cls in classes if getattr(cls, "unbox", None) is Partitioned.unbox}
     values = [
         x.value
-        if type(x) in plain and (not constrained or x.mesh is None)
-        else (x.unbox() if _is_box(x) else x)
+        if type(x) in plain and (not apply_constraint or x.mesh is None)
+        else (x.unbox() if is_box(x) else x)
         for x in nodes
     ]
-    return values, not all_leaves(values) or any(map(_is_box, values))
+    return values, not all_leaves(values) or any(map(is_box, values))
 
 
 def unbox(tree: Any, apply_constraint: bool = True) -> Any:
-    """Open every box, at any depth, with its constraint (BOX-14)."""
+    """Replace every box of a tree, at any depth, by its value (BOX-14).
+
+    Args:
+      tree: Any tree.
+      apply_constraint: Whether values are constrained as their boxes say, where there is a mesh
+        (BOX-18); a box of a class with its own `unbox` decides that itself.
+
+    Returns:
+      The tree without boxes. Leaves in no box are the same objects.
+    """
     nodes, structure = _flatten(tree)
-    values, more = _contents(nodes, apply_constraint)
+    values, more = _opened(nodes, apply_constraint)
     return structure.unflatten(unbox(values, apply_constraint) if more else values)
 
 
 def replace_boxed(tree: Any, updates: Any) -> Any:
-    """Fill every box, at any depth, with the value at its place in `updates` (BOX-15).
+    """Give every box of a tree, at any depth, the value at its place in `updates` (BOX-15).
 
-    `updates` has the structure of `unbox(tree)`; leaves that are in no box are replaced as well.
+    Args:
+      tree: Any tree.
+      updates: A tree with the structure of `unbox(tree)`.
+
+    Returns:
+      The tree with the boxes of `tree` around the leaves of `updates`. Leaves of `tree` that are in
+      no box are replaced as well.
+
+    Raises:
+      StructureMismatchError: `updates` has another structure; the error names the first place.
     """
-    slots, structure = _flatten(tree)
+    nodes, structure = _flatten(tree)
     try:
         values = structure.flatten_up_to(updates)
-        contents, more = _contents(slots, constrained=False)
+        contents, more = _opened(nodes, apply_constraint=False)
         if more:
             values = replace_boxed(contents, values)
         elif not all_leaves(values):
@@ -241,12 +411,12 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
         if found is None:
             raise
         raise errors.StructureMismatchError(*found) from error
-    pairs = zip(slots, values, strict=True)
-    return structure.unflatten([x.replace_boxed(v) if _is_box(x) else v for x, v in pairs])
+    pairs = zip(nodes, values, strict=True)
+    return structure.unflatten([x.replace_boxed(v) if is_box(x) else v for x, v in pairs])
 
 
 def _spec(node: Any) -> PartitionSpec | None:
-    if not _is_box(node):
+    if not is_box(node):
         return partition_spec(()) if hasattr(node, "shape") else None
     if not hasattr(node, "get_partition_spec"):
         return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
@@ -255,16 +425,29 @@ def _spec(node: Any) -> PartitionSpec | None:
 
 
 def get_partition_spec(tree: Any) -> Any:
-    """Return the tree with the spec of each box, `PartitionSpec()` for other arrays (BOX-16).
+    """Return a tree with the partition spec of each outermost box and each leaf (BOX-16).
 
-    What has no shape, and a box with neither `get_partition_spec` nor `names`, gives `None`.
+    Args:
+      tree: Any tree; arrays may be abstract.
+
+    Returns:
+      The tree with, for a box, what its `get_partition_spec` says, else `PartitionSpec(*names)`,
+      else `None`; for anything else with a shape `PartitionSpec()`; and `None` for the rest.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten(map(_spec, nodes))
 
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
-    """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17)."""
+    """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17).
+
+    Args:
+      tree: Any tree; arrays may be abstract.
+      mesh: A mesh that has every axis that the specs name.
+
+    Returns:
+      A tree of `NamedSharding` and `None`, ready for `jax.jit(..., out_shardings=)` (BOX-17b).
+    """
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
     nodes, structure = _flatten(tree)
     specs = map(_spec, nodes)

@@ -1,110 +1,125 @@
-"""Where arrays go: the mesh in context, and the constraint that sends an array to a mesh.
+"""Where arrays go: the constraint that lays an array out on a mesh (BOX-18).
 
-JAX says it in three ways, and each refuses what the others are for: `with_sharding_constraint`
-with Auto axes, `reshard` with Explicit ones, `device_put` with a value that exists already. Inside
-`shard_map` axes are Manual: the value is one device's part, and nothing is left to say.
+A *spec* (`jax.sharding.PartitionSpec`) has an entry for each axis of an array: a mesh axis, a tuple
+of them, `None` (the axis stays whole) or `UNCONSTRAINED` (the compiler decides). To *constrain* an
+array is to have it laid out by a spec on a mesh. JAX has three functions for it, and each refuses
+what the others are for: `with_sharding_constraint` on mesh axes of type Auto, `reshard` on Explicit
+ones, and `device_put` for an array that exists already. Inside `shard_map` axes are Manual: an
+array is the part of one device, and those axes cannot be laid out again. `constrain` chooses.
+
+>>> import jax, numpy as np
+>>> mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
+>>> laid_out = constrain(np.ones(4), partition_spec(("data",)), mesh)
+>>> tuple(laid_out.sharding.spec)
+('data',)
 """
 
 import functools
-import warnings
 from collections.abc import Collection
 from typing import Any, cast
 
 import jax
 import numpy as np
-from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from .jax_versions import Tracer, axes_of_type, concrete_mesh, reshard, typeof
+from .jax_versions import context_mesh as context_mesh
+
 ARRAYS = (np.ndarray, np.generic, jax.Array)
+"""What counts as an array: those of NumPy and JAX, NumPy's scalars, and tracers."""
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
-with warnings.catch_warnings():
-    # What `with mesh:` sets, as the document uses it; JAX deprecates it, and may drop it.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    _environment: Any = getattr(pxla, "thread_resources", None)
-# JAX 0.4 has no mesh in context but that of `with mesh:`, and no Explicit axes.
-_get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
-_get_mesh: Any = getattr(jax.sharding, "get_mesh", None)
-_reshard: Any = getattr(jax.sharding, "reshard", None)
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
-
-
-def context_mesh() -> Mesh | AbstractMesh | None:
-    """The mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18)."""
-    mesh: Any = _get_abstract_mesh() if _get_abstract_mesh is not None else None
-    if _environment is not None and (mesh is None or not mesh.axis_names):
-        mesh = _environment.env.physical_mesh
-    return mesh if mesh is not None and mesh.axis_names else None
-
-
-def _axes(mesh: Mesh | AbstractMesh | None, kind: str) -> list[Any]:
-    """The axes of one kind. In a mesh without axis types, of JAX 0.4, they are Auto."""
-    names = () if mesh is None else mesh.axis_names
-    types = getattr(mesh, "axis_types", None)
-    kinds = [its.name for its in types] if isinstance(types, tuple) else ["Auto"] * len(names)
-    return [axis for axis, its in zip(names, kinds, strict=True) if its == kind]
 
 
 @functools.lru_cache(maxsize=4096)
 def partition_spec(names: tuple[Any, ...]) -> PartitionSpec:
-    """Return `PartitionSpec(*names)`, the same object for the same names."""
+    """Return `PartitionSpec(*names)`, the same object for the same names.
+
+    Args:
+      names: Hashable entries of a spec.
+    """
     return cast(PartitionSpec, cast(Any, PartitionSpec)(*names))  # JAX leaves it untyped.
 
 
 def mesh_axes(entry: Any) -> tuple[Any, ...]:
-    """The mesh axes in one entry of a spec."""
+    """Return the mesh axes in one entry of a spec.
+
+    Args:
+      entry: A mesh axis, a tuple of them, `None` or `UNCONSTRAINED`.
+
+    Returns:
+      A tuple; empty for the last two.
+    """
     if entry is None or entry is UNCONSTRAINED:
         return ()
     return entry if isinstance(entry, tuple) else (entry,)
 
 
 def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionSpec:
-    """The spec with `axes` struck out, and `gap` where nothing else stood."""
+    """The spec without some mesh axes; an entry of which nothing is left becomes `gap`."""
     kept = [tuple(axis for axis in mesh_axes(entry) if axis not in axes) for entry in spec]
     pairs = zip(spec, kept, strict=True)
     return partition_spec(tuple(old if new == mesh_axes(old) else new or gap for old, new in pairs))
 
 
 def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
-    """The spec for `reshard`, which knows no `UNCONSTRAINED`: such an axis stays as it is."""
+    """The spec for `reshard`, which does not take `UNCONSTRAINED`.
+
+    An axis with that entry keeps the mesh axes that it has in the type of the array, unless the
+    spec gives them to another axis.
+    """
     taken = {axis for entry in spec for axis in mesh_axes(entry)}
-    present = jax.typeof(array).sharding.spec
+    present = typeof(array).sharding.spec
     kept = [entry if taken.isdisjoint(mesh_axes(entry)) else None for entry in present]
     entries = [kept[i] if entry is UNCONSTRAINED else entry for i, entry in enumerate(spec)]
     return partition_spec(tuple(entries))
 
 
 def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
-    """Constrain one array to `spec`, on `mesh` or else on the mesh in context (BOX-18).
+    """Lay one array out by a spec, on a mesh or on the mesh in context (BOX-18).
 
-    What is no array, or has no mesh, is returned. It is a `ValueError` if JAX refuses the spec.
+    Args:
+      array: An array or tracer whose rank is at least the length of `spec`. Anything else, such as
+        a scalar of Python or an abstract value, is returned as it is.
+      spec: For each axis the mesh axes that it is cut along.
+      mesh: A mesh with these axes. `None` means the mesh in context; if there is none, the array
+        is returned as it is.
+
+    Returns:
+      An array of the same shape, dtype and numbers. Axes that are Manual in context are left out
+      of the spec.
+
+    Raises:
+      ValueError: JAX refuses the spec: an unknown mesh axis, or a size that it cannot divide.
     """
     around: Any = context_mesh()
     target: Any = around if mesh is None else mesh
     if target is None or not isinstance(array, ARRAYS):
         return array
-    if manual := _axes(around, "Manual"):
+    if manual := axes_of_type(around, "Manual"):
         spec, target = _without(spec, manual, None), around
         if len(manual) == len(around.axis_names):
             return array
     # An operation on a constant may be traced too.
-    tracer = jax.core.Tracer
-    traced = isinstance(array, tracer) or isinstance(jax.numpy.zeros(()), tracer)
-    if isinstance(target, AbstractMesh) and not traced and _get_mesh is not None:
-        try:
-            target = target if _get_mesh().empty else _get_mesh()
-        except ValueError:  # JAX tells it nobody in a transformation: a constant under `vmap`.
+    traced = isinstance(array, Tracer) or isinstance(jax.numpy.zeros(()), Tracer)
+    if isinstance(target, AbstractMesh) and not traced:
+        placed = concrete_mesh(target)
+        if placed is None:  # The array is a constant in a transformation, as under `vmap`.
             traced = True
+        else:
+            target = placed
     if not traced and UNCONSTRAINED not in tuple(spec):
-        # The one way that takes all kinds of axes, any device, and leaves a mesh in context.
+        # `device_put` alone takes axes of every type, and a mesh other than the one in context.
         return jax.device_put(array, NamedSharding(target, spec))
-    explicit, auto = _axes(target, "Explicit"), _axes(target, "Auto")
+    explicit, auto = axes_of_type(target, "Explicit"), axes_of_type(target, "Auto")
     alone = traced and isinstance(target, Mesh) and not isinstance(around, AbstractMesh)
-    if explicit and alone and jax.typeof(array).sharding.mesh.empty:
-        # Without a mesh of its own, a program knows Auto axes only.
-        target, explicit, auto = Mesh(target.devices, target.axis_names), [], auto + explicit
+    if explicit and alone and typeof(array).sharding.mesh.empty:
+        # In a program that is traced without a mesh, JAX takes no Explicit axes: call them Auto.
+        target = Mesh(target.devices, target.axis_names)
+        explicit, auto = [], auto + explicit
     if explicit:
         settled = _settled(array, _without(spec, auto, None))
-        array = _reshard(array, NamedSharding(target, settled))
+        array = reshard(array, NamedSharding(target, settled))
     if auto:
         free = NamedSharding(target, _without(spec, explicit, UNCONSTRAINED))
         array = _with_sharding_constraint(array, free)

@@ -1,11 +1,17 @@
 """The errors say what was tried, with which value, and what was expected."""
 
+import copy
+import dataclasses
+import inspect
+import pickle
+import textwrap
+
 import jax
 import numpy as np
 import pytest
 import scutch_reference as ref
-from jax.sharding import Mesh
-from scutch_reference import LogicallyPartitioned, Partitioned, errors
+from jax.sharding import Mesh, PartitionSpec
+from scutch_reference import LogicallyPartitioned, Partitioned, bridge, errors, linen, nnx
 
 LAYERS = {ref.PARTITION_NAME: "layers"}
 RULES = (("batch", "data"), ("embed", None))
@@ -162,3 +168,48 @@ def test_an_unmatched_name_is_refused_on_request(mesh):
         ref.with_logical_constraint(
             np.ones((4, 2)), ("batch", "heads"), RULES, mesh, ref.RulesFallback.RAISE_ERROR
         )
+
+
+def leaves_of(cls):
+    """The error classes that are raised: those that have no subclasses."""
+    below = cls.__subclasses__()
+    return [leaf for each in below for leaf in leaves_of(each)] if below else [cls]
+
+
+def shown(error, title):
+    """The code under a title in the docstring of an error class."""
+    _, _, rest = inspect.getdoc(error).partition(f"{title}::\n")
+    lines = [line for line in rest.splitlines() if line.strip()]
+    end = lines.index("Right::") if "Right::" in lines else len(lines)
+    return textwrap.dedent("\n".join(lines[:end]))
+
+
+def run(code, mesh):
+    """Run code of a docstring with the names that the module's docstring promises."""
+    names = {"jax": jax, "jnp": jax.numpy, "P": PartitionSpec, "mesh": mesh, "ref": ref}
+    exec(code, {**names, "nn": linen, "nnx": nnx, "bridge": bridge, "__name__": __name__})
+
+
+@pytest.mark.parametrize("error", leaves_of(errors.ScutchReferenceError))
+def test_the_docstring_of_an_error_shows_the_wrong_code_and_the_right(error, mesh):
+    """The wrong code raises this error, whose parts are attributes; the right code runs."""
+    if error is errors.ReplicationError and not hasattr(jax, "typeof"):
+        pytest.skip("this JAX does not say along which axes a value may differ")
+    with pytest.raises(error) as caught:
+        run(shown(error, "Wrong"), mesh)
+    assert type(caught.value) is error
+    parts = {part.name for part in dataclasses.fields(error)}
+    assert parts
+    assert parts == vars(caught.value).keys() - {"__notes__"}
+    run(shown(error, "Right"), mesh)
+
+
+def test_an_error_survives_copy_and_pickle(box):
+    """With its parts, so that a pool of processes can hand it on."""
+    with pytest.raises(errors.AxisNameError) as caught:
+        box.remove_axis(0, LAYERS)
+    for again in (copy.copy(caught.value), pickle.loads(pickle.dumps(caught.value))):
+        assert str(again) == str(caught.value)
+        assert (again.names, again.index, again.found, again.name) == (
+            ("data", None), 0, "data", "layers",
+        )  # fmt: skip

@@ -1,11 +1,20 @@
-"""Inputs as plain descriptions, which are built for the implementation under judgment.
+"""Inputs of laws as plain data, which the judge builds for the implementation under judgment.
 
-Strategies draw *descriptions*, not values: a `Box` says which names and which value a box has, not
-whose class it is. The judge *builds* them just before a law sees them. So one input can be tried
-on several implementations, an input prints as the text that makes it, and that text can be read
-back (`calls.parse_call`) to replay a failure without any search.
+Strategies draw *descriptions*, not values: `Box` says which value and names a box has, but not
+whose class it is. Just before a law is called, the judge *builds* each drawn description with a
+`Builder`, which holds the namespaces of one implementation. So one input can be tried on several
+implementations; it prints as the Python expression that makes it; and `calls.parse_call` reads that
+text back, so that a failure is replayed without any search.
 
-A description is a frozen dataclass, or a dict, list, tuple, string, number or `None` of them.
+A description is an instance of a subclass of `Description`, or a dict, list or tuple of
+descriptions; any other value stands for itself:
+
+    build({'kernel': Box(Array((2,)), ('data',))}, builder)
+
+gives a dict with a box of the implementation around `array([1., 2.], dtype=float32)`.
+
+The names of the classes and of their fields are the vocabulary of witnesses in `known/*.toml` and
+of replay commands. Renaming one breaks every witness that was written down.
 """
 
 import functools
@@ -15,24 +24,23 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
-from hypothesis import assume
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
 from scutch.inputs import boxes, graphs, models, programs
+from scutch.lawkit.domain import need_devices, not_available
 
 
 @dataclass(frozen=True)
 class Builder:
-    """What descriptions are built from: the implementation, and the box class that is tried.
+    """What descriptions are built with: the namespaces of one implementation, and one box class.
 
     Args:
       meta: The namespace of document `000_`.
-      make_box: `(value, names, mesh) -> box`, a box of the class under judgment.
-      nnx: The namespace of objects and variables.
-      linen: The namespace of Linen modules.
-      nodes: Those of the graph that is being built, by number.
+      make_box: Called as `make_box(value, names, mesh)`; makes a box of the class under judgment.
+      nnx: The namespace of objects and variables, `None` if the implementation claims none.
+      linen: The namespace of Linen modules, `None` if the implementation claims none.
+      nodes: While a `Graph` is built: its objects and variables by number, to which `Ref` refers.
     """
 
     meta: Any
@@ -43,10 +51,20 @@ class Builder:
 
 
 class Description:
-    """Something that can be built in a `Builder`; prints as the call that makes it."""
+    """A value described as data; its `repr` is the expression that makes it."""
 
-    def build(self, world: Builder) -> Any:
-        """The value that this describes."""
+    def build(self, builder: Builder) -> Any:
+        """Build the described value.
+
+        Args:
+          builder: The implementation that the value is built for.
+
+        Returns:
+          A new value on each call; two calls share nothing that can be changed.
+
+        Raises:
+          NotImplementedError: The description has no meaning alone, such as a `Step` of a program.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -63,27 +81,29 @@ class Description:
 
 @dataclass(frozen=True, repr=False)
 class Array(Description):
-    """A NumPy array; `seed` chooses its contents."""
+    """A NumPy array of the given shape and dtype; arrays of different `seed` hold different
+    numbers.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     seed: int = 0
 
-    def build(self, world: Builder) -> np.ndarray:
-        """Distinct small numbers, the same for the same seed."""
+    def build(self, builder: Builder) -> np.ndarray:
+        """The numbers `1 + seed, 2 + seed, ...` in row-major order, cast to the dtype."""
         size = int(np.prod(self.shape, dtype=int))
         return (np.arange(size) + 1 + self.seed).reshape(self.shape).astype(self.dtype)
 
 
 @dataclass(frozen=True, repr=False)
 class Abstract(Description):
-    """A shape and dtype without contents."""
+    """A shape and a dtype without contents, as `jax.eval_shape` gives them."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
 
-    def build(self, world: Builder) -> jax.ShapeDtypeStruct:
-        """The `ShapeDtypeStruct`."""
+    def build(self, builder: Builder) -> jax.ShapeDtypeStruct:
+        """The `jax.ShapeDtypeStruct`."""
         return jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype))  # type: ignore[no-untyped-call]
 
 
@@ -93,81 +113,94 @@ class Key(Description):
 
     seed: int = 0
 
-    def build(self, world: Builder) -> jax.Array:
-        """The key."""
+    def build(self, builder: Builder) -> jax.Array:
+        """`jax.random.key(seed)`."""
         return _key(self.seed)
 
 
 @dataclass(frozen=True, repr=False)
 class Record(Description):
-    """A dataclass that is a pytree node."""
+    """An instance of the dataclass `Pair`, which is registered as a pytree node."""
 
     first: Any
     second: Any = None
 
-    def build(self, world: Builder) -> Any:
-        """An instance of `Pair`."""
-        return Pair(build(self.first, world), build(self.second, world))
+    def build(self, builder: Builder) -> Any:
+        """The `Pair` with both parts built."""
+        return Pair(build(self.first, builder), build(self.second, builder))
 
 
 @dataclass(frozen=True, repr=False)
 class Mesh(Description):
-    """The first devices, in a grid with named axes."""
+    """A mesh of the first `prod(shape)` devices; `explicit` asks for axes of type `Explicit`."""
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
     explicit: bool = False
 
-    def build(self, world: Builder) -> JaxMesh:
-        """The mesh; an input that needs more devices than there are is not tried."""
+    def build(self, builder: Builder) -> JaxMesh:
+        """The mesh; Hypothesis discards an input that needs more devices than there are.
+
+        A law that draws explicit axes is skipped where the JAX at hand has none.
+        """
         return _mesh(self.shape, self.axes, self.explicit)
 
 
 @dataclass(frozen=True, repr=False)
 class Box(Description):
-    """A box of the class under judgment."""
+    """A box of the class under judgment, around a value, with one name for each axis."""
 
     value: Any
     names: tuple[Any, ...]
     mesh: Mesh | None = None
 
-    def build(self, world: Builder) -> Any:
-        """The box."""
-        value, mesh = build(self.value, world), build(self.mesh, world)
-        return world.make_box(value, self.names, mesh)
+    def build(self, builder: Builder) -> Any:
+        """The box, made by the builder's `make_box`."""
+        value, mesh = build(self.value, builder), build(self.mesh, builder)
+        return builder.make_box(value, self.names, mesh)
 
 
 @dataclass(frozen=True, repr=False)
 class Foreign(Description):
-    """A box of a class that is written outside the implementation: see `scutch.inputs.boxes`."""
+    """A box of a class of `scutch.inputs.boxes`, which is written outside of any implementation.
+
+    Args:
+      kind: The name of the class there.
+      value: What the box holds.
+      names: One name for each axis.
+    """
 
     kind: str
     value: Any
     names: tuple[Any, ...]
 
-    def build(self, world: Builder) -> Any:
-        """The box."""
-        return boxes.foreign(world.meta.AxisMetadata)[self.kind](
-            build(self.value, world), self.names
+    def build(self, builder: Builder) -> Any:
+        """The box; its class derives from the implementation's `AxisMetadata`."""
+        return boxes.foreign(builder.meta.AxisMetadata)[self.kind](
+            build(self.value, builder), self.names
         )
 
 
 @dataclass(frozen=True, repr=False)
 class Copies(Description):
-    """One description built twice: the second shows what the first was."""
+    """One description that is built twice, so that a law can change one copy and keep the other."""
 
     of: Any
 
-    def build(self, world: Builder) -> tuple[Any, Any]:
-        """Two values without a mutable part in common."""
-        return build(self.of, world), build(self.of, world)
+    def build(self, builder: Builder) -> tuple[Any, Any]:
+        """Two equal values that share nothing that can be changed."""
+        return build(self.of, builder), build(self.of, builder)
 
 
 @dataclass(frozen=True, repr=False)
 class Placement(Description):
-    """An array with logical names, and rules by which it can be laid on a mesh.
+    """An array with logical names, rules that map these to mesh axes, and the mesh.
 
-    Building it gives the same fields with the array and the mesh built.
+    Args:
+      array: The array.
+      names: One logical name, or `None`, for each axis of the array.
+      rules: Pairs of a logical name and a mesh axis, a tuple of mesh axes, or `None`.
+      mesh: A mesh that has every axis that a rule maps to.
     """
 
     array: Any
@@ -175,100 +208,114 @@ class Placement(Description):
     rules: tuple[tuple[str, Any], ...]
     mesh: Any
 
-    def build(self, world: Builder) -> "Placement":
-        """The placement of real things."""
-        return Placement(build(self.array, world), self.names, self.rules, build(self.mesh, world))
+    def build(self, builder: Builder) -> "Placement":
+        """A `Placement` with the same names and rules, and the array and the mesh built."""
+        return Placement(
+            build(self.array, builder), self.names, self.rules, build(self.mesh, builder)
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class Spec(Description):
-    """A `PartitionSpec`; the string `"UNCONSTRAINED"` stands for JAX's constant."""
+    """A `PartitionSpec`; the string `"UNCONSTRAINED"` stands for JAX's constant of that name."""
 
     names: tuple[Any, ...]
 
-    def build(self, world: Builder) -> PartitionSpec:
+    def build(self, builder: Builder) -> PartitionSpec:
         """The spec."""
         return PartitionSpec(*unconstrained(self.names))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, repr=False)
 class Ref(Description):
-    """Inside a graph: its node of this number."""
+    """Inside a `Graph`: a reference to its object or variable of this number."""
 
     node: int
 
-    def build(self, world: Builder) -> Any:
-        """The node, which may have no attributes yet."""
-        return world.nodes[self.node]
+    def build(self, builder: Builder) -> Any:
+        """The object or variable itself, which has no attributes yet if it comes later."""
+        return builder.nodes[self.node]
 
 
 @dataclass(frozen=True, repr=False)
 class Variable(Description):
-    """A variable of a type in `objects.VARIABLES`; its metadata is a dictionary."""
+    """A variable of a type in `graphs.VARIABLES`, with a value and a dictionary of metadata."""
 
     kind: str
     value: Any
     metadata: Any = None
 
-    def build(self, world: Builder) -> Any:
-        """The variable."""
-        kind = graphs.classes(world.nnx)[self.kind]
-        return kind(build(self.value, world), **build(self.metadata or {}, world))
+    def build(self, builder: Builder) -> Any:
+        """The variable, made by the constructor of its type; creation hooks run."""
+        kind = graphs.classes(builder.nnx)[self.kind]
+        return kind(build(self.value, builder), **build(self.metadata or {}, builder))
 
 
 @dataclass(frozen=True, repr=False)
 class Object(Description):
-    """An object of a type in `objects.MODULES` or `objects.TRACKED`, with attributes by name.
+    """An object of a type in `graphs.MODULES` or `graphs.TRACKED`, with attributes by name.
 
-    A list takes them in order, whatever their names.
+    A tracked `List` takes the attributes in order and ignores their names.
     """
 
     kind: str
     attributes: Mapping[str, Any]
 
-    def build(self, world: Builder) -> Any:
-        """The object."""
-        return self.fill(graphs.classes(world.nnx)[self.kind](), world)
+    def build(self, builder: Builder) -> Any:
+        """The object with its attributes."""
+        return self.fill(graphs.classes(builder.nnx)[self.kind](), builder)
 
-    def fill(self, node: Any, world: Builder) -> Any:
-        """Give an object the attributes."""
+    def fill(self, node: Any, builder: Builder) -> Any:
+        """Give an object that is there already the described attributes.
+
+        Args:
+          node: An object of the described type.
+          builder: What the values of the attributes are built with.
+
+        Returns:
+          `node` itself.
+        """
         for name, value in self.attributes.items():
-            graphs.put(world.nnx, node, name, build(value, world))
+            graphs.put(builder.nnx, node, name, build(value, builder))
         return node
 
 
 @dataclass(frozen=True, repr=False)
 class Data(Description):
-    """An attribute that is marked as data."""
+    """The value of an attribute that is marked as data: it is a leaf of the graph."""
 
     value: Any
 
-    def build(self, world: Builder) -> Any:
-        """The value with its mark, which it loses where it is set."""
-        return world.nnx.data(build(self.value, world))
+    def build(self, builder: Builder) -> Any:
+        """The value in `nnx.data(...)`; the implementation takes the mark off when it sets the
+        attribute.
+        """
+        return builder.nnx.data(build(self.value, builder))
 
 
 @dataclass(frozen=True, repr=False)
 class Static(Description):
-    """An attribute that is marked as static."""
+    """The value of an attribute that is marked as static: it is part of the graph definition."""
 
     value: Any
 
-    def build(self, world: Builder) -> Any:
-        """The value with its mark, which it loses where it is set."""
-        return world.nnx.static(build(self.value, world))
+    def build(self, builder: Builder) -> Any:
+        """The value in `nnx.static(...)`; the implementation takes the mark off when it sets the
+        attribute.
+        """
+        return builder.nnx.static(build(self.value, builder))
 
 
 @dataclass(frozen=True, repr=False)
 class Graph(Description):
-    """Numbered objects and variables, which refer to each other; the first is the root."""
+    """Numbered objects and variables that refer to each other by `Ref`; number 0 is the root."""
 
     nodes: tuple[Object | Variable, ...]
 
-    def grow(self, world: Builder) -> tuple[Any, ...]:
-        """Every numbered node, built."""
+    def grow(self, builder: Builder) -> tuple[Any, ...]:
+        """Build every object and variable of the graph, in the order of their numbers."""
         made: list[Any] = []
-        inside = replace(world, nodes=made)
+        inside = replace(builder, nodes=made)
         for node in self.nodes:
             bare = replace(node, attributes={}) if isinstance(node, Object) else node
             made.append(bare.build(inside))
@@ -277,14 +324,23 @@ class Graph(Description):
                 described.fill(node, inside)
         return tuple(made)
 
-    def build(self, world: Builder) -> Any:
-        """The root."""
-        return self.grow(world)[0]
+    def build(self, builder: Builder) -> Any:
+        """The root, from which the others can be reached unless nothing refers to them."""
+        return self.grow(builder)[0]
 
 
 @dataclass(frozen=True, repr=False)
 class Step(Description):
-    """What is done to objects: a verb of `programs.STEPS` or `RESULTS`, and numbers that choose."""
+    """One operation on objects: a word of `programs.STEPS`, `METADATA` or `RESULTS`, and numbers.
+
+    The numbers choose the operands, modulo how many there are; see `programs.Interpreter`.
+
+    Args:
+      kind: The operation.
+      at: Chooses the variable, container, module or place that is changed.
+      other: Chooses a second operand: another variable or place, the attribute's name, an index.
+      n: Chooses the new value or the new type.
+    """
 
     kind: str
     at: int = 0
@@ -294,14 +350,14 @@ class Step(Description):
 
 @dataclass(frozen=True, repr=False)
 class Program(Description):
-    """A graph of objects, and what a function of several calls does to it; see `programs`.
+    """Objects, and a function that changes them when it is called, once or several times.
 
     Args:
       graph: The objects.
-      arguments: What the function takes: a `Ref` to a node, or a container of them.
-      steps: What it does.
-      results: What it returns.
-      between: What is done to the objects after each call but the last.
+      arguments: What the function takes: each is a `Ref` to an object, or a container of them.
+      steps: What the function does, in order.
+      results: What the function returns.
+      between: After each call but the last: what is done to the objects outside of the function.
     """
 
     graph: Graph
@@ -310,21 +366,22 @@ class Program(Description):
     results: tuple[Step, ...] = ()
     between: tuple[tuple[Step, ...], ...] = ()
 
-    def build(self, world: Builder) -> programs.BuiltProgram:
-        """The program with its objects built."""
-        inside = replace(world, nodes=self.graph.grow(world))
+    def build(self, builder: Builder) -> programs.BuiltProgram:
+        """The program with its objects built and its function ready to be called."""
+        inside = replace(builder, nodes=self.graph.grow(builder))
         arguments = build(self.arguments, inside)
-        return programs.BuiltProgram(world.nnx, arguments, self.steps, self.results, self.between)
+        return programs.BuiltProgram(builder.nnx, arguments, self.steps, self.results, self.between)
 
 
 @dataclass(frozen=True, repr=False)
 class Layer(Description):
-    """One layer of a Linen model: a kind of `strategies.models`, and the box of its first variable.
+    """One layer of a Linen model, and how its first parameter is boxed.
 
     Args:
-      kind: What it does.
-      box: A kind of box: the implementation's own, one of `scutch.inputs.boxes`, or none if empty.
-      names: Those of the box, one for each axis.
+      kind: What the layer computes; see `scutch.inputs.evaluation`.
+      box: The box's class: one of the implementation, one of `scutch.inputs.boxes`, or `""` for no
+        box.
+      names: The names of the box, one for each axis.
     """
 
     kind: str
@@ -334,16 +391,16 @@ class Layer(Description):
 
 @dataclass(frozen=True, repr=False)
 class Lift(Description):
-    """Layers of a Linen model that are repeated by `scan`, or mapped by `vmap`.
+    """Layers of a Linen model that are repeated by `scan` or mapped by `vmap`.
 
     Args:
       kind: `scan` or `vmap`.
-      layers: What is lifted: layers, and lifts again.
-      length: How many there are.
-      axis: Of the parameters; other collections are stacked at their first.
-      name: The partition name.
-      named: Whether there is one.
-      split: Whether each has keys of its own.
+      layers: The layers, and further lifts, that are lifted.
+      length: How often they are repeated or mapped, at least 1.
+      axis: The axis along which parameters are stacked; other collections are stacked along axis 0.
+      name: The partition name that the lift gives the new axis.
+      named: Whether the lift is given a partition name at all.
+      split: Whether each repetition gets keys of its own.
     """
 
     kind: str
@@ -357,13 +414,13 @@ class Lift(Description):
 
 @dataclass(frozen=True, repr=False)
 class Model(Description):
-    """A Linen model: a stack of layers and lifts, and the batch that it is for; see `models`.
+    """A Linen model: layers and lifts, one after the other, and the batch that it is called with.
 
     Args:
-      layers: Each is a `Layer` or a `Lift`.
-      width: Of a row.
-      batch: How many rows there are.
-      form: How it is written, one of `models.FORMS`.
+      layers: The layers and lifts, in order.
+      width: The number of columns of the batch.
+      batch: The number of rows of the batch.
+      form: How the module is written, one of `models.FORMS`.
     """
 
     layers: tuple[Layer | Lift, ...]
@@ -371,11 +428,11 @@ class Model(Description):
     batch: int = 2
     form: str = "compact"
 
-    def build(self, world: Builder) -> models.Instance:
-        """The model over the implementation, with a batch."""
+    def build(self, builder: Builder) -> models.Instance:
+        """The model over the implementation, with its batch of shape `(batch, width)`."""
         x = np.linspace(-1, 2, self.batch * self.width, dtype="float32") ** 2
         batch = x.reshape(self.batch, self.width)
-        return models.Instance(self, world.meta, world.linen, batch)
+        return models.Instance(self, builder.meta, builder.linen, batch)
 
 
 @functools.partial(
@@ -383,47 +440,63 @@ class Model(Description):
 )
 @dataclass(frozen=True)
 class Pair:
-    """What a `Record` builds: two children with attribute paths."""
+    """What a `Record` builds: a pytree node with two children, whose key paths are attributes."""
 
     first: Any
     second: Any = None
 
 
 def unconstrained(names: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`names` with the string `"UNCONSTRAINED"` replaced by JAX's constant."""
+    """Replace the string `"UNCONSTRAINED"` by JAX's constant `PartitionSpec.UNCONSTRAINED`.
+
+    Args:
+      names: Entries of a spec.
+
+    Returns:
+      The entries, with each such string replaced.
+    """
     return tuple(PartitionSpec.UNCONSTRAINED if n == "UNCONSTRAINED" else n for n in names)
 
 
 @functools.lru_cache(maxsize=64)
 def _key(seed: int) -> jax.Array:
+    """The key, made once for each seed: making one runs a JAX program."""
     return jax.random.key(seed)
 
 
 @functools.lru_cache(maxsize=256)
 def _mesh(shape: tuple[int, ...], axes: tuple[str, ...], explicit: bool) -> JaxMesh:
+    """The mesh, made once for each description."""
     size = int(np.prod(shape, dtype=int))
-    devices = jax.devices()
-    assume(size <= len(devices))
-    grid = np.array(devices[:size]).reshape(shape)
+    need_devices(size)
+    grid = np.array(jax.devices()[:size]).reshape(shape)
     if not explicit:
         return JaxMesh(grid, axes)
     if not has_explicit_axes():
-        pytest.skip(f"jax {jax.__version__} has no explicit axes")
+        not_available(f"jax {jax.__version__} has no explicit axes")
     return JaxMesh(grid, axes, axis_types=(jax.sharding.AxisType.Explicit,) * len(axes))
 
 
 def has_explicit_axes() -> bool:
-    """Whether the JAX at hand has meshes with explicit axes."""
+    """Whether the JAX at hand has meshes with axes of type `Explicit`, and `jax.set_mesh`."""
     return hasattr(jax.sharding, "AxisType") and hasattr(jax, "set_mesh")
 
 
-def build(description: Any, world: Builder) -> Any:
-    """The value that a description stands for; anything else stands for itself."""
+def build(description: Any, builder: Builder) -> Any:
+    """Build a description, and the descriptions in a dict, list or tuple.
+
+    Args:
+      description: A description, a plain container of descriptions, or any other value.
+      builder: The implementation that it is built for.
+
+    Returns:
+      The built value; a value that is no description is returned as it is.
+    """
     kind = type(description)
     if issubclass(kind, Description):
-        return description.build(world)
+        return description.build(builder)
     if kind is dict:
-        return {key: build(value, world) for key, value in description.items()}
+        return {key: build(value, builder) for key, value in description.items()}
     if kind is list or kind is tuple:
-        return kind(build(value, world) for value in description)
+        return kind(build(value, builder) for value in description)
     return description

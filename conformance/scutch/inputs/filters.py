@@ -1,7 +1,8 @@
-"""Filters as plain data, with what they mean said independently of any implementation.
+"""Filters described as tuples, with what they take decided independently of any implementation.
 
-A filter is a tuple: its kind, then its parts. `made` writes it as the user of an implementation
-would, `takes` says what it takes.
+A described filter is a tuple of its kind and its parts: `("type", "Param")`, `("path", "a")`,
+`("not", ("literal", "..."))`. `build_filter` writes it in the implementation's terms, as its user
+would; `takes` says which leaves it takes. A law compares the two.
 """
 
 from typing import Any
@@ -9,8 +10,21 @@ from typing import Any
 from scutch.inputs.graphs import classes
 
 
-def made(nnx: Any, described: tuple[Any, ...]) -> Any:
-    """The filter, in the implementation's terms."""
+def build_filter(nnx: Any, described: tuple[Any, ...]) -> Any:
+    """Write a described filter in the terms of an implementation.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      described: The kind and the parts: `type`, `of type` (the name of a variable type), `path`,
+        `predicate` (an attribute), `tag`, `name` (a tag), `literal` (`"..."`, a boolean or `None`),
+        `any`, `all`, `not`, `list`, `tuple` (described filters).
+
+    Returns:
+      What the user of the implementation would pass as the filter.
+
+    Raises:
+      ValueError: The kind is none of these.
+    """
     match described:
         case ("type", kind):
             return classes(nnx)[kind]
@@ -27,16 +41,28 @@ def made(nnx: Any, described: tuple[Any, ...]) -> Any:
         case ("literal", value):
             return ... if value == "..." else value
         case ("any" | "all" | "not", *parts):
-            return getattr(nnx, described[0].title())(*(made(nnx, part) for part in parts))
+            return getattr(nnx, described[0].title())(*(build_filter(nnx, part) for part in parts))
         case ("list", *parts):
-            return [made(nnx, part) for part in parts]
+            return [build_filter(nnx, part) for part in parts]
         case ("tuple", *parts):
-            return tuple(made(nnx, part) for part in parts)
-    raise ValueError(f"{described!r} is no filter; expected a kind that `made` knows, then parts")
+            return tuple(build_filter(nnx, part) for part in parts)
+    raise ValueError(
+        f"{described!r} is no filter; expected a kind that `build_filter` knows, then parts"
+    )
 
 
 def takes(nnx: Any, described: tuple[Any, ...], path: tuple[Any, ...], value: Any) -> bool:
-    """Whether the filter takes a leaf."""
+    """Decide whether a described filter takes a leaf of a graph or state.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      described: The filter, as for `build_filter`.
+      path: The path of the leaf.
+      value: The variable or array.
+
+    Raises:
+      ValueError: The kind of the filter is not known.
+    """
     match described:
         case ("type" | "of type", kind):
             return isinstance(value, classes(nnx)[kind])

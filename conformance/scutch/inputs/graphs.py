@@ -1,15 +1,20 @@
-"""Descriptions of objects: graphs of modules and variables, with sharing and cycles.
+"""Graphs of objects and variables, with sharing and cycles: their classes, and how laws read them.
 
-A `Graph` numbers its nodes, and attributes *refer* to nodes by number, so that one may sit in
-several places or lead back to itself:
+A *node* is an object or a variable: it has an identity, and may sit in several places. A *path* is
+the tuple of attribute names, keys and indices that leads to a place. A *leaf* is a variable or an
+array. *Tracked* containers are the implementation's own `List` and `Dict`; *plain* ones are
+Python's list, tuple and dict.
+
+A `descriptions.Graph` numbers its nodes, and attributes refer to nodes by number:
 
     Graph((Object('Node', {'a': Ref(1), 'b': [Ref(1), Ref(0)]}), Variable('Param', Array((2,)))))
 
-is a `Node` that holds one parameter twice and itself once. Objects and variables may also stand
-where they are used; then they are in one place only.
+is a `Node` that holds one parameter twice and itself once. An `Object` or `Variable` may also be
+written where it is used; then it sits in that place alone.
 
-The classes are written over the implementation under judgment, as its user would write them, and
-what can be seen of a graph is read as its user would read it: by attributes, not by `vars`.
+The classes are written over the implementation under judgment as its user would write them, and a
+graph is read as its user would read it: attribute by attribute, never by `vars`. Equality is
+decided here, by `differences`, never by the implementation.
 """
 
 import functools
@@ -26,14 +31,28 @@ ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
 
 VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate", "Scale", "Count")
+"""The types of variables: four of the implementation, and two that a user defined."""
+
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
+"""The metadata that an implementation calls: functions that run when a variable is used."""
+
 MODULES = ("Node", "Branch")
+"""The types of objects with named attributes, both defined by a user; the second derives."""
+
 TRACKED = ("List", "Dict")
+"""The implementation's own containers, which are objects themselves."""
 
 
 @functools.lru_cache(maxsize=64)
 def classes(nnx: Any) -> Mapping[str, type]:
-    """The classes of objects and variables over one implementation, by name."""
+    """The classes of described objects and variables over one implementation, by name.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+
+    Returns:
+      The types of `VARIABLES`, `MODULES` and `TRACKED`, and `Variable`; the same classes each time.
+    """
 
     class Node(nnx.Module):  # type: ignore[misc]
         """A module."""
@@ -63,7 +82,14 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
 @functools.lru_cache(maxsize=64)
 def variable_types(nnx: Any) -> Mapping[str, type]:
-    """Variable types that derive from each other in several ways, by name."""
+    """`classes`, and three types more that derive from them: by one, by two and by several bases.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+
+    Returns:
+      The types by name, among them `Finer`, `Finest` and `Both`.
+    """
     types = dict(classes(nnx))
     for name, bases in (
         ("Finer", ("Scale",)),
@@ -75,9 +101,15 @@ def variable_types(nnx: Any) -> Mapping[str, type]:
 
 
 def put(nnx: Any, node: Any, name: str, value: Any) -> None:
-    """Give an object an attribute; an element, if it is a tracked list or dict.
+    """Set an attribute of an object, append to a tracked list, or set a key of a tracked dict.
 
-    A plain container that holds objects is marked as data, which Flax asks for since 0.12.
+    A plain container with objects or arrays is marked as data, which Flax asks for since 0.12.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      node: The object.
+      name: The attribute or key; ignored for a list.
+      value: What is set.
     """
     if isinstance(node, nnx.List):
         node.append(value)
@@ -90,21 +122,46 @@ def put(nnx: Any, node: Any, name: str, value: Any) -> None:
 
 
 def holds_data(nnx: Any, value: Any) -> bool:
-    """Whether there is an object, a variable or an array in a plain container."""
+    """Whether a plain container holds an object, a variable or an array, at any depth.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      value: Any value; one that is no container is asked itself.
+    """
     if isinstance(value, list | tuple):
         return any(holds_data(nnx, each) for each in value)
     if isinstance(value, dict):
         return any(holds_data(nnx, each) for each in value.values())
-    return isinstance(value, nnx.Variable | nnx.Pytree) or is_array(value)
+    return is_node(nnx, value) or is_array(value)
+
+
+def is_node(nnx: Any, value: Any) -> bool:
+    """Whether a value is an object or a variable, which have an identity in a graph.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      value: Any value.
+    """
+    return isinstance(value, nnx.Variable | nnx.Pytree)
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array: of NumPy, of JAX, or an abstract one."""
+    """Whether a value is an array of NumPy or of JAX, a NumPy scalar, or a `ShapeDtypeStruct`."""
     return isinstance(value, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct)
 
 
 def children(nnx: Any, value: Any) -> list[tuple[Any, Any]] | None:
-    """What can be seen directly inside: pairs of a path's entry and a value; `None` for a leaf."""
+    """The values directly inside a value, in a fixed order.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      value: Any value.
+
+    Returns:
+      Pairs of an attribute name, key or index and the value there; `None` for a variable and for
+        whatever else has no parts. Of objects of `MODULES` only the attributes of `ATTRIBUTES` and
+        the count of calls are read, and private attributes never.
+    """
     if isinstance(value, nnx.Variable):
         return None
     if isinstance(value, nnx.List | list | tuple):
@@ -122,12 +179,20 @@ _ABSENT = object()
 
 
 def walk(nnx: Any, root: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every path of a graph with what is there; a node that was met before is not entered again."""
+    """Go through a graph, depth first; the parts of a node are entered only where it is met first.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where to begin; may be a plain container.
+
+    Yields:
+      Each path and the value there, the root with the empty path first.
+    """
     met: set[int] = set()
 
     def visit(path: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
         yield path, value
-        if isinstance(value, nnx.Variable | nnx.Pytree):
+        if is_node(nnx, value):
             if id(value) in met:
                 return
             met.add(id(value))
@@ -138,15 +203,34 @@ def walk(nnx: Any, root: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def nodes(nnx: Any, root: Any) -> list[Any]:
-    """The objects and variables of a graph, each once, in the order of `walk`."""
-    found = {id(v): v for _, v in walk(nnx, root) if isinstance(v, nnx.Variable | nnx.Pytree)}
-    return list(found.values())
+    """The objects and variables of a graph, each once, in the order of `walk`.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where to begin.
+    """
+    return list({id(v): v for _, v in walk(nnx, root) if is_node(nnx, v)}.values())
+
+
+def values(nnx: Any, root: Any) -> list[Any]:
+    """The values of the variables of a graph, as they are read, in the order of `walk`.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where to begin.
+    """
+    return [node.get_value() for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
 
 
 def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
-    """The variables and arrays of a graph by the first path to each, parts in order of names.
+    """The variables and arrays of a graph by path, in the order of `walk`.
 
-    A variable counts once; arrays and marked numbers are leaves wherever they stand.
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where to begin.
+
+    Returns:
+      A variable once, under the first path that leads to it; an array under each path.
     """
     found: dict[tuple[Any, ...], Any] = {}
     met: set[int] = set()
@@ -161,23 +245,38 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
 
 
 def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
-    """What is at a path."""
-    for key in path:
-        root = dict(children(nnx, root) or ())[key]
+    """The value at a path of a graph.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      root: Where the path begins.
+      path: Attribute names, keys and indices.
+
+    Raises:
+      AssertionError: Nothing is there; the message shows the path and what is there instead.
+    """
+    for number, key in enumerate(path):
+        inside = dict(children(nnx, root) or ())
+        if key not in inside:
+            raise AssertionError(f"at {path[:number]} is {root!r}; {path} asks it for {key!r}")
+        root = inside[key]
     return root
 
 
 def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]] = ()) -> str:
-    """Where two values are not isomorphic, in words; empty if nowhere.
+    """Say where two values are not isomorphic; this decides equality of graphs in every law.
 
-    They must agree in types, attributes, static data, values, metadata, and in which places hold
-    one and the same object. Plain containers and arrays have no identity.
+    They must agree in types, attributes, static data, values and metadata, and two paths that lead
+    to one node on one side must do so on the other. Plain containers and arrays have no identity.
 
     Args:
-      nnx: The namespace of the objects.
+      nnx: The namespace of objects of the implementation.
       one: A graph, or a container of graphs.
       other: What it is compared with.
-      paired: Objects that correspond, one of each side: where one is, the other must be.
+      paired: Pairs of a node of `one` and the node of `other` that must stand in its places.
+
+    Returns:
+      The first difference in words, empty if there is none.
     """
     pairs = tuple(paired)
     there: dict[int, Any] = {id(a): b for a, b in pairs}
@@ -187,7 +286,7 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
     def differ(path: str, a: Any, b: Any) -> str:
         if type(a) is not type(b) and not (is_array(a) and is_array(b)):
             return f"{path} is a {type(a).__name__} here and a {type(b).__name__} there"
-        if isinstance(a, nnx.Variable | nnx.Pytree):
+        if is_node(nnx, a):
             if there.setdefault(id(a), b) is not b or back.setdefault(id(b), a) is not a:
                 return f"{path} is not the object here that it is there"
             if id(a) in entered:
@@ -210,15 +309,33 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
 
 
 def metadata(variable: Any) -> dict[str, Any]:
-    """All metadata of a variable."""
+    """All metadata of a variable, in a new dictionary."""
     return dict(variable.get_metadata())
 
 
 def recording(events: list[str], name: str) -> Callable[..., Any]:
-    """A hook that notes its name, and leaves the value as it is."""
+    """A hook that appends its name to a list, and returns the value unchanged.
+
+    Args:
+      events: The list.
+      name: What is appended at each call.
+    """
 
     def hook(variable: Any, value: Any, *axis: Any) -> Any:
         events.append(name)
         return value
 
     return hook
+
+
+def same_leaves(nnx: Any, ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> bool:
+    """Whether two mappings have the same keys, and under each key leaves without `differences`.
+
+    Args:
+      nnx: The namespace of the objects.
+      ours: Leaves of a state by path, as `flat_state` or `leaves` gives them.
+      theirs: Others.
+    """
+    return ours.keys() == theirs.keys() and not any(
+        differences(nnx, ours[path], theirs[path]) for path in ours
+    )

@@ -1,12 +1,22 @@
-"""Programs: what a user's code does to objects, as steps that any implementation can take.
+"""Programs: what a user's code does to objects, written as steps that any implementation can take.
 
-A `Step` is a verb with small numbers. They choose among what there is (modulo its size), in the
-order of `objects.walk`: every step can be taken on every graph, and on isomorphic graphs it does
-the same. So one program can be run eagerly and inside a lifted transformation, and its two worlds
-compared.
+A *step* is an operation with small numbers, which choose its operands among what there is, modulo
+how many there are, in the order of `graphs.walk`. So every step can be taken on every graph, and on
+isomorphic graphs it does the same. A *program* is a graph of objects, a function that takes some
+steps on them, and steps that are taken outside, between calls of the function. A *place* is a
+holder (an object or container) and the attribute, key or index under which it holds a node.
+
+A law builds a program twice, calls the function of one copy eagerly and of the other lifted, and
+compares the objects afterwards by `graphs.differences`. For example,
+
+    Program(Graph((Object('Node', {'a': Variable('Param', Array((2,), 'int32'))}),)),
+            steps=(Step('bump'), Step('add', other=1)))
+
+doubles the parameter, adds 3, and then sets a new variable as the attribute `b`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,32 +34,51 @@ LISTS = ("append", "insert", "pop", "reverse", "replace item", "new list")
 DICTS = ("set item", "pop item", "rename item", "new dict")
 STRUCTURE = (*ATTRIBUTES, *PLACES, *LISTS, *DICTS)
 STEPS = (*VALUES, *STRUCTURE)
-"""What a step may do, but for metadata; the steps of one group change one kind of thing."""
+"""What a step may do, metadata aside, in groups that change one thing each.
+
+- Values of variables: `assign` an array, `bump` to twice the value and a number, `copy` another
+  variable's value, a `constant`, or `call` a module, which adds to its variables and counts.
+- Attributes of a module: `add` a variable, `adopt` a new module, `delete` an attribute, `mark` by
+  static data, `retype` a variable in its place.
+- Places: `share` a node in a second place, `swap` two places, `unshare` a variable by a copy.
+- Lists and dicts, tracked or plain, which are changed in place; or a `new list`, a `new dict`.
+"""
 
 RESULTS = ("node", "value", "fresh")
-"""What may be returned: something that was passed or found, an array, a new object."""
+"""What may be returned: an object or variable that is there, an array, a new object."""
 
 NAMES = ("a", "b", "c")
+"""The attributes of modules that steps set to variables and objects."""
+
 CONTAINER, STATIC = "d", "e"
-"""Attributes for plain containers and for static data: what is marked as one stays so, in Flax."""
+"""The attributes for plain containers and for static data: in Flax the mark of one stays there."""
+
 KINDS = ("Param", "BatchStat", "Count")
+"""The types of variables that steps make."""
 
 
 def inputs(call: int) -> tuple[np.ndarray, np.ndarray]:
-    """The arrays that the function takes beside objects, other ones in each call."""
+    """The arrays that the function takes beside objects, different ones in each call.
+
+    Args:
+      call: The number of the call, from 0.
+
+    Returns:
+      A vector of shape `(2,)` and a scalar, both int32.
+    """
     return np.asarray([10, 20], "int32") + np.int32(call), np.asarray(3 + call, "int32")
 
 
 @dataclass(frozen=True)
 class BuiltProgram:
-    """A program whose objects are built, ready to be run in one world.
+    """A program whose objects are built for an implementation, ready to be called.
 
     Args:
-      nnx: The namespace that the objects are of.
+      nnx: The namespace of objects of the implementation.
       arguments: Objects, and containers of them.
       steps: What the function does, in order.
-      results: What it returns.
-      between: What is done after each call but the last.
+      results: What the function returns.
+      between: What is done outside, after each call but the last.
     """
 
     nnx: Any
@@ -59,83 +88,100 @@ class BuiltProgram:
     between: tuple[tuple[Any, ...], ...]
 
     def function(self, *arguments: Any) -> tuple[Any, ...]:
-        """What is run: takes the arguments and the arrays of `inputs`, and is pure beside that."""
-        *roots, given = arguments
-        hands = Interpreter(self.nnx, roots, given)
+        """The function of the program, for a law to call eagerly or lifted.
+
+        Args:
+          arguments: The objects of `self.arguments`, or those that stand for them inside of a
+            lifted call; last, the arrays of `inputs`.
+
+        Returns:
+          One value for each step in `self.results`.
+        """
+        *roots, arrays = arguments
+        interpreter = Interpreter(self.nnx, roots, arrays)
         for step in self.steps:
-            hands.take(step)
-        return tuple(map(hands.result, self.results))
+            interpreter.apply(step)
+        return tuple(map(interpreter.result, self.results))
 
     def nodes(self) -> list[Any]:
-        """The objects and variables that can be reached from the arguments."""
+        """The objects and variables that can be reached from the arguments, in `walk`'s order."""
         return graphs.nodes(self.nnx, self.arguments)
 
     def after(self, call: int) -> None:
-        """Take the steps that follow a call."""
-        hands = Interpreter(self.nnx, self.arguments, inputs(call))
+        """Take the steps that follow a call, outside of the function.
+
+        Args:
+          call: The number of the call that was made, from 0.
+        """
+        interpreter = Interpreter(self.nnx, self.arguments, inputs(call))
         for step in self.between[call]:
-            hands.take(step)
+            interpreter.apply(step)
 
 
 class Interpreter:
-    """Takes steps on what can be reached from some roots."""
+    """Takes steps on the objects and variables that can be reached from some roots."""
 
-    def __init__(self, nnx: Any, roots: Sequence[Any], given: Sequence[Any]) -> None:
-        """Args: the namespace, the roots, and the arrays that values are made of."""
+    def __init__(self, nnx: Any, roots: Sequence[Any], arrays: Sequence[Any]) -> None:
+        """Look up the objects among the roots.
+
+        Args:
+          nnx: The namespace of objects of the implementation.
+          roots: Objects, and containers of them; a container of arguments belongs to the caller and
+            is never changed.
+          arrays: The arrays that new values are made of, as `inputs` gives them.
+        """
         self.nnx = nnx
-        self.given = given
+        self.arrays = arrays
         self.classes = graphs.classes(nnx)
         self.roots = tuple(_rooted(nnx, roots))
 
-    # ---------------------------------------------------------------- what there is
-
     def nodes(self) -> list[Any]:
-        """Objects and variables."""
+        """The objects and variables that can be reached, in the order of `walk`."""
         return graphs.nodes(self.nnx, self.roots)
 
     def variables(self) -> list[Any]:
-        """Variables."""
+        """The variables that can be reached, in the order of `walk`."""
         return [n for n in self.nodes() if isinstance(n, self.nnx.Variable)]
 
     def holders(self, *kinds: Any) -> list[Any]:
-        """Objects and plain containers inside them, of the given types."""
+        """The objects and plain containers of the given types that can be reached.
+
+        Args:
+          kinds: The types.
+        """
         found = {id(v): v for _, v in graphs.walk(self.nnx, self.roots) if v is not self.roots}
         return [v for v in found.values() if isinstance(v, kinds)]
 
     def modules(self) -> list[Any]:
-        """Objects with named attributes."""
+        """The objects that have named attributes, of the types in `graphs.MODULES`."""
         return [h for h in self.holders(self.nnx.Module) if type(h).__name__ in graphs.MODULES]
 
-    def slots(self, *, named: bool = False) -> list[tuple[Any, Any]]:
-        """Places where a node sits: a holder and a key of it."""
+    def places(self) -> list[tuple[Any, Any]]:
+        """Every place where a node sits: pairs of a holder and an attribute, key or index."""
         found = []
-        for holder in self.modules() if named else self._all_holders():
+        for holder in [*self.modules(), *self.holders(self.nnx.List, self.nnx.Dict, list, dict)]:
             for key, value in graphs.children(self.nnx, holder) or ():
-                if isinstance(value, self.nnx.Variable | self.nnx.Pytree):
+                if graphs.is_node(self.nnx, value):
                     found.append((holder, key))
         return found
 
-    def _all_holders(self) -> list[Any]:
-        tracked = self.holders(self.nnx.List, self.nnx.Dict, list, dict)
-        return [*self.modules(), *tracked]
-
     def _put(self, holder: Any, key: Any, value: Any) -> None:
+        """Set what a holder has at an attribute, key or index."""
         if type(holder).__name__ in graphs.MODULES:
             setattr(holder, key, value)
         else:
             holder[key] = value
 
-    def _get(self, holder: Any, key: Any) -> Any:
-        return dict(graphs.children(self.nnx, holder) or ())[key]
-
     def _new(self, n: int) -> Any:
-        """A new variable."""
-        return self.classes[KINDS[n % len(KINDS)]](self.given[n % 2])
+        """A new variable, whose type and value `n` chooses."""
+        return self.classes[KINDS[n % len(KINDS)]](self.arrays[n % 2])
 
-    # ---------------------------------------------------------------- what is done
+    def apply(self, step: Any) -> None:
+        """Take a step; where there is nothing that it could change, it does nothing.
 
-    def take(self, step: Any) -> None:
-        """Take a step; where there is nothing to take it on, nothing happens."""
+        Args:
+          step: A `Step` of `STEPS` or `METADATA`.
+        """
         if step.kind in (*VALUES[:4], *METADATA):
             if (variable := pick(self.variables(), step.at)) is not None:
                 self._change(variable, step)
@@ -149,11 +195,12 @@ class Interpreter:
             self._attribute(module, step)
 
     def _change(self, variable: Any, step: Any) -> None:
+        """Steps on one variable: set its value, or change its metadata."""
         match step.kind:
             case "assign":
-                variable.set_value(self.given[step.n % 2])
+                variable.set_value(self.arrays[step.n % 2])
             case "bump":
-                variable.set_value(variable.get_value() * 2 + self.given[1])
+                variable.set_value(variable.get_value() * 2 + self.arrays[1])
             case "copy":
                 other = pick(self.variables(), step.other)
                 variable.set_value(other.get_value())
@@ -165,10 +212,11 @@ class Interpreter:
                 variable.del_metadata("note")
 
     def _attribute(self, module: Any, step: Any) -> None:
+        """Steps on one module: call it, or set or delete an attribute."""
         name = NAMES[step.other % len(NAMES)]
         match step.kind:
             case "call":
-                module(self.given[1])
+                module(self.arrays[1])
             case "add":
                 setattr(module, name, self._new(step.n))
             case "adopt":
@@ -189,15 +237,15 @@ class Interpreter:
                 setattr(module, CONTAINER, self.nnx.data({"k": self._new(step.n)}))
 
     def _move(self, step: Any) -> None:
-        """Steps on a place where a node sits."""
-        slots = self.slots()
-        if not slots:
+        """Steps on a place: swap two places, or put a new variable of the same value there."""
+        places = self.places()
+        if not places:
             return
-        holder, key = pick(slots, step.at)
-        value = self._get(holder, key)
+        holder, key = pick(places, step.at)
+        value = graphs.follow(self.nnx, holder, (key,))
         if step.kind == "swap":
-            other, other_key = pick(slots, step.other)
-            there = self._get(other, other_key)
+            other, other_key = pick(places, step.other)
+            there = graphs.follow(self.nnx, other, (other_key,))
             self._put(other, other_key, value)
             self._put(holder, key, there)
         elif isinstance(value, self.nnx.Variable):
@@ -206,7 +254,7 @@ class Interpreter:
             self._put(holder, key, kind(value.get_value(), **value.get_metadata()))
 
     def _edit(self, container: Any, step: Any) -> None:
-        """Steps on a list or a dict, tracked or plain, in place."""
+        """Steps on a list or a dict, tracked or plain, which change it in place."""
         fresh = pick(self.nodes(), step.other) if step.n == 3 else self._new(step.n)
         keys = list(container) if step.kind in DICTS else list(range(len(container)))
         match step.kind:
@@ -230,7 +278,15 @@ class Interpreter:
                 container[f"{key}x"] = value
 
     def result(self, step: Any) -> Any:
-        """What is returned for a step of `RESULTS`."""
+        """The value that a step of `RESULTS` returns.
+
+        Args:
+          step: `node` returns an object or variable that is there, `value` the array in a variable,
+            and `fresh` a new object that holds a new variable and a node that is there.
+
+        Returns:
+          The value, in a container unless it is a node.
+        """
         match step.kind:
             case "node":
                 return pick(self.nodes(), step.at)
@@ -239,30 +295,45 @@ class Interpreter:
                 return {"value": None if variable is None else variable.get_value()}
         fresh = self.classes["Node"]()
         fresh.a, fresh.b = self._new(step.n), pick(self.nodes(), step.at)
-        return [fresh, self.given[0]]
+        return [fresh, self.arrays[0]]
 
 
 def pick(choices: Sequence[Any], number: int) -> Any:
-    """One of the choices, `None` if there are none."""
+    """Choose one of several.
+
+    Args:
+      choices: What there is.
+      number: Any number from 0; taken modulo how many there are.
+
+    Returns:
+      The choice, `None` if there are none.
+    """
     return choices[number % len(choices)] if choices else None
 
 
 def _rooted(nnx: Any, roots: Any) -> Iterable[Any]:
-    """The objects in containers of arguments; the containers belong to the caller."""
-    is_node = _node_test(nnx)
+    """The objects in containers of arguments."""
+    is_node = functools.partial(graphs.is_node, nnx)
     return (leaf for leaf in jax.tree_util.tree_leaves(roots, is_leaf=is_node) if is_node(leaf))
 
 
-def _node_test(nnx: Any) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, nnx.Variable | nnx.Pytree)
-
-
 def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
-    """All that decides how a call is traced: everything but values and the order of metadata."""
+    """All that decides whether a lifted function must be traced again, as one hashable value.
+
+    That is: types, attributes, static data, metadata in any order, shapes, dtypes, and which places
+    hold one node. Values do not count.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      arguments: The arguments of a call.
+
+    Returns:
+      Nested tuples; equal for two calls exactly when the second need not be traced.
+    """
     numbers: dict[int, int] = {}
 
     def seen(value: Any) -> Any:
-        if not isinstance(value, nnx.Variable | nnx.Pytree):
+        if not graphs.is_node(nnx, value):
             inside = graphs.children(nnx, value)
             if inside is not None:
                 return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
@@ -273,7 +344,7 @@ def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
         if isinstance(value, nnx.Variable):
             metadata = tuple(sorted(graphs.metadata(value).items()))
             return type(value).__name__, seen(value.get_raw_value()), metadata
-        inside = graphs.children(nnx, value) or []
-        return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
+        parts = graphs.children(nnx, value) or ()
+        return type(value).__name__, tuple((k, seen(v)) for k, v in parts)
 
     return tuple(map(seen, arguments))

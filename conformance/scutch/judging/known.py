@@ -49,19 +49,26 @@ class Known:
 
     implementation: str
     requirement: str
-    versions: SpecifierSet
+    versions: str
     reason: str
     witness: str
     upstream: str | None
     place: str
 
     def applies(self, name: str, version: str) -> bool:
-        """Whether the entry is about this release."""
+        """Whether the entry is about a release.
+
+        Args:
+          name: Of the implementation.
+          version: Of the release; where it is no version of PyPA's form, such as `main`, only an
+            entry for all versions applies.
+        """
         try:
             release = Version(version)
         except InvalidVersion:
-            return self.implementation == name and not str(self.versions)
-        return self.implementation == name and self.versions.contains(release, prereleases=True)
+            return self.implementation == name and not self.versions
+        range_ = SpecifierSet(self.versions)
+        return self.implementation == name and range_.contains(release, prereleases=True)
 
     @property
     def test(self) -> str:
@@ -96,6 +103,10 @@ def read(file: Path) -> tuple[Known, ...]:
 
 def parse(text: str, file: str) -> tuple[Known, ...]:
     """The entries of a text.
+
+    Args:
+      text: TOML, as the module describes it.
+      file: Where it is from, for messages.
 
     Raises:
       SetupError: As `read`.
@@ -134,7 +145,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     if entry["requirement"] not in by_id():
         raise refuse(f"unknown requirement {entry['requirement']!r}; `scutch list` shows all")
     try:
-        versions = SpecifierSet(entry["versions"])
+        SpecifierSet(entry["versions"])
     except InvalidSpecifier:
         raise refuse(f"versions {entry['versions']!r} is no range such as '>=0.12,<0.13'") from None
     try:
@@ -142,13 +153,21 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     except NotACall as error:
         raise refuse(f"witness: {error}") from None
     return Known(
-        name, entry["requirement"], versions, entry["reason"], entry["witness"],
+        name, entry["requirement"], entry["versions"], entry["reason"], entry["witness"],
         entry.get("upstream"), place,
     )  # fmt: skip
 
 
 def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known, ...]:
     """The entries about one release.
+
+    Args:
+      entries: Of any implementations and releases.
+      name: Of the implementation.
+      version: Of the release.
+
+    Returns:
+      Those that apply, in order.
 
     Raises:
       SetupError: Two of them are about the same law.

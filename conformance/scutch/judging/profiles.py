@@ -1,10 +1,13 @@
-"""How hard a run tries: the profiles, and what each law gets from one."""
+"""How hard a run tries: the profiles, and the devices that laws are tried on.
+
+A *profile* says on how many inputs each law is tried, for how long, and with which seed:
+
+    PROFILES["quick"].examples     # 15
+"""
 
 import os
 import random
 from dataclasses import dataclass
-
-from hypothesis import HealthCheck, Phase, settings
 
 
 @dataclass(frozen=True)
@@ -34,33 +37,22 @@ DEFAULT = "ci"
 DEVICES = 8
 
 
-def law_settings(profile: Profile, *, share: float = 1.0) -> settings:
-    """Hypothesis settings for one law.
-
-    Nothing is kept between runs: a failure is replayed from its own text, and past ones are
-    explicit examples. Shrinking is on; time limits are the runner's, which can end a hang.
-    """
-    return settings(
-        max_examples=max(min(15, profile.examples), round(profile.examples * share)),
-        phases=(Phase.explicit, Phase.generate, Phase.shrink),
-        deadline=None,
-        database=None,
-        print_blob=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
 def fresh_seed() -> int:
     """A seed for a run that names none."""
     return random.SystemRandom().randrange(2**31)
 
 
-def prepare_devices() -> None:
+def prepare_devices(platform: str | None = None) -> None:
     """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not.
+
+    Args:
+      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, that of the
+        environment variable `JAX_PLATFORMS`, and `cpu` without it.
     """
+    if platform is not None:
+        os.environ["JAX_PLATFORMS"] = platform
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_force_host_platform_device_count" not in flags:

@@ -1,4 +1,12 @@
-"""The laws as a list, for judging without pytest: in an owner's test, and in the trials."""
+"""The laws of the suite, with the names, identifiers and fixtures that they have.
+
+A *law* is a function with the mark `requirement`. What it judges are *fixtures*, arguments named
+in `FIXTURES`; its other arguments are drawn. A law whose module says `usefixtures("subject")` is
+tried on each box class of `inputs.subjects.SUBJECTS`, and is one `Law` for each of them:
+
+    [law.name for law in laws() if law.requirement.endswith("BOX-22")]
+    # ['test_axes_commute_with_replacing', 'test_axes_commute_with_replacing[logical]']
+"""
 
 import functools
 import importlib
@@ -12,54 +20,101 @@ from typing import Any
 
 import pytest
 
-from scutch import laws
-from scutch.implementation import Implementation, load
-from scutch.inputs.descriptions import Builder
-from scutch.inputs.subjects import Subject
-from scutch.judging.trying import Attempt, describe
-from scutch.judging.verdicts import Counterexample, Trial
+from scutch import laws as shipped
+from scutch.implementation import CAPABILITIES, Implementation, SetupError, load
+from scutch.inputs.subjects import PARTITIONED, PREFIXES, Subject
 
 SUBJECT = "subject"
+UNASSERTED = "unasserted"
+FIXTURES = ("implementation", "reference", SUBJECT, UNASSERTED, *CAPABILITIES)
+"""What a law may take: the implementation and the reference, the box class that is tried, the
+process without assertions, and by its own name each capability's namespace."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One law.
+class Law:
+    """One law, on one box class where it is about boxes.
 
     Args:
-      name: Of the function; unique in the suite.
-      function: The law.
-      requirement: The identifier in its mark.
-      must_reach: The inputs that must come up at least once for it to have been tried.
-      on_subjects: Whether it is tried on each box class.
-      arguments: The fixtures that it takes.
+      name: Unique in the suite: `test_x`, or `test_x[logical]` on another box class than the first.
+      function: The law, under its `@given`.
+      requirement: The identifier that it tries, such as `BOX-5` or `LOG-9.BOX-5`.
+      must_reach: Names that the law must call `reached` with, or the requirement is untested.
+      subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
+      fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
+      in_job: Whether it is tried in a job of several processes.
     """
 
     name: str
     function: Callable[..., Any]
     requirement: str
     must_reach: tuple[str, ...]
-    on_subjects: bool
-    arguments: tuple[str, ...]
+    subject: str | None
+    fixtures: tuple[str, ...]
+    in_job: bool = False
+
+    def arguments(
+        self, implementation: Implementation, subject: Subject, unasserted: Any = None
+    ) -> dict[str, Any]:
+        """The law's fixtures, by name.
+
+        Args:
+          implementation: The one under judgment.
+          subject: The box class that is tried.
+          unasserted: An `unasserted.Unasserted`, for laws that take it.
+
+        Returns:
+          The fixtures that the law takes, and no others.
+        """
+        made = {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
+        if "reference" in self.fixtures:
+            made["reference"] = load("reference")
+        made |= {name: getattr(implementation, name) for name in CAPABILITIES}
+        return {name: made[name] for name in self.fixtures}
 
 
 @functools.cache
-def entries() -> tuple[Entry, ...]:
-    """Every law, in the order of the modules and of the text."""
-    modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__, f"{laws.__name__}."))
+def laws() -> tuple[Law, ...]:
+    """Every law that ships, in the order of the modules, of their text, and of `SUBJECTS`."""
+    modules = sorted(m.name for m in pkgutil.iter_modules(shipped.__path__, f"{shipped.__name__}."))
     pytest.register_assert_rewrite(*(name for name in modules if name not in sys.modules))
-    return tuple(e for name in modules for e in _entries(importlib.import_module(name)))
+    return tuple(
+        law
+        for module in map(importlib.import_module, modules)
+        for name, function in vars(module).items()
+        for law in laws_of(module, name, function)
+    )
 
 
-def _entries(module: ModuleType) -> Iterator[Entry]:
-    on_subjects = SUBJECT in _used(getattr(module, "pytestmark", ()))
-    for name, function in vars(module).items():
-        marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
-        for mark in marks:
-            undrawn = tuple(inspect.signature(function).parameters)
-            yield Entry(
-                name, function, mark.args[0], mark.kwargs["must_reach"], on_subjects, undrawn
-            )
+def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
+    """The laws that a function of a module is: none, one, or one for each box class.
+
+    Args:
+      module: The module; its `pytestmark` may say that its laws are tried on each box class.
+      name: Of the function in the module.
+      function: Anything; a law if it is a function with the mark `requirement`.
+
+    Yields:
+      The laws, in the order of `SUBJECTS`.
+
+    Raises:
+      SetupError: It takes an argument that is neither drawn nor a fixture.
+    """
+    marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
+    if not marks or not inspect.isfunction(function):
+        return
+    (identifier,), must_reach = marks[0].args, tuple(marks[0].kwargs.get("must_reach", ()))
+    fixtures = tuple(inspect.signature(function).parameters)
+    if strange := [each for each in fixtures if each not in FIXTURES]:
+        raise SetupError(
+            f"law {name} of {module.__name__} takes {', '.join(strange)}; expected arguments that "
+            f"@given draws, and fixtures: {', '.join(FIXTURES)}"
+        )
+    on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
+    for subject, prefix in PREFIXES.items() if on_subjects else ((None, ""),):
+        title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
+        in_job = getattr(function, "scutch_in_job", False)
+        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures, in_job)
 
 
 def _used(marks: Any) -> set[str]:
@@ -67,50 +122,7 @@ def _used(marks: Any) -> set[str]:
     return {name for mark in marks if mark.name == "usefixtures" for name in mark.args}
 
 
-def fixtures(
-    entry: Entry, implementation: Implementation, subject: Subject, **others: Any
-) -> dict[str, Any]:
-    """What a law takes beside the inputs that are drawn."""
-    offered = {
-        "implementation": implementation,
-        "meta": implementation.meta,
-        "logical": implementation.logical,
-        "linen": implementation.linen,
-        "reference": load("reference"),
-        "nnx": implementation.nnx,
-        "transforms": implementation.transforms,
-        "bridge": implementation.bridge,
-        SUBJECT: subject,
-        **others,
-    }
-    return {name: offered[name] for name in entry.arguments}
-
-
-def attempt(
-    entry: Entry, implementation: Implementation, subject: Subject, **others: Any
-) -> Attempt:
-    """An attempt to break a law of an implementation, ready to `search` or to `replay`."""
-    plain = subject.prefix == "" or not entry.on_subjects
-    name = entry.name if plain else f"{entry.name}[{subject.name}]"
-    world = Builder(implementation.meta, subject.make, implementation.nnx, implementation.linen)
-    return Attempt(name, world, fixtures(entry, implementation, subject, **others))
-
-
-def conclude(entry: Entry, subject: Subject, tried: Attempt, error: BaseException | None) -> Trial:
-    """What an attempt amounts to."""
-    prefix = subject.prefix if entry.on_subjects else ""
-    found = tried.counterexample
-    if error is not None and found is None:
-        found = Counterexample(tried.test, "", describe(error))
-    return Trial(
-        tried.test, prefix + entry.requirement, "passed" if error is None else "failed",
-        tried.examples, tried.seconds,
-        tuple(name for name in entry.must_reach if name not in tried.reached),
-        counterexample=found, reason=None if error is None else describe(error),
-    )  # fmt: skip
-
-
-def tried_by(requirements: Iterable[str]) -> tuple[Entry, ...]:
-    """The laws that try any of these requirements."""
+def tried_by(requirements: Iterable[str]) -> tuple[Law, ...]:
+    """The laws that try any of these requirements, given as identifiers."""
     wanted = set(requirements)
-    return tuple(entry for entry in entries() if entry.requirement in wanted)
+    return tuple(law for law in laws() if law.requirement in wanted)

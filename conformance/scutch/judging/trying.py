@@ -1,161 +1,202 @@
-"""One attempt to break a law: inputs are built, counted and remembered.
+"""The one driver of a law: `try_law`.
 
-A law is written over built values; Hypothesis draws descriptions. `instrument` puts the step
-between: it notes the call about to be made, builds its inputs, makes it, and remembers the
-last call that broke the law. Hypothesis ends with the smallest, so that is the counterexample.
+Strategies draw *descriptions* of inputs, not values. The driver notes the call that it is about to
+make (in the *journal*, which outlives a crash), builds its inputs for the implementation, calls the
+law, and keeps the last call that broke it: Hypothesis ends with the smallest one, so that is the
+*counterexample*. What comes of it is a `Trial`.
+
+The plugin, `judge_box`, a replay and the trials of the judge all try laws through `try_law`:
+
+    law = next(law for law in suite.laws() if law.requirement == "BOX-5")
+    trial = try_law(law, implementation, examples=100)
+    trial.outcome, trial.counterexample
 """
 
-import contextlib
-import functools
+import signal
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import hypothesis
-from hypothesis.errors import (
-    HypothesisDeprecationWarning,
-    Unsatisfiable,
-    UnsatisfiedAssumption,
-)
-
+from scutch.implementation import Implementation
+from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, build
-from scutch.judging.profiles import Profile, law_settings
-from scutch.judging.verdicts import Counterexample
-from scutch.lawkit import marks as laws
+from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
+from scutch.judging import hypothesis_parts
+from scutch.judging.exchange import Exchange, JobBroken
+from scutch.judging.hypothesis_parts import Diverted, describe
+from scutch.judging.suite import Law
+from scutch.judging.verdicts import Counterexample, Trial
+from scutch.lawkit import marks
+from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices
 
-Law = Callable[..., Any]
+Inputs = Mapping[str, Any]
+
+
+def no_journal(call: str) -> None:
+    """Keep no note of a call."""
+
+
+def call_text(name: str, inputs: Inputs) -> str:
+    """The call of a law as `inputs.calls.parse_call` reads it.
+
+    Args:
+      name: Of the law.
+      inputs: Descriptions by name.
+    """
+    return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
+
+
+def try_law(
+    law: Law,
+    implementation: Implementation,
+    *,
+    examples: int,
+    seed: int = 0,
+    subject: Subject | None = None,
+    unasserted: Callable[..., Any] | None = None,
+    witness: str | None = None,
+    replay: Iterable[Inputs] | None = None,
+    shrink: bool = True,
+    journal: Callable[[str], None] = no_journal,
+    exchange: Exchange | None = None,
+) -> Trial:
+    """Try one law on an implementation.
+
+    Nothing that the implementation raises ends the trial as anything but a failure.
+
+    Args:
+      law: The law.
+      implementation: The one under judgment, which claims what the law is about.
+      examples: On how many inputs a law of ordinary cost is tried, at least 1.
+      seed: Of the search.
+      subject: The box class that is tried, where it is not the implementation's own.
+      unasserted: Removes axes in a process without assertions; needed by laws that take it.
+      witness: A call that is known to break the law. It is tried first, alone; where it breaks the
+        law, `Trial.broke` says so, and nothing is drawn.
+      replay: Inputs to try, one after the other, instead of drawing any.
+      shrink: Whether a broken law is broken again by smaller inputs.
+      journal: Told the text of each call before it is made.
+      exchange: In process 0 of a job: lets every process of it try each input at the same time.
+
+    Returns:
+      The trial, with the exception that broke the law as its `error`.
+
+    Raises:
+      KeyboardInterrupt: Somebody pressed Ctrl-C.
+    """
+    subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
+    builder = Builder(implementation.meta, subject.make, implementation.nnx, implementation.linen)
+    fixtures = law.arguments(implementation, subject, unasserted)
+    function = hypothesis_parts.written(law.function)
+    attempt = _Attempt(law.name, function, builder, fixtures, journal, exchange)
+    started, broke, error = time.perf_counter(), False, None
+    with warnings.catch_warnings(), marks.noting_reached() as reached:
+        warnings.simplefilter("ignore")
+        try:
+            if replay is not None:
+                attempt.replay(replay)
+            elif not (broke := witness is not None and attempt.breaks(witness)):
+                hypothesis_parts.search(
+                    law.function, attempt.call,
+                    fixtures=fixtures, examples=examples, seed=seed, shrink=shrink,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
+            error = raised
+    found = attempt.counterexample
+    if found is not None and (error is None or isinstance(error, NotAvailable)):
+        error = attempt.broken_by  # what came up later does not undo it
+    outcome = "passed" if error is None else "failed"
+    reason = None if error is None else describe(error)
+    if isinstance(error, NotAvailable):
+        outcome, reason = "skipped", error.reason
+    elif reason is not None and found is None:
+        found = Counterexample(law.name, "", reason)
+    return Trial(
+        law.name, law.requirement, outcome, 0 if broke else attempt.examples,
+        time.perf_counter() - started,
+        () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
+        expected=witness, broke=broke, counterexample=found,
+        reason=reason, error=error, too_few_devices=attempt.too_few_devices,
+    )  # fmt: skip
 
 
 @dataclass
-class Attempt:
-    """What has happened so far in the attempt to break one law.
+class _Attempt:
+    """The calls of one law in one trial, and what came of them."""
 
-    Args:
-      test: The name of the law, as in `calls.parse_call`.
-      world: What inputs are built in.
-      fixtures: Arguments of the law that are not drawn.
-      journal: Told of each call before it is made, so that a crash leaves a trace.
-    """
-
-    test: str
-    world: Builder
-    fixtures: Mapping[str, Any]
-    journal: Callable[[str], None] = lambda call: None
+    name: str
+    function: Callable[..., Any]
+    builder: Builder
+    fixtures: Inputs
+    journal: Callable[[str], None]
+    exchange: Exchange | None
     examples: int = 0
-    reached: set[str] = field(default_factory=set)
     counterexample: Counterexample | None = None
-    broke: bool = False
-    seconds: float = 0.0
+    broken_by: BaseException | None = None
+    too_few_devices: str = ""
 
-    def search(self, law: Law) -> None:
-        """Try the law on all that Hypothesis draws; raises what breaks it."""
-        instrument(law)
-        with self._current():
-            if is_property(law):
-                with contextlib.suppress(Unsatisfiable):  # `examples` tells that none was in domain
-                    law(**self.fixtures)
-            else:
-                self.call(law, {})
+    def call(self, inputs: Inputs) -> None:
+        """Build the inputs, call the law, and keep account.
 
-    def replay(self, law: Law, inputs: Mapping[str, Any], *, expected: bool = False) -> None:
-        """Try the law on one input; raises what breaks it.
-
-        Args:
-          law: The law.
-          inputs: Descriptions of its inputs.
-          expected: Whether it is known to break the law; then `broke` tells that it did.
+        Raises:
+          OutOfDomain: The law is not about such inputs.
+          NotAvailable: The environment has not what the law is about.
+          Diverted: The implementation raised what would not count as a failure.
+          Exception: What broke the law.
         """
-        with self._current(), warnings.catch_warnings():
-            # Laws say `assume`, which Hypothesis thinks is for its own calls alone.
-            warnings.simplefilter("ignore", HypothesisDeprecationWarning)
-            try:
-                self.call(original(law), inputs)
-            except Exception:
-                self.broke = expected
-                raise
-            if expected:
-                self.examples = 0
-
-    def call(self, function: Law, inputs: Mapping[str, Any]) -> None:
-        """Build the inputs, call the law, and keep account."""
         __tracebackhide__ = True
-        arguments = ", ".join(f"{name}={value!r}" for name, value in inputs.items())
-        text = f"{self.test}({arguments})"
+        text = call_text(self.name, inputs)
         self.journal(text)
         try:
-            function(**self.fixtures, **{n: build(v, self.world) for n, v in inputs.items()})
-        except UnsatisfiedAssumption:
+            if self.exchange is None:
+                self.try_here(inputs)
+            else:
+                self.exchange.together(text, lambda: self.try_here(inputs))
+        except (OutOfDomain, NotAvailable) as left:
+            if isinstance(left, TooFewDevices):
+                self.too_few_devices = str(left)
             raise
-        except Exception as error:
-            self.counterexample = Counterexample(self.test, text, describe(error))
+        except BaseException as error:
+            if _from_keyboard(error):
+                raise
+            order = hypothesis_parts.is_order(error) and not isinstance(error, JobBroken)
+            self.broken_by = Diverted(error) if order else error
+            self.counterexample = Counterexample(self.name, text, describe(self.broken_by))
+            if order:
+                raise self.broken_by from error
             raise
         if self.counterexample is None:
             self.examples += 1
 
-    def _current(self) -> "_Current":
-        return _Current(self)
-
-
-class _Current:
-    """Makes an attempt the current one, and takes its time."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
-
-    def __enter__(self) -> None:
-        self.started = time.perf_counter()
-        self.tokens = _attempt.set(self.attempt), laws._reached.set(self.attempt.reached)
-
-    def __exit__(self, *exception: object) -> None:
-        _attempt.reset(self.tokens[0])
-        laws._reached.reset(self.tokens[1])
-        self.attempt.seconds += time.perf_counter() - self.started
-
-
-_attempt: ContextVar[Attempt | None] = ContextVar("_attempt", default=None)
-
-
-def describe(error: BaseException) -> str:
-    """An error as its type and message."""
-    message = str(error).strip()
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def is_property(law: Law) -> bool:
-    """Whether Hypothesis draws inputs for the law."""
-    return hasattr(law, "hypothesis")
-
-
-def original(law: Law) -> Law:
-    """The function as it was written."""
-    inner = law.hypothesis.inner_test if is_property(law) else law  # type: ignore[attr-defined]
-    return getattr(inner, "scutch_original", inner)
-
-
-def instrument(law: Law) -> None:
-    """Let every call that Hypothesis makes of the law go through the current attempt."""
-    function = original(law)
-    if not is_property(law) or hasattr(law.hypothesis.inner_test, "scutch_original"):  # type: ignore[attr-defined]
-        return
-
-    @functools.wraps(function)
-    def tried(**arguments: Any) -> None:
+    def try_here(self, inputs: Inputs) -> None:
+        """Build the inputs and call the law, in this process."""
         __tracebackhide__ = True
-        attempt = _attempt.get()
-        if attempt is None:
-            raise RuntimeError(f"{function.__name__} was called outside an attempt")
-        attempt.call(function, {n: v for n, v in arguments.items() if n not in attempt.fixtures})
+        self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
 
-    tried.scutch_original = function  # type: ignore[attr-defined]
-    law.hypothesis.inner_test = tried  # type: ignore[attr-defined]
+    def replay(self, several: Iterable[Inputs]) -> None:
+        """Call the law on each of several inputs; those out of its domain are passed over."""
+        for inputs in several:
+            try:
+                self.call(inputs)
+            except OutOfDomain:
+                continue
+
+    def breaks(self, witness: str) -> bool:
+        """Whether a call breaks the law; if not, its example does not count."""
+        inputs = parse_call(witness)[1]
+        try:
+            self.replay([inputs])
+        except Exception:
+            return True
+        self.examples = 0
+        return False
 
 
-def prepare(law: Law, profile: Profile, seed: int) -> None:
-    """Give a property the profile's settings and the run's seed."""
-    if is_property(law):
-        share = getattr(law, "scutch_share", 1.0)
-        law._hypothesis_internal_use_settings = law_settings(profile, share=share)  # type: ignore[attr-defined]
-        hypothesis.seed(seed)(law)
+def _from_keyboard(error: BaseException) -> bool:
+    """Whether a `KeyboardInterrupt` may be the user's: a runner ignores the signal behind it."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return isinstance(error, KeyboardInterrupt) and not ignored

@@ -1,15 +1,18 @@
 """A process in which Python drops its assertions, and which removes axes on request.
 
-Run as `python -O -m scutch.judging.unasserted READ WRITE WHERE`, with the two ends of a
-channel. Each request is `(subject, names, index, name)`; the answer is the names that are left, or
-`None` when the removal was refused.
+Under `python -O` a check that is written as `assert` is not made, so only a process that runs so
+can tell whether a mismatch is refused (BOX-9b). `Unasserted` starts one at its first call:
+
+    with contextlib.closing(Unasserted("flax")) as remove:
+        remove("partitioned", ("data", None), 0, "model")    # None: it was refused
+
+The process is `python -O -m scutch.judging.unasserted DESCRIPTOR WHERE`. Each request is `[subject,
+names, index, name]`, each answer the names that are left, or `null` when the removal was refused.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from scutch.implementation import load
@@ -18,54 +21,95 @@ from scutch.judging.isolation import Channel, Closed
 from scutch.judging.profiles import prepare_devices
 
 
-def main(read: str, write: str, where: str) -> None:
-    """Answer requests until the other end is closed."""
+def main(descriptor: str, where: str) -> None:
+    """Answer requests until the other end is closed.
+
+    Args:
+      descriptor: Of this process's end of the channel, in decimal.
+      where: How the implementation is found.
+    """
     prepare_devices()
     implementation = load(where)
-    claimed = [name for name in SUBJECTS if _claims(implementation, name)]
-    subjects = {name: SUBJECTS[name](implementation) for name in claimed}
-    channel = Channel(int(read), int(write))
+    channel = Channel(int(descriptor))
     while True:
         try:
             subject, names, index, name = channel.receive()
         except Closed:
             return
-        box = subjects[subject].make(1.0, names, None)
+        box = SUBJECTS[subject](implementation).make(1.0, _tuples(names), None)
         try:
-            left = box.remove_axis(index, {implementation.meta.PARTITION_NAME: name}).names
+            params = {implementation.meta.PARTITION_NAME: _tuples(name)}
+            left = list(box.remove_axis(index, params).names)
         except Exception:  # a refusal, whatever its type, is the answer
             left = None
         channel.send(left)
 
 
-def _claims(implementation: Any, subject: str) -> bool:
-    return subject != "logical" or implementation.logical is not None
+def _tuples(value: Any) -> Any:
+    """Names as they were before they were JSON, which has no tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-@contextmanager
-def unasserted(where: str) -> Iterator[Callable[..., Any]]:
-    """Start the process; gives the function that asks it."""
-    here, there = os.pipe(), os.pipe()
-    arguments = [str(there[0]), str(here[1]), where]
-    process = subprocess.Popen(
-        [sys.executable, "-O", "-m", "scutch.judging.unasserted", *arguments],
-        pass_fds=(there[0], here[1]),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        stdin=subprocess.DEVNULL,
-    )
-    os.close(there[0])
-    os.close(here[1])
-    channel = Channel(here[0], there[1])
+class Unasserted:
+    """Removes axes of boxes in a process without assertions."""
 
-    def ask(*request: Any) -> Any:
-        channel.send(request)
-        return channel.receive()
+    def __init__(self, where: str) -> None:
+        """Start nothing yet.
 
-    try:
-        yield ask
-    finally:
-        channel.close()
-        process.wait()
+        Args:
+          where: How that process finds the implementation, as `implementation.load` takes it.
+        """
+        self._where = where
+        self._channel: Channel | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(
+        self, subject: str, names: tuple[Any, ...], index: int, name: Any
+    ) -> tuple[Any, ...] | None:
+        """Remove an axis of a box.
+
+        Args:
+          subject: The box class, a key of `SUBJECTS` that the implementation claims.
+          names: Of the box, one for each axis: a string, a tuple of strings, or `None`.
+          index: Of the axis, `0 <= index < len(names)`.
+          name: The axis name in the parameters of the removal.
+
+        Returns:
+          The names that are left; `None` if the removal was refused.
+
+        Raises:
+          Closed: The process has ended.
+        """
+        if self._channel is None:
+            self._channel = self._start()
+        self._channel.send([subject, names, index, name])
+        left = self._channel.receive()
+        return _tuples(left)  # type: ignore[no-any-return]
+
+    def _start(self) -> Channel:
+        here, there = Channel.pair()
+        command = [
+            sys.executable,
+            "-O",
+            "-m",
+            "scutch.judging.unasserted",
+            str(there.fileno()),
+            self._where,
+        ]
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=(there.fileno(),),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            stdin=subprocess.DEVNULL,
+        )
+        there.close()
+        return here
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._channel is not None and self._process is not None:
+            self._channel.close()
+            self._process.wait()
 
 
 if __name__ == "__main__":

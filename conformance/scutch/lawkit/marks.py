@@ -6,7 +6,8 @@ law calls `reached("cycle")` when it is tried on one. A run in which a listed na
 leaves the requirement untested, not passed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -40,11 +41,34 @@ def dear(test: Test) -> Test:
     return test
 
 
+def across_processes(test: Test) -> Test:
+    """Mark a law that is tried in a job of several processes.
+
+    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
+    six of them at least.
+    """
+    test.scutch_in_job = True  # type: ignore[attr-defined]
+    test.scutch_share = 1 / 12  # type: ignore[attr-defined]
+    test.scutch_least = 6  # type: ignore[attr-defined]
+    return test
+
+
 def reached(name: str) -> None:
     """Note that the law is being tried on an input that its mark lists in `must_reach`."""
     seen = _reached.get()
     if seen is not None:
         seen.add(name)
+
+
+@contextmanager
+def noting_reached() -> Iterator[set[str]]:
+    """The names that laws call `reached` with, inside the `with` block."""
+    names: set[str] = set()
+    token = _reached.set(names)
+    try:
+        yield names
+    finally:
+        _reached.reset(token)
 
 
 def raised(call: Callable[[], object]) -> Exception | None:

@@ -1,12 +1,14 @@
 """Where arrays lie: specs, meshes in context, and constraints in traced programs."""
 
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, Sharding
+
+from scutch.lawkit.equality import alike
 
 
 def entries(spec: Any) -> tuple[Any, ...]:
@@ -17,13 +19,17 @@ def entries(spec: Any) -> tuple[Any, ...]:
     return tuple(None if e == () else e for e in found)
 
 
-def in_context(mesh: Mesh | None) -> AbstractContextManager[Any]:
-    """`mesh` in context, in the way of the JAX at hand; no context for `None`."""
-    if mesh is None:
-        return contextlib.nullcontext()
-    if hasattr(jax, "set_mesh"):
-        return jax.set_mesh(mesh)
-    return mesh
+@contextlib.contextmanager
+def in_context(mesh: Mesh | None) -> Iterator[None]:
+    """A context with a mesh, set as the JAX at hand does it; for `None` the context is unchanged.
+
+    `jax.set_mesh(mesh)` sets the mesh already when it is called; this one, when it is entered.
+    """
+    setting: Any = contextlib.nullcontext()
+    if mesh is not None:
+        setting = jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh
+    with setting:
+        yield
 
 
 def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any, ...]]:
@@ -43,19 +49,32 @@ def _shardings(jaxpr: Any) -> list[Any]:
     return found
 
 
-def lies(array: Any, mesh: Mesh, spec: PartitionSpec) -> bool:
-    """Whether an array lies on a mesh as a spec says."""
-    return bool(array.sharding.is_equivalent_to(NamedSharding(mesh, spec), array.ndim))
+def has_sharding(array: Any, sharding: Sharding) -> bool:
+    """Whether every device holds the part of an array that a sharding gives it.
 
-
-def assert_lies(array: Any, mesh: Mesh, spec: PartitionSpec) -> None:
-    """Fail unless an array lies on a mesh as a spec says.
-
-    A spec that names no axis asks for nothing that a host array has not.
+    Args:
+      array: A JAX array, or a variable whose value is one.
+      sharding: The sharding that was asked for; equivalent ones count as equal.
     """
-    if not entries(spec) and not isinstance(array, jax.Array):
-        return
-    if not isinstance(array, jax.Array):
-        raise AssertionError(f"a {type(array).__name__} was not laid out as {spec} on {mesh}")
-    if not lies(array, mesh, spec):
-        raise AssertionError(f"{array.sharding} is not {spec} on {mesh}")
+    array = array.get_value() if hasattr(array, "get_value") else array
+    return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
+
+
+def assert_placed(result: Any, value: Any, sharding: NamedSharding) -> None:
+    """Fail unless an array has the contents of another, and a sharding.
+
+    Args:
+      result: The array that the implementation gave; where the spec names no axis, a NumPy array
+        is good as well.
+      value: The array that it was given.
+      sharding: The mesh and spec that were asked for.
+
+    Raises:
+      AssertionError: The contents differ, or the array is sharded otherwise.
+    """
+    if not alike(np.asarray(result), np.asarray(value)):
+        raise AssertionError(f"placing changed the contents: {result!r}, expected {value!r}")
+    on_devices = isinstance(result, jax.Array)
+    if not (has_sharding(result, sharding) if on_devices else not entries(sharding.spec)):
+        given = result.sharding if on_devices else f"that of a {type(result).__name__}"
+        raise AssertionError(f"its sharding is {given}, expected {sharding}")

@@ -1,11 +1,21 @@
-"""Shapes and dtypes in the place of arrays: BOX-23."""
+"""Boxes of abstract values: BOX-23 (`000_`, `002_`).
+
+An *abstract value* is a `jax.ShapeDtypeStruct`: a shape and a dtype without contents. The guide of
+`002_` initializes abstractly, to know every sharding before an array is made; so boxes and the
+functions of trees must take abstract values wherever they take arrays.
+
+The oracle is the same function on zeros of the same shapes and dtypes: what it gives, made
+abstract, is what must come of the abstract tree.
+"""
 
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.placement import in_context
@@ -17,21 +27,24 @@ abstract_trees = trees(st.one_of(any_boxes(abstract_values()), abstract_values()
 
 
 def _concrete(tree):
+    """The tree with zeros in the place of its abstract values, in the same boxes."""
     return jax.tree_util.tree_map(lambda a: np.zeros(a.shape, a.dtype), tree)
 
 
 def _abstract(tree):
+    """The tree with an abstract value in the place of every array, in the same boxes."""
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
 
 
 @requirement("BOX-23a", must_reach=("box",))
 @given(tree=abstract_trees, index=st.integers(0, 3), name=axis_names())
 def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
-    """Each function gives abstractly what it gives on arrays."""
+    """Every tree function gives on abstract values what it gives on arrays of their shapes, made
+    abstract.
+    """
     concrete = _concrete(tree)
     params = {meta.PARTITION_NAME: name}
-    outermost = jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata)
-    ranks = [len(box.names) for box in outermost if meta.is_axis_metadata(box)]
+    ranks = [len(box.names) for box in outermost_boxes(meta, tree)]
     if ranks:
         reached("box")
     index = min([index, *ranks])
@@ -51,7 +64,9 @@ def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
 @requirement("BOX-23b", must_reach=("context", "own"))
 @given(placed=st.one_of(placed_boxes(abstract=True), placed_boxes(abstract=True, own_mesh=True)))
 def test_abstract_values_are_accepted_under_a_mesh(meta, subject, placed):
-    """A mesh in context, or in the box, is no reason to refuse a shape."""
+    """Unboxing an abstract value under a mesh, in context or in the box, keeps its shape
+    and dtype.
+    """
     box, mesh = placed
     assume(subject.tuples or not any(isinstance(name, tuple) for name in box.names))
     value = box.unbox(apply_constraint=False)

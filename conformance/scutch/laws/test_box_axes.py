@@ -1,14 +1,23 @@
-"""Axes that transformations add and remove: BOX-5 to BOX-9 and BOX-11."""
+"""Axes that a transformation adds to a box and removes: BOX-5 to BOX-9, BOX-11 (`000_`).
+
+A lifted `scan` or `vmap` stacks variables along a new axis. It calls `box.add_axis(index, params)`
+to name that axis, and `box.remove_axis(index, params)` to take the name away inside its body;
+`params[PARTITION_NAME]` is the *partition name*: what the axis is called.
+
+The oracle is algebra: the two methods are inverse to each other. For negative indices it is NumPy,
+which says where `expand_dims` puts an axis.
+"""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.lawkit.placement import entries
-from scutch.strategies import any_boxes, arrays, axis_names, boxes, held_boxes
+from scutch.strategies import any_boxes, arrays, axis_names, boxes, boxes_with_mesh
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -16,9 +25,11 @@ positions = st.integers(0, 4)
 
 
 @requirement("BOX-5")
-@given(box=st.one_of(any_boxes(), held_boxes()), index=positions, name=axis_names())
+@given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
-    """An axis that was added can be removed, and nothing remembers it."""
+    """`add_axis` inserts the partition name at the index, and `remove_axis` with the same arguments
+    gives back a box like the first.
+    """
     assume(index <= len(box.names))
     params = {meta.PARTITION_NAME: name}
     added = box.add_axis(index, params)
@@ -27,9 +38,11 @@ def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
 
 
 @requirement("BOX-6")
-@given(box=st.one_of(any_boxes(arrays(min_rank=1)), held_boxes(min_rank=1)), index=positions)
+@given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
 def test_adding_a_removed_axis_restores_the_box(meta, box, index):
-    """An axis that was removed can be put back."""
+    """`remove_axis` takes the name at the index away, and `add_axis` with the same arguments gives
+    back a box like the first.
+    """
     index %= len(box.names)
     params = {meta.PARTITION_NAME: box.names[index]}
     removed = box.remove_axis(index, params)
@@ -40,7 +53,9 @@ def test_adding_a_removed_axis_restores_the_box(meta, box, index):
 @requirement("BOX-7")
 @given(box=boxes(), gap=st.integers(1, 3), name=axis_names())
 def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
-    """The gap is unsharded, and taking the axis back leaves the same layout."""
+    """`add_axis` at an index beyond the rank fills the gap with `None`; removing the axis again
+    leaves the same partition spec up to trailing `None`.
+    """
     index = len(box.names) + gap
     params = {meta.PARTITION_NAME: name}
     added = box.add_axis(index, params)
@@ -51,18 +66,25 @@ def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
 @requirement("BOX-8a")
 @given(box=boxes(), index=positions)
 def test_adding_needs_a_partition_name(box, index):
-    """The error says which box lacks a name for its new axis."""
+    """`add_axis` without a partition name raises the partitioning error, whose message has the
+    class of the box and its names.
+    """
     _check_unspecified(box, lambda: box.add_axis(index, {"other": "data"}))
 
 
 @requirement("BOX-8b")
 @given(box=boxes(arrays(min_rank=1)), index=positions)
 def test_removing_needs_a_partition_name(box, index):
-    """The error says which box lacks a name for the axis that goes."""
+    """`remove_axis` without a partition name raises the partitioning error, whose message has the
+    class of the box and its names.
+    """
     _check_unspecified(box, lambda: box.remove_axis(index % len(box.names), {}))
 
 
 def _check_unspecified(box, call):
+    """Fail unless `call` raises the partitioning error with the class and the names of `box` in its
+    message.
+    """
     named = [name for name in box.names if isinstance(name, str)]
     error = refused(call, naming=(type(box).__name__, *named))
     assert is_partitioning_error(error)
@@ -71,7 +93,9 @@ def _check_unspecified(box, call):
 @requirement("BOX-8c")
 @given(box=any_boxes(arrays()), index=positions)
 def test_none_is_a_partition_name(meta, box, index):
-    """An unsharded axis has a name too: `None`."""
+    """A partition name of `None` adds an axis that is named `None`, and removes it again: it does
+    not count as a missing name.
+    """
     index = min(index, len(box.names))
     added = box.add_axis(index, {meta.PARTITION_NAME: None})
     assert added.names[index] is None
@@ -81,7 +105,9 @@ def test_none_is_a_partition_name(meta, box, index):
 @requirement("BOX-9a")
 @given(box=any_boxes(arrays(min_rank=1)), index=positions, name=axis_names())
 def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
-    """A wrong name is refused, and the box stays."""
+    """`remove_axis` raises an error when the partition name is not the name of the axis at the
+    index.
+    """
     index %= len(box.names)
     assume(box.names[index] != name)
     refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
@@ -94,7 +120,9 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     name=axis_names(),
 )
 def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, name):
-    """Without assertions, a wrong name is still refused and a right one still removed."""
+    """In a process that runs under `python -O`, a wrong name is still refused, and the right one is
+    still removed.
+    """
     index %= len(names)
     left = unasserted(subject.name, names, index, name)
     if names[index] == name:
@@ -108,7 +136,9 @@ def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, 
 @requirement("BOX-11", must_reach=("last",))
 @given(box=boxes(arrays(max_rank=3)), back=st.integers(1, 4), name=axis_names())
 def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
-    """The name goes where `expand_dims` puts the axis."""
+    """`add_axis(-k, params)` puts the name at the axis that `numpy.expand_dims(value, -k)`
+    inserts.
+    """
     shape = box.unbox().shape
     assume(back <= len(shape) + 1)
     if back == 1:
@@ -122,7 +152,9 @@ def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
 @requirement("BOX-11", must_reach=("last",))
 @given(box=boxes(arrays(min_rank=1)), back=st.integers(1, 4))
 def test_a_negative_index_removes_the_axis_of_the_array(meta, box, back):
-    """The name that goes is that of the axis counted from the end."""
+    """`remove_axis(-k, params)` takes away the name of the axis that is counted `k` from
+    the end.
+    """
     assume(back <= len(box.names))
     if back == 1:
         reached("last")

@@ -1,4 +1,12 @@
-"""What makes a box the box that it is: BOX-19 to BOX-21."""
+"""Initializers, equality, foreign classes of boxes: BOX-19 to BOX-21 and BOX-24 (`000_`).
+
+The oracle for equality is `alike`, which compares the fields of two boxes and does not ask their
+`__eq__`. The oracle for boxes of foreign classes is the box's own method: a tree function must do
+to a box in a tree what the method does to the box alone.
+
+A *foreign* class is one of `scutch.inputs.boxes`: a subclass of `AxisMetadata` that is written
+outside the implementation.
+"""
 
 import copy
 import functools
@@ -6,10 +14,11 @@ import pickle
 
 import jax
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import (
@@ -45,7 +54,9 @@ comparable = st.one_of(
     keywords=st.dictionaries(st.sampled_from(["scale", "names", "mesh", "fn"]), numbers()),
 )
 def test_with_partitioning_boxes_the_result(subject, value, names, mesh, arguments, keywords):
-    """The initializer is called once, with what the caller gave, and its result is boxed."""
+    """`with_partitioning(init, names, mesh)` calls `init` once, with the arguments of the caller,
+    and returns its result in a box with those names and that mesh.
+    """
     calls = []
 
     def init(*args, **kwargs):
@@ -60,7 +71,9 @@ def test_with_partitioning_boxes_the_result(subject, value, names, mesh, argumen
 @requirement("BOX-19b", must_reach=("function", "partial"))
 @given(kind=st.sampled_from(["function", "partial"]), name=identifiers, doc=st.text(max_size=20))
 def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
-    """The wrapped initializer is called what the original is called."""
+    """The wrapped initializer has the `__name__` and the `__doc__` of the original; one without
+    them, such as a `functools.partial`, can be wrapped too.
+    """
 
     def init(key, shape):
         return key, shape
@@ -81,7 +94,9 @@ def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
     action=st.sampled_from(["set", "delete"]),
 )
 def test_boxes_are_immutable(pair, field, action):
-    """Nothing about a box can be changed or taken away."""
+    """Setting or deleting the value, the names or the mesh of a box raises an error and changes
+    nothing.
+    """
     box, before = pair
     reached(action)
     refused(lambda: setattr(box, field, ("other",)) if action == "set" else delattr(box, field))
@@ -91,7 +106,7 @@ def test_boxes_are_immutable(pair, field, action):
 @requirement("BOX-20b", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()), deep=st.booleans())
 def test_copies_are_alike(meta, box, deep):
-    """A copy is a box like the original."""
+    """`copy.copy` and `copy.deepcopy` of a box give a box like it."""
     if meta.is_axis_metadata(box.unbox()):
         reached("nested")
     twin = copy.deepcopy(box) if deep else copy.copy(box)
@@ -101,7 +116,7 @@ def test_copies_are_alike(meta, box, deep):
 @requirement("BOX-20c")
 @given(box=boxes(st.one_of(arrays(), numbers(), abstract_values())))
 def test_boxes_survive_pickling(box):
-    """A pickled box comes back like the original."""
+    """A box that is pickled and unpickled is like the original."""
     assert alike(pickle.loads(pickle.dumps(box)), box)
 
 
@@ -118,7 +133,9 @@ def test_boxes_survive_pickling(box):
 @example(pair=((1, ("data",), None), (2, (), Mesh((2,), ("data",))), (True, True, False)))
 @example(pair=((1, ("data",), None), (2, (), Mesh((2,), ("data",))), (True, True, True)))
 def test_equality_follows_the_whole_content(subject, pair):
-    """Boxes are equal exactly when everything in them is."""
+    """Two boxes of one class are equal exactly when their values, names and meshes are, and `!=` is
+    the opposite of `==`.
+    """
     one, other, shared = pair
     other = tuple(a if same else b for a, b, same in zip(one, other, shared, strict=True))
     fields = zip(("value", "names", "mesh"), one, other, strict=True)
@@ -133,7 +150,7 @@ def test_equality_follows_the_whole_content(subject, pair):
 @requirement("BOX-20d")
 @given(box=boxes(comparable), kind=foreign_boxes(comparable))
 def test_boxes_of_other_classes_are_unequal(box, kind):
-    """A box equals no box of another class, and nothing that is no box."""
+    """A box is unequal to a box of a foreign class, to its own value, and to its own names."""
     assert box != kind
     assert box != box.unbox()
     assert box != box.names
@@ -142,7 +159,9 @@ def test_boxes_of_other_classes_are_unequal(box, kind):
 @requirement("BOX-20e", must_reach=("equal",))
 @given(pair=copies(boxes(comparable)))
 def test_equal_boxes_have_equal_hashes(pair):
-    """Equal boxes can stand for each other as keys."""
+    """Two boxes made from equal parts have equal hashes, and find each other as keys of a
+    dictionary.
+    """
     one, other = pair
     assume(one == other)
     reached("equal")
@@ -153,7 +172,7 @@ def test_equal_boxes_have_equal_hashes(pair):
 @requirement("BOX-20e", must_reach=("equal",))
 @given(value=comparable, names=names, other=names)
 def test_hashes_follow_equality(subject, value, names, other):
-    """Whatever the implementation calls equal, it hashes alike."""
+    """Two boxes that the implementation calls equal have equal hashes."""
     first, second = subject.make(value, names, None), subject.make(value, other, None)
     if first == second:
         reached("equal")
@@ -170,7 +189,9 @@ METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis")
     deep=st.booleans(),
 )
 def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep):
-    """The four methods are what a box is; the error says which are not there."""
+    """A subclass of `AxisMetadata` that lacks some of the four methods raises a `TypeError` that
+    names them; with all four it is axis metadata.
+    """
     names = {*METHODS, *others}
     base = type("Base", (meta.AxisMetadata,), {}) if deep else meta.AxisMetadata
     incomplete = type("Incomplete", (base,), dict.fromkeys(names - set(missing), _method))
@@ -183,13 +204,14 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep)
 
 
 def _method(self, *arguments):
+    """Stands for a method that the law does not call."""
     return self
 
 
 @requirement("BOX-21b", must_reach=("Wrapped", "Annotated", "Padded"))
 @given(box=foreign_boxes(), index=st.integers(0, 5), name=axis_names(), value=values())
 def test_foreign_boxes_take_part(meta, box, index, name, value):
-    """Each tree function uses the methods of the box, whatever its class."""
+    """Every tree function does to a box of a foreign class what the method of that class does."""
     reached(type(box).__name__)
     params = {meta.PARTITION_NAME: name}
     tree = {"box": box, "other": [value]}
@@ -209,7 +231,9 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
 @requirement("BOX-24")
 @given(pair=copies(box_trees()), index=st.integers(0, 3), name=axis_names())
 def test_no_function_changes_its_inputs(meta, pair, index, name):
-    """Trees, boxes, containers and parameters are as they were, after every function."""
+    """After every function of the area, the tree with its boxes and containers, and the parameters,
+    are what they were before.
+    """
     tree, before = pair
     params = {meta.PARTITION_NAME: name, "other": 1}
     updates = meta.unbox(tree)

@@ -1,19 +1,28 @@
-"""Boxes as pytree nodes: BOX-1 and BOX-2."""
+"""Boxes as pytree nodes: BOX-1 and BOX-2 (`000_`).
+
+JAX's transformations see a box as a node of a tree: its *leaves* are those of the value, and
+everything else, its class, names and mesh, is *static*: part of the tree structure, by which JAX
+tells one traced program from another.
+
+The oracle is JAX's own tree functions and transformations on the bare values.
+"""
 
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.equality import alike
+from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import (
     any_boxes,
     arrays,
     box_trees,
     boxes,
-    held_boxes,
+    boxes_with_mesh,
     nested_boxes,
     trees,
     values,
@@ -28,14 +37,16 @@ vectors = arrays(dtypes=("float32",), max_rank=1)
 @requirement("BOX-1")
 @given(box=st.one_of(any_boxes(), nested_boxes()))
 def test_a_box_is_axis_metadata(meta, box):
-    """Every box is axis metadata, whoever wrote its class."""
+    """`is_axis_metadata` is true of every box, of the implementation's classes and of
+    foreign ones.
+    """
     assert meta.is_axis_metadata(box) is True
 
 
 @requirement("BOX-1")
 @given(tree=trees())
 def test_nothing_else_is_axis_metadata(meta, tree):
-    """No array, container, spec or class is axis metadata."""
+    """`is_axis_metadata` is false of arrays, containers, specs and classes."""
     assert meta.is_axis_metadata(tree) is False
     assert meta.is_axis_metadata(jax.sharding.PartitionSpec("data")) is False
     assert meta.is_axis_metadata(meta.Partitioned) is False
@@ -44,19 +55,17 @@ def test_nothing_else_is_axis_metadata(meta, tree):
 @requirement("BOX-2a", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()))
 def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
-    """Flattening a box gives the very leaves of its value."""
+    """Flattening a box gives the same leaf objects, in the same order, as flattening its value."""
     value = box.unbox()
     if meta.is_axis_metadata(value):
         reached("nested")
-    of_box, of_value = jax.tree_util.tree_leaves(box), jax.tree_util.tree_leaves(value)
-    assert len(of_box) == len(of_value)
-    assert all(a is b for a, b in zip(of_box, of_value, strict=True))
+    assert_same_objects(jax.tree_util.tree_leaves(box), jax.tree_util.tree_leaves(value))
 
 
 @requirement("BOX-2b")
-@given(box=st.one_of(any_boxes(), nested_boxes(), held_boxes()))
+@given(box=st.one_of(any_boxes(), nested_boxes(), boxes_with_mesh()))
 def test_unflattening_restores_a_box(box):
-    """A box comes back from its leaves and its structure."""
+    """A box that is flattened and unflattened is like the original."""
     leaves, structure = jax.tree_util.tree_flatten(box)
     assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
 
@@ -64,7 +73,9 @@ def test_unflattening_restores_a_box(box):
 @requirement("BOX-2c", must_reach=("equal", "names", "value", "class"))
 @given(one=any_boxes(arrays(max_rank=2)), other=any_boxes(arrays(max_rank=2)))
 def test_structure_is_class_names_and_value_structure(one, other):
-    """Structures agree exactly when all that is static agrees."""
+    """Two boxes have equal tree structures exactly when their classes, names and value structures
+    are equal; equal structures have equal hashes.
+    """
     structure = jax.tree_util.tree_structure
     same_class = type(one) is type(other)
     same_names = one.names == other.names
@@ -81,7 +92,9 @@ def test_structure_is_class_names_and_value_structure(one, other):
 @requirement("BOX-2h", must_reach=("equal", "unequal"))
 @given(box=boxes(arrays(max_rank=2)), grids=st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_structure_holds_the_mesh(subject, box, grids):
-    """Boxes on different meshes have different structures; equal meshes are one."""
+    """Two boxes that differ in their meshes alone have different tree structures; with equal meshes
+    they have equal ones.
+    """
     meshes = [None if n == 0 else _mesh(n) for n in grids]
     one, other = (subject.make(box.unbox(), box.names, mesh) for mesh in meshes)
     reached("equal" if grids[0] == grids[1] else "unequal")
@@ -90,13 +103,16 @@ def test_structure_holds_the_mesh(subject, box, grids):
 
 
 def _mesh(size):
+    """A mesh of the first devices, with the axis `data`."""
     return jax.sharding.Mesh(np.array(jax.devices()[:size]), ("data",))
 
 
 @requirement("BOX-2d", must_reach=("box",))
-@given(tree=st.one_of(box_trees(), held_boxes()))
+@given(tree=st.one_of(box_trees(), boxes_with_mesh()))
 def test_tree_map_keeps_boxes(meta, tree):
-    """Mapping reaches the leaves inside boxes and leaves the boxes as they are."""
+    """`jax.tree.map` applies its function to the leaves inside boxes, never to a box, and the
+    result has the boxes of the tree.
+    """
     seen = []
 
     def wrap(leaf):
@@ -105,16 +121,14 @@ def test_tree_map_keeps_boxes(meta, tree):
 
     mapped = jax.tree_util.tree_map(wrap, tree)
     back = jax.tree_util.tree_map(lambda w: w.leaf, mapped)
-    if any(
-        map(meta.is_axis_metadata, jax.tree_util.tree_leaves(tree, is_leaf=meta.is_axis_metadata))
-    ):
+    if outermost_boxes(meta, tree):
         reached("box")
     assert alike(back, tree)
     assert not any(meta.is_axis_metadata(leaf) for leaf in seen)
 
 
 class Wrapped:
-    """A leaf in disguise: no pytree, and no array."""
+    """Holds a leaf; it is itself a leaf, and no array."""
 
     def __init__(self, leaf):
         self.leaf = leaf
@@ -123,23 +137,28 @@ class Wrapped:
 @requirement("BOX-2e")
 @given(box=any_boxes(floats), name=st.sampled_from(["eval_shape", "jit"]))
 def test_tracing_carries_boxes(box, name):
-    """A traced function receives and returns boxes as they are."""
+    """A function that is traced by `jax.jit` or `jax.eval_shape` receives and returns boxes of the
+    class, names and mesh that went in.
+    """
     received = []
 
-    def step(box):
+    def function(box):
         received.append(box)
         return {"box": box, "doubled": box.replace_boxed(box.unbox() * 2)}
 
-    shapes = jax.eval_shape(jax.jit(step) if name == "jit" else step, box)
+    shapes = jax.eval_shape(jax.jit(function) if name == "jit" else function, box)
     expected = box.replace_boxed(jax.ShapeDtypeStruct(box.unbox().shape, box.unbox().dtype))
     assert alike(shapes, {"box": expected, "doubled": expected})
+    assert received, "the function was not traced"
     assert alike(received[0].replace_boxed(None), box.replace_boxed(None))
 
 
 @requirement("BOX-2f")
 @given(boxed=st.dictionaries(st.sampled_from("ab"), any_boxes(vectors), min_size=1, max_size=2))
 def test_gradients_are_boxed_alike(boxed):
-    """The gradient of a sum of squares has the boxes of the parameters, doubled."""
+    """The gradient of a sum of squares is the tree of parameters with every value doubled, in the
+    same boxes.
+    """
 
     def loss(tree):
         return sum((leaf**2).sum() for leaf in jax.tree_util.tree_leaves(tree))
@@ -151,7 +170,9 @@ def test_gradients_are_boxed_alike(boxed):
 @requirement("BOX-2g")
 @given(box=any_boxes(arrays(dtypes=("float32",), min_rank=1, max_rank=3)))
 def test_vmap_and_scan_carry_boxes(box):
-    """Boxes pass through `vmap` and `scan` with their names."""
+    """`jax.vmap` and `jax.lax.scan` map over the values inside boxes; class, names and mesh are
+    those that went in.
+    """
     value = box.unbox()
     assume(value.shape[0] > 0)
     row = box.replace_boxed(jax.ShapeDtypeStruct(value.shape[1:], value.dtype))
@@ -172,7 +193,9 @@ def test_vmap_and_scan_carry_boxes(box):
 @requirement("BOX-2e")
 @given(box=any_boxes(values()))
 def test_identity_survives_tracing(box):
-    """Arrays, numbers and keys in boxes can all be traced."""
+    """Boxes of arrays, numbers and keys can be traced by `jax.eval_shape`, and come out with the
+    class, names and mesh that went in.
+    """
     assume(not isinstance(box.unbox(), jax.ShapeDtypeStruct))
     shaped = jax.eval_shape(lambda b: b, box)
     assert alike(shaped.replace_boxed(None), box.replace_boxed(None))

@@ -1,12 +1,22 @@
-"""Functions over trees of boxes: BOX-12 to BOX-15."""
+"""Functions over trees of boxes: BOX-12 to BOX-15 (`000_`).
+
+A tree is any nesting of containers, with boxes and other leaves in it. The functions
+`map_axis_meta`, `add_axis` and `remove_axis` act on the *outermost* boxes, those in no other box;
+`unbox` opens boxes in boxes too, and `replace_boxed` puts values back under every layer.
+
+The oracle is a second route: the method of each outermost box, put together again by JAX's own tree
+functions.
+"""
 
 import jax
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Box
-from scutch.lawkit.equality import alike
+from scutch.lawkit.boxes import outermost, outermost_boxes
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import is_partitioning_error, raised, reached, refused, requirement
 from scutch.strategies import any_boxes, arrays, axis_names, box_trees, boxes, leaves, trees
 
@@ -15,17 +25,13 @@ pytestmark = pytest.mark.usefixtures("subject")
 positions = st.integers(0, 4)
 
 
-def _outermost(meta, tree):
-    """The outermost boxes and other leaves, and a function that puts others in their place."""
-    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=meta.is_axis_metadata)
-    return found, structure.unflatten
-
-
 def _unboxed(meta, tree):
-    """The tree without boxes, found by another route than `unbox`."""
+    """The tree with every box, at any depth, replaced by its value: computed box by box, without
+    the tree function `unbox`.
+    """
     if meta.is_axis_metadata(tree):
         return _unboxed(meta, tree.unbox())
-    found, rebuild = _outermost(meta, tree)
+    found, rebuild = outermost(meta, tree)
     if len(found) == 1 and found[0] is tree:
         return tree
     return rebuild([_unboxed(meta, leaf) for leaf in found])
@@ -34,19 +40,20 @@ def _unboxed(meta, tree):
 def _within(meta, tree, index):
     """`index`, or the lowest rank of the outermost boxes if that is less.
 
-    What lies beyond the rank is the matter of BOX-7, and not of every box class.
+    An index beyond the rank is the matter of BOX-7, which is not claimed for every box class.
     """
-    ranks = [len(b.names) for b in _outermost(meta, tree)[0] if meta.is_axis_metadata(b)]
-    return min([index, *ranks])
+    return min([index, *(len(box.names) for box in outermost_boxes(meta, tree))])
 
 
 @requirement("BOX-12a", must_reach=("several",))
 @given(tree=box_trees())
 @example(tree=[Box(Array(()), ()), Box(Array((2,)), ("data",))])
 def test_map_axis_meta_calls_once_for_each_box(meta, tree):
-    """Each outermost box is seen once, in order, and replaced by what comes back."""
-    found, rebuild = _outermost(meta, tree)
-    expected = [leaf for leaf in found if meta.is_axis_metadata(leaf)]
+    """`map_axis_meta(f, tree)` calls `f` with each outermost box, once and in JAX's order, and puts
+    the result in the place of the box.
+    """
+    found, rebuild = outermost(meta, tree)
+    expected = outermost_boxes(meta, tree)
     if len(expected) > 1:
         reached("several")
     seen = []
@@ -56,8 +63,7 @@ def test_map_axis_meta_calls_once_for_each_box(meta, tree):
         return f"box {len(seen)}"
 
     mapped = meta.map_axis_meta(mark, tree)
-    assert len(seen) == len(expected)
-    assert all(a is b for a, b in zip(seen, expected, strict=True))
+    assert_same_objects(seen, expected)
     names = iter(f"box {n}" for n in range(1, len(seen) + 1))
     replaced = [next(names) if meta.is_axis_metadata(leaf) else leaf for leaf in found]
     assert alike(mapped, rebuild(replaced))
@@ -66,11 +72,13 @@ def test_map_axis_meta_calls_once_for_each_box(meta, tree):
 @requirement("BOX-12b", must_reach=("leaf",))
 @given(tree=box_trees())
 def test_map_axis_meta_leaves_all_else(meta, tree):
-    """Other leaves are the same objects in containers of the same types."""
-    before, _ = _outermost(meta, tree)
+    """`map_axis_meta` returns every leaf that is no box as the same object, in containers of the
+    same types.
+    """
+    before, _ = outermost(meta, tree)
     mapped = meta.map_axis_meta(lambda box: box, tree)
-    after, _ = _outermost(meta, mapped)
-    assert all(a is b for a, b in zip(before, after, strict=True))
+    after, _ = outermost(meta, mapped)
+    assert_same_objects(after, before)
     if not all(map(meta.is_axis_metadata, before)):
         reached("leaf")
     assert alike(mapped, tree)
@@ -79,10 +87,12 @@ def test_map_axis_meta_leaves_all_else(meta, tree):
 @requirement("BOX-13a")
 @given(tree=box_trees(), index=positions, name=axis_names())
 def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
-    """The tree function is the method, on each outermost box."""
+    """`add_axis(tree, index, params)` is the tree in which each outermost box is
+    `box.add_axis(index, params)`.
+    """
     index = _within(meta, tree, index)
     params = {meta.PARTITION_NAME: name}
-    found, rebuild = _outermost(meta, tree)
+    found, rebuild = outermost(meta, tree)
     each = [b.add_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.add_axis(tree, index, params), rebuild(each))
 
@@ -90,11 +100,13 @@ def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
 @requirement("BOX-13b")
 @given(tree=box_trees(), index=positions, name=axis_names())
 def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
-    """The tree function is the method, on each outermost box."""
+    """`remove_axis(tree, index, params)` is the tree in which each outermost box is
+    `box.remove_axis(index, params)`.
+    """
     index = _within(meta, tree, index)
     params = {meta.PARTITION_NAME: name}
     grown = meta.add_axis(tree, index, params)
-    found, rebuild = _outermost(meta, grown)
+    found, rebuild = outermost(meta, grown)
     each = [b.remove_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.remove_axis(grown, index, params), rebuild(each))
 
@@ -106,14 +118,16 @@ def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
 )
 @example(tree=Box(Array((2,)), ("data",)), added=[(1, "model"), (0, "layers")])
 def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
-    """What nested transformations add, unwinding them removes."""
+    """A tree to which several axes were added, one after the other, is what it was when they are
+    removed in reverse order.
+    """
     grown, axes = tree, []
     for index, name in added:
         axes.append((_within(meta, grown, index), {meta.PARTITION_NAME: name}))
         grown = meta.add_axis(grown, *axes[-1])
     for index, params in reversed(axes):
         grown = meta.remove_axis(grown, index, params)
-    if len(axes) > 1 and any(map(meta.is_axis_metadata, _outermost(meta, tree)[0])):
+    if len(axes) > 1 and outermost_boxes(meta, tree):
         reached("twice")
     assert alike(grown, tree)
 
@@ -121,10 +135,11 @@ def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
 @requirement("BOX-13d", must_reach=("box", "no box"))
 @given(tree=trees(st.one_of(boxes(arrays(min_rank=1)), leaves())))
 def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
-    """One box among the leaves is enough."""
-    found, _ = _outermost(meta, tree)
+    """`add_axis` and `remove_axis` of a tree raise the partitioning error without a partition name,
+    if the tree has a box; a tree without boxes comes back as it is.
+    """
     for function in (meta.add_axis, meta.remove_axis):
-        if any(map(meta.is_axis_metadata, found)):
+        if outermost_boxes(meta, tree):
             reached("box")
             assert is_partitioning_error(refused(lambda f=function: f(tree, 0, {})))
         else:
@@ -136,18 +151,19 @@ def test_a_tree_with_a_box_needs_a_partition_name(meta, tree):
 @given(tree=box_trees())
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_unbox_leaves_no_box(meta, tree):
-    """However deep a box lies, it is opened."""
-    found, _ = _outermost(meta, tree)
-    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+    """`unbox(tree)` holds no box: none in a container inside a box, and none inside a box."""
+    if any(meta.is_axis_metadata(box.unbox()) for box in outermost_boxes(meta, tree)):
         reached("nested")
-    left, _ = _outermost(meta, meta.unbox(tree))
-    assert not any(map(meta.is_axis_metadata, left))
+    left = outermost_boxes(meta, meta.unbox(tree))
+    assert not left, f"unbox left the boxes {left}"
 
 
 @requirement("BOX-14b")
 @given(tree=box_trees())
 def test_unbox_gives_the_values_in_their_places(meta, tree):
-    """The result is the tree with its boxes opened; opening it again changes nothing."""
+    """`unbox(tree)` is the tree with every box opened by its own method; to unbox it again changes
+    nothing.
+    """
     opened = meta.unbox(tree)
     assert alike(opened, _unboxed(meta, tree))
     assert alike(meta.unbox(opened), opened)
@@ -156,15 +172,16 @@ def test_unbox_gives_the_values_in_their_places(meta, tree):
 @requirement("BOX-14c")
 @given(tree=trees())
 def test_unbox_is_the_identity_without_boxes(meta, tree):
-    """The very leaves come back."""
+    """`unbox` of a tree without boxes gives the same leaf objects in containers of the same
+    types.
+    """
     opened = meta.unbox(tree)
-    before, after = jax.tree_util.tree_leaves(tree), jax.tree_util.tree_leaves(opened)
-    assert all(a is b for a, b in zip(before, after, strict=True))
+    assert_same_objects(jax.tree_util.tree_leaves(opened), jax.tree_util.tree_leaves(tree))
     assert alike(opened, tree)
 
 
 class Updated:
-    """A leaf that is like no other."""
+    """A leaf that equals no other, so that a value in a wrong place shows."""
 
     def __init__(self, place):
         self.place = place
@@ -173,9 +190,8 @@ class Updated:
 @requirement("BOX-15a", must_reach=("box",))
 @given(tree=box_trees())
 def test_what_is_put_in_comes_out(meta, tree):
-    """New values, one for each leaf, come out in the places they were put in."""
-    found, _ = _outermost(meta, tree)
-    if any(map(meta.is_axis_metadata, found)):
+    """`unbox(replace_boxed(tree, updates))` is `updates`, whatever its leaves are."""
+    if outermost_boxes(meta, tree):
         reached("box")
     leaves, structure = jax.tree_util.tree_flatten(_unboxed(meta, tree))
     updates = structure.unflatten([Updated(n) for n in range(len(leaves))])
@@ -186,9 +202,8 @@ def test_what_is_put_in_comes_out(meta, tree):
 @given(tree=box_trees())
 @example(tree=Box(Box(Array((2,)), ("data",)), (None,)))
 def test_replacing_values_by_themselves_changes_nothing(meta, tree):
-    """Every box is still there, layer for layer."""
-    found, _ = _outermost(meta, tree)
-    if any(meta.is_axis_metadata(b) and meta.is_axis_metadata(b.unbox()) for b in found):
+    """`replace_boxed(tree, unbox(tree))` is `tree`; boxes in boxes keep every layer."""
+    if any(meta.is_axis_metadata(box.unbox()) for box in outermost_boxes(meta, tree)):
         reached("nested")
     assert alike(meta.replace_boxed(tree, _unboxed(meta, tree)), tree)
 
@@ -197,7 +212,16 @@ CHANGES = ("a key too few", "a key too many", "deeper", "a leaf", "longer", "ano
 
 
 def _changed(tree, kind):
-    """`{"kept": ..., "place": part}` with another structure at, or under, one of its keys."""
+    """Updates for a tree of `{"kept": ..., "place": ...}` whose structure differs from it in one
+    place.
+
+    Args:
+      tree: The tree without its boxes.
+      kind: One of `CHANGES`; an input that cannot be changed so is skipped.
+
+    Returns:
+      The updates, and the key at or under which they differ.
+    """
     part = tree["place"]
     match kind:
         case "a key too few":
@@ -239,7 +263,9 @@ _PLACE = {"kept": Array(()), "place": [Box(Array((2,)), ("data",))]}
 @example(tree=_PLACE, kind="longer")
 @example(tree=_PLACE, kind="another container")
 def test_updates_of_another_structure_are_refused(meta, tree, kind):
-    """No difference in structure is overlooked."""
+    """`replace_boxed(tree, updates)` raises an error where the structure of `updates` is not the
+    structure of `unbox(tree)`.
+    """
     updates, _ = _changed(_unboxed(meta, tree), kind)
     reached(kind)
     refused(lambda: meta.replace_boxed(tree, updates))
@@ -251,7 +277,7 @@ def test_updates_of_another_structure_are_refused(meta, tree, kind):
     kind=st.sampled_from(CHANGES),
 )
 def test_the_refusal_names_the_place(meta, tree, kind):
-    """The message holds the key under which the structures differ."""
+    """The message of that error holds the key at or under which the structures differ."""
     updates, key = _changed(_unboxed(meta, tree), kind)
     error = raised(lambda: meta.replace_boxed(tree, updates))
     assume(error is not None)

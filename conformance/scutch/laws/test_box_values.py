@@ -1,4 +1,8 @@
-"""What a box wraps: BOX-3, BOX-4, BOX-10 and BOX-22."""
+"""The value in a box: BOX-3, BOX-4, BOX-10 and BOX-22 (`000_`).
+
+`unbox` gives the value that a box wraps, and `replace_boxed` puts another in its place. The oracle
+is identity (`is`) for the value, and `alike` for all else that a box holds.
+"""
 
 import pytest
 from hypothesis import given
@@ -6,7 +10,7 @@ from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
-from scutch.strategies import any_boxes, axis_names, copies, held_boxes, nested_boxes, values
+from scutch.strategies import any_boxes, axis_names, boxes_with_mesh, copies, nested_boxes, values
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -14,14 +18,14 @@ pytestmark = pytest.mark.usefixtures("subject")
 @requirement("BOX-3")
 @given(value=values(), names=st.lists(axis_names(), max_size=3).map(tuple))
 def test_unbox_gives_the_very_object(subject, value, names):
-    """What was wrapped comes out, not a copy of it."""
+    """`unbox` returns the object that was wrapped, not a copy of it."""
     assert subject.make(value, names, None).unbox() is value
 
 
 @requirement("BOX-3", must_reach=("nested",))
 @given(box=nested_boxes(), names=st.lists(axis_names(), max_size=3).map(tuple))
 def test_unbox_takes_one_layer_off(meta, subject, box, names):
-    """A box in a box comes out as a box."""
+    """`unbox` of a box that wraps a box returns the inner box."""
     reached("nested")
     inner = subject.make(box, names, None).unbox()
     assert inner is box
@@ -31,7 +35,9 @@ def test_unbox_takes_one_layer_off(meta, subject, box, names):
 @requirement("BOX-4a")
 @given(box=any_boxes(), value=values())
 def test_replacing_keeps_all_but_the_value(box, value):
-    """The new box differs from the old in what it wraps, and in nothing else."""
+    """`replace_boxed(value)` gives a box of the same class and names that wraps `value`; with the
+    old value put back, it is like the first box.
+    """
     replaced = box.replace_boxed(value)
     assert type(replaced) is type(box)
     assert replaced.unbox() is value
@@ -40,9 +46,9 @@ def test_replacing_keeps_all_but_the_value(box, value):
 
 
 @requirement("BOX-4a")
-@given(box=held_boxes(), value=values())
+@given(box=boxes_with_mesh(), value=values())
 def test_replacing_keeps_the_mesh(box, value):
-    """The new box lies where the old one lies."""
+    """`replace_boxed` of a box that holds a mesh gives a box that holds the same mesh."""
     assert box.replace_boxed(value).mesh is box.mesh
     assert alike(box.replace_boxed(value).replace_boxed(0), box.replace_boxed(0))
 
@@ -50,7 +56,7 @@ def test_replacing_keeps_the_mesh(box, value):
 @requirement("BOX-4b")
 @given(pair=copies(any_boxes()), value=values())
 def test_replacing_leaves_the_box_alone(pair, value):
-    """The old box still wraps the old value."""
+    """After `replace_boxed`, which returns another object, the box still wraps its own value."""
     box, before = pair
     wrapped = box.unbox()
     assert box.replace_boxed(value) is not box
@@ -61,7 +67,9 @@ def test_replacing_leaves_the_box_alone(pair, value):
 @requirement("BOX-10", must_reach=("removed",))
 @given(pair=copies(any_boxes()), index=st.integers(0, 5), name=axis_names())
 def test_axes_touch_names_only(meta, pair, index, name):
-    """The value is the same object; the box and the parameters are as they were."""
+    """`add_axis` and `remove_axis` give boxes that wrap the same object; the box itself and the
+    parameters are as they were.
+    """
     box, before = pair
     wrapped = box.unbox()
     params = {meta.PARTITION_NAME: name, "other": 1}
@@ -77,7 +85,7 @@ def test_axes_touch_names_only(meta, pair, index, name):
 @requirement("BOX-22")
 @given(box=any_boxes(), index=st.integers(0, 4), name=axis_names(), value=values())
 def test_axes_commute_with_replacing(meta, box, index, name, value):
-    """Whether the value or the names change first makes no difference."""
+    """`add_axis` or `remove_axis` before `replace_boxed` gives the same box as after it."""
     index = min(index, len(box.names))
     params = {meta.PARTITION_NAME: name}
     added = box.add_axis(index, params)

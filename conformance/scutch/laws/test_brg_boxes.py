@@ -1,14 +1,18 @@
-"""The box of a variable: BRG-5."""
+"""The box that a variable becomes on its way to Linen: BRG-5.
 
-import operator
+The oracles are the variable itself, and the laws of boxes. A variable is *vanilla* when it has no
+hooks and no metadata of its own; it becomes a bare array, and any other variable becomes an
+`NNXMeta` box with its type, value and metadata.
+"""
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.strategies import axis_names, variables
@@ -21,14 +25,16 @@ kinds = st.sampled_from(["Param", "BatchStat", "Cache"])
 
 
 def _given(variable):
-    """The metadata that a user has given, without what an implementation keeps for itself."""
+    """The metadata that a user gave a variable, without what an implementation keeps for itself."""
     return {n: each for n, each in metadata(variable).items() if n in ("note", "tag", *HOOKS)}
 
 
 @requirement("BRG-5a", must_reach=("vanilla", "metadata", "hook", "empty hook"))
 @given(variable=variables(), full=hooks, empty=hooks)
 def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
-    """And becomes its bare value."""
+    """A variable is vanilla exactly when it has no metadata and all of its hooks are empty; then
+    `to_linen_var` gives its bare value, and else an `NNXMeta`.
+    """
     plain = not _given(variable) and not metadata(variable).get("out_sharding")
     for name in empty:
         variable.set_metadata(name, ())
@@ -48,17 +54,20 @@ def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
 @requirement("BRG-5b", must_reach=("metadata", "hook"))
 @given(variable=variables(), chosen=hooks)
 def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
-    """Which has all that the variable has, and gives it back; no hook runs."""
+    """The box of a variable that is not vanilla holds its type, value and all metadata, and
+    `to_nnx_variable` gives an equal variable; no hook runs.
+    """
     events = []
     for name in chosen:
         variable.set_metadata(name, recording(events, name))
-    assume(_given(variable))
+    annotations = _given(variable)
+    assume(annotations)
     reached("hook" if chosen else "metadata")
     box = bridge.to_linen_var(variable)
     assert type(box) is bridge.NNXMeta
     assert box.var_type is type(variable)
     assert alike(box.value, variable.get_raw_value())
-    assert alike({n: box.metadata[n] for n in _given(variable)}, _given(variable))
+    assert alike({n: v for n, v in box.metadata.items() if n in annotations}, annotations)
     back = box.to_nnx_variable()
     assert not events
     assert not differences(nnx, back, variable)
@@ -67,7 +76,9 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
 @requirement("BRG-5c", must_reach=("tree", "array"))
 @given(variable=variables(), replacement=st.sampled_from([1.5, "text", ()]))
 def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replacement):
-    """It opens to its value; filled again it has the same type and metadata, also in a tree."""
+    """`unbox` of an `NNXMeta` gives its value, and `replace_boxed` a box with the same type and
+    metadata around another value, alone and in a tree; the box itself is not changed.
+    """
     value = variable.get_raw_value()
     reached("array" if hasattr(value, "shape") else "tree")
     box = bridge.NNXMeta(type(variable), value, _given(variable))
@@ -76,7 +87,8 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
     assert box.unbox() is value
     filled = box.replace_boxed(replacement)
     assert filled.unbox() == replacement
-    assert (filled.var_type, alike(filled.metadata, box.metadata)) == (box.var_type, True)
+    assert filled.var_type is box.var_type
+    assert alike(filled.metadata, box.metadata)
     assert box.unbox() is value
     tree = {"x": box, "y": 1}
     assert alike(meta.unbox(tree), {"x": value, "y": 1})
@@ -86,9 +98,12 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
 @requirement("BRG-5c", must_reach=("differ", "list"))
 @given(one=st.tuples(kinds, simple, noted), other=st.tuples(kinds, simple, noted))
 def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
-    """The leaves are those of the value; boxes are equal when their contents are."""
+    """The leaves of an `NNXMeta` are those of its value; two boxes have equal tree structures when
+    types, metadata and value structures agree, and are equal when the values agree, too.
+    """
 
     def made(kind, value, notes):
+        """A box of a described type, value and metadata."""
         return bridge.NNXMeta(getattr(nnx, kind), value, notes)
 
     box = made(*one)
@@ -97,13 +112,14 @@ def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
     assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
     assert alike(jax.tree_util.tree_map(lambda x: x, box), box)
     others = jax.tree_util.tree_structure(made(*other))
-    plain = operator.eq(*map(jax.tree_util.tree_structure, (one[1], other[1])))
-    same = plain and one[0] == other[0] and one[2] == other[2]
+    values = [jax.tree_util.tree_structure(value) for _, value, _ in (one, other)]
+    same = values[0] == values[1] and one[0] == other[0] and one[2] == other[2]
     reached("list" if "note" in one[2] and isinstance(one[2]["note"], list) else "differ")
     assert (structure == others) is same
     assert (box == made(*other)) is (same and one[1] == other[1])
     again = jax.tree_util.tree_structure(made(*one))
-    assert (structure == again, hash(structure) == hash(again)) == (True, True)
+    assert structure == again
+    assert hash(structure) == hash(again)
 
 
 @st.composite
@@ -114,25 +130,29 @@ def _named(draw):
 
 
 def _box(bridge, nnx, named, **further):
+    """The box of a parameter with names."""
     names, value = named
     notes = {"out_sharding": names, "eager_sharding": False, **further}
     return bridge.to_linen_var(nnx.Param(value, **notes))
 
 
 def _names(box):
-    return tuple(box.metadata["out_sharding"])
+    """The names that a box of a variable has."""
+    return tuple(box.metadata.get("out_sharding", ()))
 
 
 @requirement("BRG-5d")
 @given(named=_named(), index=positions, name=axis_names())
 def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, named, index, name):
-    """Removing it restores the box; what is not about axes stays."""
+    """`add_axis` on the box of a variable with names puts the partition name at the new axis and
+    changes nothing else, and `remove_axis` restores the box.
+    """
     box, names = _box(bridge, nnx, named, note="some"), named[0]
     index = min(index, len(names))
     params = {meta.PARTITION_NAME: name}
     added = box.add_axis(index, params)
     assert _names(added) == (*names[:index], name, *names[index:])
-    assert (added.var_type, added.metadata["note"]) == (nnx.Param, "some")
+    assert (added.var_type, added.metadata.get("note")) == (nnx.Param, "some")
     assert added.unbox() is box.unbox()
     assert _names(box) == names
     assert alike(added.remove_axis(index, params), box)
@@ -141,7 +161,9 @@ def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, 
 @requirement("BRG-5d")
 @given(named=_named(), index=positions, name=axis_names())
 def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, named, index, name):
-    """One is needed, and another one's is refused."""
+    """`add_axis` and `remove_axis` without a partition name raise the partitioning error, and
+    removing an axis by another axis's name is refused.
+    """
     box, names = _box(bridge, nnx, named), named[0]
     index %= len(names)
     assume(name != names[index])
@@ -154,7 +176,9 @@ def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, n
 @requirement("BRG-5e", must_reach=("named", "unnamed"))
 @given(named=_named(), annotated=st.booleans())
 def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
-    """Named or not, alone and in a tree."""
+    """`get_partition_spec` of the box of a variable, with names or without, alone or in a tree, is
+    the spec that `nnx.get_partition_spec` gives for the variable.
+    """
     reached("named" if annotated else "unnamed")
     notes = {"out_sharding": named[0], "eager_sharding": False} if annotated else {}
     flat = [n for name in named[0] if name for n in ((name,) if isinstance(name, str) else name)]

@@ -1,6 +1,7 @@
-"""Which variable type stands for which collection: BRG-1 to BRG-3.
+"""The registry of variable types by the names of their collections: BRG-1 to BRG-3.
 
-There is no way to take a pair back, so every input has names of its own.
+The oracle is the pair that was registered. A pair cannot be taken back, so every input has names
+and types of its own.
 """
 
 import itertools
@@ -25,19 +26,21 @@ bases = st.sampled_from(["Variable", "Param", "Both"])
 
 
 def _fresh(stem):
-    """A name that nobody has seen."""
+    """A name that no registry has seen."""
     return f"{stem}_{next(_numbers)}"
 
 
 def _new(nnx, base, stem):
-    """A type that nobody has seen."""
+    """A variable type that no registry has seen."""
     return type(_fresh(stem), (variable_types(nnx)[base],), {})
 
 
 @requirement("BRG-1a", must_reach=("registered", "new name", "new type"))
 @given(stem=stems, base=bases, how=st.sampled_from(["registered", "new name", "new type"]))
 def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
-    """Whichever of the two was there first."""
+    """`variable_type` and `variable_type_name` are inverse for a registered pair, for a new name,
+    which makes a type of that name, and for a new type, which gets the name of its class.
+    """
     reached(how)
     if how == "new name":
         name = _fresh(stem)
@@ -58,8 +61,9 @@ def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
 @requirement("BRG-1b")
 @given(stem=stems, count=st.integers(2, 4))
 def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
-    """However many ask at once."""
-    name, found, barrier = _fresh(stem), [], threading.Barrier(count)
+    """Threads that ask for the type of a new name at once all get the same type."""
+    name, barrier = _fresh(stem), threading.Barrier(count)
+    found = []
 
     def ask():
         barrier.wait(10)
@@ -70,18 +74,19 @@ def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == count
-    assert all(typ is bridge.variable_type(name) for typ in found)
+    assert found == [bridge.variable_type(name)] * count
 
 
 @requirement("BRG-1c")
 @given(stem=stems, base=bases)
 def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
-    """The error shows the name and who has it; the pair that there was stays."""
+    """Asking for the name of a new type whose class name belongs to another type raises an error,
+    and the registered pair stays.
+    """
     owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)
     name = newcomer.__name__
     bridge.register_variable_name_type_pair(name, owner)
-    refused(lambda: bridge.variable_type_name(newcomer), naming=(name, owner.__name__))
+    refused(lambda: bridge.variable_type_name(newcomer))
     assert bridge.variable_type(name) is owner
     assert bridge.variable_type_name(owner) == name
 
@@ -89,27 +94,44 @@ def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
 @requirement("BRG-1c")
 @given(stem=stems, base=bases)
 def test_a_taken_name_is_refused(bridge, nnx, stem, base):
-    """The error shows the name and both types; the pair that there was stays."""
-    owner, newcomer, name = _new(nnx, base, "owner"), _new(nnx, base, "newcomer"), _fresh(stem)
+    """Registering a taken name for another type raises an error, and the registered pair stays."""
+    owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, "newcomer")
+    name = _fresh(stem)
     bridge.register_variable_name_type_pair(name, owner)
-    refused(
-        lambda: bridge.register_variable_name_type_pair(name, newcomer),
-        naming=(name, owner.__name__, newcomer.__name__),
-    )
+    refused(lambda: bridge.register_variable_name_type_pair(name, newcomer))
     assert bridge.variable_type(name) is owner
     assert bridge.variable_type_name(owner) == name
     assert bridge.variable_type_name(newcomer) == newcomer.__name__
 
 
+@requirement("BRG-1e", must_reach=("registering", "asking"))
+@given(stem=stems, base=bases, how=st.sampled_from(["registering", "asking"]))
+def test_the_refusal_of_a_name_shows_both_types(bridge, nnx, stem, base, how):
+    """The error for a taken name, whether a type is registered or asked for its name, shows the
+    name, the type that has it, and the type that was to get it.
+    """
+    reached(how)
+    owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)
+    name = newcomer.__name__ if how == "asking" else _fresh(stem)
+    bridge.register_variable_name_type_pair(name, owner)
+    call = {
+        "registering": lambda: bridge.register_variable_name_type_pair(name, newcomer),
+        "asking": lambda: bridge.variable_type_name(newcomer),
+    }[how]
+    refused(call, naming=(name, owner.__name__, newcomer.__name__))
+
+
 @requirement("BRG-1d", must_reach=("had a name", "had none"))
 @given(stem=stems, base=bases, named=st.booleans())
 def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
-    """The old type no longer leads to the name, nor the old name to the new type."""
+    """After `overwrite=True` the name leads to the new type and back; the old type no longer leads
+    to the name, nor the new type's old name to the new type.
+    """
     reached("had a name" if named else "had none")
-    old, new, name, former = _new(nnx, base, "old"), _new(nnx, base, "new"), _fresh(stem), ""
+    old, new = _new(nnx, base, "old"), _new(nnx, base, "new")
+    name, former = _fresh(stem), _fresh(stem)
     bridge.register_variable_name_type_pair(name, old)
     if named:
-        former = _fresh(stem)
         bridge.register_variable_name_type_pair(former, new)
     bridge.register_variable_name_type_pair(name, new, overwrite=True)
     assert bridge.variable_type(name) is new
@@ -122,7 +144,9 @@ def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
 @requirement("BRG-2")
 @given(name=st.sampled_from(list(KNOWN)))
 def test_known_collections_have_their_types(bridge, nnx, name):
-    """From the start, in both directions."""
+    """`params`, `batch_stats`, `cache` and `intermediates` lead to their types and back from the
+    start.
+    """
     typ = getattr(nnx, KNOWN[name])
     assert bridge.variable_type(name) is typ
     assert bridge.variable_type_name(typ) == name
@@ -143,7 +167,7 @@ ITERABLES = {
     how=st.sampled_from(list(ITERABLES)),
 )
 def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
-    """Whatever the types are in, none is lost and none is added."""
+    """`sort_variable_types` of any iterable gives the same types, each before all of its bases."""
     reached(how)
     types = [variable_types(nnx)[name] for name in names]
     if how in ("view", "set"):
@@ -158,13 +182,16 @@ def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
 
 
 def _depth(nnx, typ):
+    """How many classes of a type's ancestry, itself included, are variable types."""
     return sum(issubclass(base, nnx.Variable) for base in typ.__mro__)
 
 
 @requirement("BRG-3b", must_reach=("alike",))
 @given(names=st.lists(st.sampled_from(TYPES), max_size=6))
 def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
-    """And sorting again changes nothing."""
+    """Types with equally many variable types above them stay in the order given, and sorting again
+    changes nothing.
+    """
     types = [variable_types(nnx)[name] for name in names]
     found = list(bridge.sort_variable_types(types))
     for depth in {_depth(nnx, typ) for typ in types}:

@@ -1,4 +1,9 @@
-"""Collections of Linen and attributes of NNX: BRG-6."""
+"""Trees of variables, as collections of Linen and as attributes of NNX: BRG-6.
+
+The oracle is what set out: `linen_vars_to_nnx_attrs` and `nnx_attrs_to_linen_vars` are inverse. On
+Linen's side the first key of a path is the collection; on NNX's side the variable's type takes its
+place.
+"""
 
 import itertools
 from collections import OrderedDict
@@ -6,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from scutch.inputs.graphs import differences
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
@@ -19,7 +25,7 @@ _numbers = itertools.count()
 
 
 class Frozen(Mapping[str, Any]):
-    """A mapping that is no dictionary."""
+    """A mapping that is no dictionary, and a pytree node."""
 
     def __init__(self, content):
         self.content = content
@@ -53,7 +59,9 @@ def _flat(tree, path=()):
 @requirement("BRG-6a", must_reach=("several", "joined", "deep"))
 @given(linen=collections())
 def test_linen_variables_become_attributes_and_return(bridge, linen):
-    """Each at its path, with the type of its collection."""
+    """Each variable of Linen's collections becomes an attribute at its path, with its collection's
+    type, and all of them return to an equal tree of collections.
+    """
     attributes = bridge.linen_vars_to_nnx_attrs(linen)
     expected = _flat(linen)
     if len(linen) > 1:
@@ -72,7 +80,9 @@ def test_linen_variables_become_attributes_and_return(bridge, linen):
 @requirement("BRG-6b", must_reach=("several", "deep"))
 @given(attributes=variable_trees())
 def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
-    """With paths, types, values and metadata."""
+    """Each attribute becomes a Linen variable at its path in the collection of its type, and all of
+    them return with paths, types, values and metadata.
+    """
     linen = bridge.nnx_attrs_to_linen_vars(attributes)
     expected = _flat(attributes)
     if any(len(path) > 1 for path in expected):
@@ -87,24 +97,38 @@ def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
 @requirement("BRG-6b")
 @given(value=arrays(max_rank=1))
 def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
-    """Of the name of its class."""
+    """A variable of a type that is not registered goes to the collection named like its class, and
+    returns.
+    """
     typ = type(f"Unseen_{next(_numbers)}", (nnx.Variable,), {})
     linen = bridge.nnx_attrs_to_linen_vars({"a": {"b": typ(value)}})
     assert alike(linen, {typ.__name__: {"a": {"b": value}}})
     back = bridge.linen_vars_to_nnx_attrs(linen)
-    assert type(back["a"]["b"]) is typ
+    assert {path: type(variable) for path, variable in _flat(back).items()} == {("a", "b"): typ}
 
 
-@requirement("BRG-6c", must_reach=("same", "below", "above"))
-@given(
-    linen=collections(),
-    col=collection_names(),
-    place=st.integers(0, 5),
-    how=st.sampled_from(["same", "below", "above"]),
-    first=st.booleans(),
-)
-def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
-    """Also where it is a variable in one and a sub-layer in the other."""
+clashes = {
+    "linen": collections(),
+    "col": collection_names(),
+    "place": st.integers(0, 5),
+    "how": st.sampled_from(["same", "below", "above"]),
+    "first": st.booleans(),
+}
+
+
+def _clashing(linen, col, place, how, first):
+    """Collections with a path that two of them hold.
+
+    Args:
+      linen: Collections without such a path.
+      col: The collection that is added.
+      place: Chooses the path.
+      how: Whether the added variable lies at the path, below it, or above it.
+      first: Whether the added collection comes first.
+
+    Returns:
+      The collections, and what an error about the path ought to show.
+    """
     paths = sorted(path for path in _flat(linen) if path[0] != col and col not in linen)
     assume(paths)
     owner, *path = paths[place % len(paths)]
@@ -120,7 +144,24 @@ def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, fi
     for layer in reversed(path[:-1]):
         other = {layer: other}
     both = {col: other, **linen} if first else {**linen, col: other}
-    naming = (*path, col, owner) if how != "above" else (*path, col)
+    return both, (*path, col, owner) if how != "above" else (*path, col)
+
+
+@requirement("BRG-6c", must_reach=("same", "below", "above"))
+@given(**clashes)
+def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
+    """A path that is in two collections, or is a variable in one and a sub-layer in the other,
+    raises an error.
+    """
+    both, _ = _clashing(linen, col, place, how, first)
+    refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
+
+
+@requirement("BRG-6g", must_reach=("same", "below", "above"))
+@given(**clashes)
+def test_the_refusal_shows_the_path_and_both_collections(bridge, linen, col, place, how, first):
+    """The error for a path in two collections shows the path and the collections."""
+    both, naming = _clashing(linen, col, place, how, first)
     refused(lambda: bridge.linen_vars_to_nnx_attrs(both), naming=naming)
 
 
@@ -128,6 +169,7 @@ MAPPINGS = {"frozen": Frozen, "ordered": OrderedDict, "dict": dict}
 
 
 def _with_mappings(tree, kind):
+    """Nested dictionaries with every dictionary replaced by another class of mapping."""
     inside = {k: _with_mappings(v, kind) if isinstance(v, dict) else v for k, v in tree.items()}
     return MAPPINGS[kind](inside)
 
@@ -140,49 +182,65 @@ def _with_mappings(tree, kind):
     col=collection_names(),
 )
 def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty, col):
-    """The attributes are those of the dictionaries without the empty ones."""
+    """Collections and sub-layers of other mapping classes, and empty ones, give the attributes that
+    dictionaries without the empty ones give.
+    """
     reached(kind)
     expected = bridge.linen_vars_to_nnx_attrs(linen)
     taken = {path[1:] for path in _flat(linen)}
-    given_ = {name: dict(tree) for name, tree in linen.items()}
+    variables = {name: dict(tree) for name, tree in linen.items()}
     for path in empty:
         if any(path[:end] in taken for end in range(len(path) + 1)):
             continue
         reached("empty")
-        home = given_.setdefault(col, {})
+        home = variables.setdefault(col, {})
         for key in path:
             home[key] = dict(home.get(key, {}))
             home = home[key]
-    found = bridge.linen_vars_to_nnx_attrs(_with_mappings(given_, kind))
+    found = bridge.linen_vars_to_nnx_attrs(_with_mappings(variables, kind))
     wanted, flat = _flat(expected), _flat(found)
     assert flat.keys() == wanted.keys()
-    assert not any(differences(nnx, flat[path], wanted[path]) for path in wanted)
+    assert not [path for path in wanted if differences(nnx, flat[path], wanted[path])]
+
+
+OTHER_KEYS = {"31": SequenceKey(31), "attr": GetAttrKey("attr"), "71": FlattenedIndexKey(71)}
+"""First keys of a path that are no collection, by what an error about them ought to show."""
 
 
 @requirement("BRG-6e", must_reach=("collection", "refused"))
 @given(col=collection_names(), rest=st.lists(st.integers(0, 3), max_size=2), key=st.integers(0, 3))
 def test_the_collection_is_the_first_key(bridge, col, rest, key):
-    """A path that does not begin with one is refused, and shown."""
-    keys = [DictKey(col), SequenceKey(31), GetAttrKey("attr"), FlattenedIndexKey(71)]
+    """`get_col_name` of a key path gives its first dictionary key, and refuses a path that begins
+    with any other key.
+    """
+    keys = [DictKey(col), *OTHER_KEYS.values()]
     path = (keys[key], *(keys[i] for i in rest))
     if key == 0:
         reached("collection")
         assert bridge.get_col_name(path) == col
     else:
         reached("refused")
-        shown = (("31",), ("attr",), ("71",))[key - 1]
-        refused(lambda: bridge.get_col_name(path), naming=shown)
+        refused(lambda: bridge.get_col_name(path))
+
+
+@requirement("BRG-6h")
+@given(shown=st.sampled_from(list(OTHER_KEYS)))
+def test_the_refusal_shows_the_first_key(bridge, shown):
+    """The error for a path that does not begin with a dictionary key shows its first key."""
+    refused(lambda: bridge.get_col_name((OTHER_KEYS[shown],)), naming=(shown,))
 
 
 @requirement("BRG-6f")
 @given(attributes=variable_trees(), root=object_trees(), deep=st.booleans())
 def test_graph_definitions_travel_in_their_own_collection(bridge, nnx, attributes, root, deep):
-    """Each at its path."""
+    """A graph definition among the attributes goes to the collection `nnx` at its path, and returns
+    unchanged.
+    """
     definition = nnx.graphdef(root)
     path = ("graphs", "inner") if deep else ("graph",)
     attributes |= {"graphs": {"inner": definition}} if deep else {"graph": definition}
     linen = bridge.nnx_attrs_to_linen_vars(attributes)
-    assert _flat(linen)[("nnx", *path)] == definition
+    assert _flat(linen).get(("nnx", *path)) == definition
     back = _flat(bridge.linen_vars_to_nnx_attrs(linen))
     assert back.keys() == _flat(attributes).keys()
     assert back[path] == definition

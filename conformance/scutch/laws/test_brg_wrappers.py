@@ -1,6 +1,10 @@
-"""Modules of one kind wrapped as modules of the other: BRG-7."""
+"""Modules of one kind wrapped as modules of the other: BRG-7.
 
-import functools
+The oracle is the wrapped module itself, used without the wrapper, on the layer of
+`scutch.inputs.paired_layers`. `ToNNX` wraps a Linen module, `ToLinen` an NNX class.
+"""
+
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.graphs import follow
 from scutch.inputs.paired_layers import (
     COUNTING,
     INITIALIZERS,
@@ -23,8 +28,9 @@ from scutch.inputs.paired_layers import (
     start,
     variables_of,
 )
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close, close
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS
 
 NAMES = (None, "model")
 seeds = st.integers(0, 3)
@@ -35,20 +41,8 @@ modes = st.sampled_from([PLAIN, NEGATED])
 KINDS = {"params": "Param", "batch_stats": "BatchStat"}
 
 
-def _close(one, other):
-    """Whether two trees have one structure, equal texts, and arrays equal to float tolerance."""
-    if jax.tree.structure(one) != jax.tree.structure(other):
-        return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(
-        a == b
-        if isinstance(a, str)
-        else np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-5, atol=1e-6)
-        for a, b in pairs
-    )
-
-
 def _module(linen, meta, boxed=False, initial="start", size=2):
+    """The Linen layer, with its kernel boxed or bare."""
     kernel_init = INITIALIZERS[initial]
     if boxed:
         kernel_init = meta.with_partitioning(kernel_init, NAMES)
@@ -56,25 +50,29 @@ def _module(linen, meta, boxed=False, initial="start", size=2):
 
 
 def _wrapped(bridge, nnx, initial="start", size=2):
+    """The NNX layer wrapped by `ToLinen`."""
     return bridge.ToLinen(
         in_nnx(nnx), args=(INPUTS, INITIALIZERS[initial]), kwargs={"features": size}
     )
 
 
 def _object(nnx, size=2, collections=None):
-    """The NNX layer, with the values that collections hold."""
+    """The NNX layer itself, with the values that collections hold."""
     made = in_nnx(nnx)(INPUTS, start, size, rngs=nnx.Rngs(0))
     for _, path, value in flat(collections or {}):
-        functools.reduce(getattr, path, made).set_value(value)
+        follow(nnx, made, path).set_value(value)
     return made
 
 
 def _typed(collections):
-    """Types and values by path, as `variables_of` reads an object."""
-    return {path: (KINDS[name], value) for name, path, value in flat(collections)}
+    """Types and values of Linen variables by path, in the form in which `variables_of` reads an
+    object.
+    """
+    return {path: (KINDS.get(name, name), value) for name, path, value in flat(collections)}
 
 
 def _loss(output):
+    """A scalar of an output, to differentiate."""
     return jnp.sum(output**2)
 
 
@@ -83,14 +81,16 @@ def _loss(output):
 def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     linen, nnx, bridge, meta, seed, boxed, initial, size
 ):
-    """With the same key, what `init` makes; and what `apply` computes with it."""
+    """A Linen module wrapped by `ToNNX` and initialized with a key has the variables that `init`
+    makes with that key, and gives the outputs of `apply` with them.
+    """
     reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, initial, size), jax.random.key(seed)
     with names_in_context():
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
-        assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
-        assert _close(wrapper(X), module.apply(variables, X))
+        assert_close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)), **CALLS)
+        assert_close(wrapper(X), module.apply(variables, X), **CALLS)
 
 
 @requirement("BRG-7b", must_reach=("boxed", "bare"))
@@ -98,7 +98,9 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
 def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
     linen, nnx, transforms, bridge, meta, boxed, scale, size
 ):
-    """They are those of `apply`."""
+    """Gradients with respect to a wrapped Linen module are those of `apply` with respect to its
+    parameters.
+    """
     reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
     with names_in_context():
@@ -110,7 +112,7 @@ def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
             return _loss(module.apply({**variables, "params": params}, X, scale))
 
         expected = jax.grad(loss)(variables["params"])
-    assert _close(nnx.to_pure_dict(found), expected)
+    assert_close(nnx.to_pure_dict(found), expected, **CALLS)
 
 
 @requirement("BRG-7b")
@@ -118,7 +120,9 @@ def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
 def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
     nnx, transforms, bridge, scale, size
 ):
-    """They are those of the object."""
+    """Gradients with respect to the collections of a wrapped NNX module are those with respect to
+    the object.
+    """
     module = _wrapped(bridge, nnx, size=size)
     variables = module.init(jax.random.key(0), X)
 
@@ -126,7 +130,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
         return _loss(module.apply({**variables, "params": params}, X, scale))
 
     own = transforms.grad(lambda layer: _loss(layer(X, scale)))(_object(nnx, size))
-    assert _close(jax.grad(loss)(variables["params"]), nnx.to_pure_dict(own))
+    assert_close(jax.grad(loss)(variables.get("params", {})), nnx.to_pure_dict(own), **CALLS)
 
 
 @requirement("BRG-7c", must_reach=("changed", "kept"))
@@ -137,7 +141,9 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
 def test_collections_that_a_wrapped_linen_module_changes_are_kept(
     linen, nnx, bridge, meta, boxed, calls
 ):
-    """Call after call, the variables are what `apply` with `mutable` returned last."""
+    """After each call with `mutable`, the variables of the wrapper are the collections that `apply`
+    returned; after a call without it, they are as before.
+    """
     module, key = _module(linen, meta, boxed), jax.random.key(0)
     with names_in_context():
         variables = module.init(key, X)
@@ -145,12 +151,12 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
         for mutable in calls:
             reached("kept" if mutable is None else "changed")
             if mutable is None:
-                assert _close(wrapper(X), module.apply(variables, X))
+                assert_close(wrapper(X), module.apply(variables, X), **CALLS)
             else:
                 output, changed = module.apply(variables, X, mode=COUNTING, mutable=mutable)
                 variables = {**variables, **changed}
-                assert _close(wrapper(X, mode=COUNTING, mutable=mutable), output)
-            assert _close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)))
+                assert_close(wrapper(X, mode=COUNTING, mutable=mutable), output, **CALLS)
+            assert_close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)), **CALLS)
 
 
 @requirement("BRG-7d")
@@ -158,22 +164,23 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
 def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
     linen, nnx, bridge, meta, seed, calls
 ):
-    """The module has the next key of each, by its name."""
+    """Streams passed to a call of the wrapper give the Linen module the next key of each stream, by
+    name.
+    """
     module = _module(linen, meta)
     variables = module.init(jax.random.key(0), X)
     wrapper = bridge.ToNNX(module).lazy_init(X, rngs=jax.random.key(0))
     streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
     for _ in range(calls):
         expected = module.apply(variables, X, mode=NOISY, rngs={"dropout": others.dropout()})
-        assert _close(wrapper(X, mode=NOISY, rngs=streams), expected)
+        assert_close(wrapper(X, mode=NOISY, rngs=streams), expected, **CALLS)
 
 
 @requirement("BRG-7d")
 @given(seed=seeds, calls=st.integers(2, 3))
 def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, seed, calls):
-    """The same seed gives the same calls, another one others; and no call is like the one before.
-
-    Initialization draws from them, too.
+    """Wrappers whose streams have the same seed initialize and call alike, those with another seed
+    do not, and each call draws other numbers than the call before.
     """
     module = _module(linen, meta, initial="drawn")
 
@@ -182,15 +189,17 @@ def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, s
         return [wrapper(X), *(wrapper(X, mode=NOISY) for _ in range(calls))]
 
     outputs = run(seed)
-    assert _close(run(seed), outputs)
-    assert not _close(run(seed + 4), outputs)
-    assert not any(map(_close, outputs[1:], outputs[2:]))
+    assert_close(run(seed), outputs, **CALLS)
+    assert not close(run(seed + 4), outputs, **CALLS)
+    assert not any(close(one, two, **CALLS) for one, two in itertools.pairwise(outputs[1:]))
 
 
 @requirement("BRG-7d")
 @given(seed=seeds, other=seeds)
 def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
-    """The same keys give the same variables and outputs, and other keys other ones."""
+    """A wrapped NNX module has the same variables and outputs for the same keys, and others for
+    other keys.
+    """
     module = _wrapped(bridge, nnx, "drawn")
 
     def run(first, second):
@@ -199,11 +208,10 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
         rngs = {"dropout": jax.random.key(second)}
         return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
 
-    (variables, output), (again, repeated) = run(seed, other), run(seed, other)
-    assert _close(variables, again)
-    assert _close(output, repeated)
-    assert not _close(run(seed + 4, other)[0], variables)
-    assert not _close(run(seed, other + 4)[1], output)
+    variables, output = run(seed, other)
+    assert_close(run(seed, other), (variables, output), **CALLS)
+    assert not close(run(seed + 4, other)[0], variables, **CALLS)
+    assert not close(run(seed, other + 4)[1], output, **CALLS)
 
 
 ways = ("attribute", "name", "function", "call")
@@ -216,7 +224,9 @@ ways = ("attribute", "name", "function", "call")
 def test_arguments_and_methods_of_a_wrapped_linen_module(
     linen, bridge, meta, way, scale, mode, keyword, boxed
 ):
-    """What is passed arrives, static arguments too; each method is an attribute and a `method`."""
+    """Positional, keyword and static arguments reach the Linen module unchanged; its methods can be
+    called as attributes of the wrapper, or by name or function as `method=`.
+    """
     reached(way)
     reached("keyword" if keyword else "positional")
     module, key = _module(linen, meta, boxed), jax.random.key(0)
@@ -232,7 +242,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
             module.init(key, X), X, scale, mode=mode,
             method="__call__" if way == "call" else "doubled",
         )  # fmt: skip
-    assert _close(found, expected)
+    assert_close(found, expected, **CALLS)
 
 
 @requirement("BRG-7f")
@@ -240,21 +250,25 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
 def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     nnx, bridge, meta, seed, initial, size, scale
 ):
-    """Its collections have the values of an object, and give its outputs."""
+    """The collections of a wrapped NNX module have the types, paths and values of an object's
+    variables, and give that object's outputs.
+    """
     module = _wrapped(bridge, nnx, initial, size)
     variables = module.init(jax.random.key(seed), X)
     values = meta.unbox(variables)
     layer = _object(nnx, size, values)
-    assert _close(_typed(values), variables_of(nnx, layer))
+    assert_close(_typed(values), variables_of(nnx, layer), **CALLS)
     if initial == "start":
-        assert _close(_typed(values), variables_of(nnx, _object(nnx, size)))
-    assert _close(module.apply(variables, X, scale), layer(X, scale))
+        assert_close(_typed(values), variables_of(nnx, _object(nnx, size)), **CALLS)
+    assert_close(module.apply(variables, X, scale), layer(X, scale), **CALLS)
 
 
 @requirement("BRG-7g", must_reach=("mutable", "not mutable"))
 @given(mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3))
 def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge, meta, mutables):
-    """Where they are mutable; and what was passed in stays as it was."""
+    """Variables that a wrapped NNX module changes are returned by `apply` where they are mutable;
+    the variables passed in stay as they were.
+    """
     module, layer = _wrapped(bridge, nnx), _object(nnx)
     variables = module.init(jax.random.key(0), X)
     for mutable in mutables:
@@ -263,17 +277,19 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge,
         found = module.apply(variables, X, mode=COUNTING, mutable=mutable)
         assert alike(jax.tree.map(np.array, variables), before)
         output, changed = found if mutable else (found, {})
-        assert _close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING))
+        assert_close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING), **CALLS)
         if mutable:
             layer(X, mode=COUNTING)
             variables = {**variables, **changed}
-        assert _close(_typed(meta.unbox(variables)), variables_of(nnx, layer))
+        assert_close(_typed(meta.unbox(variables)), variables_of(nnx, layer), **CALLS)
 
 
 @requirement("BRG-7h", must_reach=("to_linen", "ToLinen"))
 @given(short=st.booleans(), size=features, scale=scales, mode=modes, keyword=st.booleans())
 def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode, keyword):
-    """Those of the constructor and those of the call; `to_linen` takes a name, too."""
+    """Arguments of the constructor and of the call reach the NNX module, by position and by
+    keyword; `to_linen` takes the constructor's arguments and a `name`.
+    """
     reached("to_linen" if short else "ToLinen")
     args, kwargs = ((INPUTS, _tripled), {"features": size}) if keyword else (
         (INPUTS, _tripled, size), {}
@@ -287,27 +303,30 @@ def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
     found = module.apply(variables, X, *(() if keyword else (scale,)), **keywords)
     layer = in_nnx(nnx)(*args, **kwargs, rngs=nnx.Rngs(0))
-    assert _close(found, layer(X, scale, mode=mode))
+    assert_close(found, layer(X, scale, mode=mode), **CALLS)
 
 
 def _tripled(key, shape, dtype=jnp.float32):
+    """An initializer that no other test uses, to be told apart from a default."""
     return 3 * start(key, shape, dtype)
 
 
 @requirement("BRG-7i")
 @given(scale=scales, mode=modes)
 def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
-    """Each can be applied by its name."""
+    """A method of the NNX module can be applied by its name as `method=`."""
     module = _wrapped(bridge, nnx)
     variables = module.init(jax.random.key(0), X)
     found = module.apply(variables, X, scale, mode=mode, method="doubled")
-    assert _close(found, _object(nnx).doubled(X, scale, mode=mode))
+    assert_close(found, _object(nnx).doubled(X, scale, mode=mode), **CALLS)
 
 
 @requirement("BRG-7j", must_reach=("boxed", "bare"))
 @given(boxed=st.booleans(), size=features, scale=scales)
 def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, boxed, size, scale):
-    """Variables, outputs, gradients and changes."""
+    """`ToLinen` of `ToNNX` of a Linen module has its variables, outputs, changed collections and
+    gradients.
+    """
     reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
     twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
@@ -319,16 +338,16 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
         def loss(params):
             return _loss(module.apply({**variables, "params": params}, X, scale))
 
-        return variables, output, changed, jax.grad(loss)(variables["params"])
+        return variables, output, changed, jax.grad(loss)(variables.get("params", {}))
 
     with names_in_context():
-        assert _close(run(twice), run(module))
+        assert_close(run(twice), run(module), **CALLS)
 
 
 @requirement("BRG-7k")
 @given(size=features, scale=scales)
 def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, size, scale):
-    """Variables, outputs, gradients and updates."""
+    """`ToNNX` of `ToLinen` of an NNX module has its outputs, gradients and updated variables."""
     twice = bridge.ToNNX(_wrapped(bridge, nnx, size=size)).lazy_init(X, rngs=jax.random.key(0))
     layer = _object(nnx, size)
 
@@ -337,13 +356,15 @@ def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, 
         output = module(X, mode=COUNTING, **mutable)
         return output, nnx.to_pure_dict(slope), variables_of(nnx, module)
 
-    assert _close(run(twice, mutable=["batch_stats"]), run(layer))
+    assert_close(run(twice, mutable=["batch_stats"]), run(layer), **CALLS)
 
 
 @requirement("BRG-7l", must_reach=("method", "function"))
 @given(seed=seeds, boxed=st.booleans(), short=st.booleans(), size=features)
 def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, short, size):
-    """Abstractly alike; the module is returned; and before, it cannot be used."""
+    """`lazy_init` makes the wrapper's variables by a call, under `jax.eval_shape` with the same
+    shapes, and returns the wrapper; calling it before is an error.
+    """
     reached("method" if short else "function")
     module, key = _module(linen, meta, boxed, "drawn", size), jax.random.key(seed)
 

@@ -1,13 +1,18 @@
-"""One object is one object, two are two: JIT-2."""
+"""An object that is passed twice is one object inside a jitted call: JIT-2.
+
+The oracle is the eager call. An object is *aliased* when two arguments, or two places within one,
+hold it. When shardings are given, an aliased object gets one from each of its places.
+"""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 
@@ -17,7 +22,7 @@ small = st.integers(0, 3)
 @requirement("JIT-2a", must_reach=("one argument", "two arguments"))
 @costly
 @given(
-    worlds=copies(programs((), results=())),
+    program_copies=copies(programs((), results=())),
     at=st.tuples(small, small, small),
     done=st.lists(
         st.tuples(st.sampled_from(("bump", "assign", "copy", "call")), small),
@@ -25,28 +30,31 @@ small = st.integers(0, 3)
         max_size=3,
     ),
 )
-def test_one_object_is_one_object(transforms, nnx, worlds, at, done):
-    """However often an object is passed, what is done to it is done once."""
+def test_one_object_is_one_object(transforms, nnx, program_copies, at, done):
+    """An object that is passed several times is one object inside: a jitted call leaves the objects
+    and returns the values that the eager call does.
+    """
 
-    def work(first, box, *, third, given):
-        hands = Interpreter(nnx, (first, box, third), given)
+    def work(first, box, *, third, arrays):
+        interpreter = Interpreter(nnx, (first, box, third), arrays)
         for kind, number in done:
-            hands.take(Step(kind, number, number + 1))
-        return [n.get_value() for n in hands.variables()]
+            interpreter.apply(Step(kind, number, number + 1))
+        return [n.get_value() for n in interpreter.variables()]
 
     jitted = transforms.jit(work)
     ends = []
-    for function, world in zip((work, jitted), worlds, strict=True):
-        found = world.nodes()
+    for function, program in zip((work, jitted), program_copies, strict=True):
+        found = program.nodes()
         first, second, third = (found[n % len(found)] for n in at)
         reached("two arguments" if first is second or second is third else "one argument")
-        result = function(first, {"in": second}, third=third, given=inputs(0))
-        ends.append((found, world.arguments, result))
+        result = function(first, {"in": second}, third=third, arrays=inputs(0))
+        ends.append((found, program.arguments, result))
     difference = graphs.differences(nnx, *ends)
     assert not difference, f"eager and jitted: {difference}"
 
 
 def _pair(cell):
+    """A module whose attributes `a` and `b` are two variables of one description."""
     return Graph((Object("Node", {"a": Ref(1), "b": Ref(2)}), cell, cell))
 
 
@@ -54,13 +62,15 @@ def _pair(cell):
 @costly
 @given(root=cells().map(_pair), call=small)
 def test_equal_objects_stay_apart(transforms, root, call):
-    """Two variables that hold the same array are two: a change of one does not reach the other."""
+    """Two variables that hold the same array stay two: changing one inside does not change the
+    other.
+    """
     one, other = root.a, root.b
     other.set_value(one.get_value())
     before = np.asarray(other.get_value())
 
     @transforms.jit
-    def work(root, given):
+    def work(root, arrays):
         root.a.set_value(root.a.get_value() + 1)
         return root.b.get_value()
 
@@ -80,7 +90,9 @@ TWICE = Graph(
 
 
 def _aliased(root, how):
-    """Two arguments that hold the same variable."""
+    """Two arguments that hold one variable: the variable itself twice, or an object that
+    holds it.
+    """
     return {"itself": (root.a, root.a), "child": (root.b, root.a), "twice": (root.b, root.b)}[how]
 
 
@@ -89,6 +101,7 @@ specs = st.tuples(st.sampled_from(SHARDED), st.sampled_from(SHARDED))
 
 
 def _call(transforms, mesh, root, how, specs):
+    """A call that gives the two arguments one sharding each, ready to be made."""
     shardings = tuple(NamedSharding(mesh, PartitionSpec(*spec)) for spec in specs)
     jitted = transforms.jit(lambda one, other: None, in_shardings=shardings)
     return lambda: jitted(*_aliased(root, how))
@@ -97,7 +110,9 @@ def _call(transforms, mesh, root, how, specs):
 @requirement("JIT-2c", must_reach=("same", "different"))
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
-    """Different shardings for one object are refused, the same one is accepted."""
+    """A call with different shardings for the places of one object is refused and leaves the object
+    as it was; with equal shardings it is accepted.
+    """
     before = root.a.get_raw_value()
     error = raised(_call(transforms, mesh, root, how, specs))
     if specs[0] == specs[1]:
@@ -112,7 +127,9 @@ def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
 @requirement("JIT-2d")
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
-    """The message has the type of the object, the path where there is one, and both shardings."""
+    """The refusal of inconsistent shardings shows the type of the variable, its path, and both
+    shardings.
+    """
     assume(specs[0] != specs[1])
     shardings = [NamedSharding(mesh, PartitionSpec(*spec)).spec for spec in specs]
     refused(_call(transforms, mesh, root, how, specs), naming=("Param", "a", *shardings))

@@ -1,15 +1,20 @@
-"""Static, donated, named and optional arguments, and the options of `jax.jit`: JIT-4."""
+"""Static, donated, keyword and default arguments, and the further options of `jax.jit`: JIT-4.
+
+The oracles are the eager call, for values, and `jax.jit` on a flat list of the same arrays, for
+what an option means. An argument is *static* when it is compiled in as a Python value; it is
+*donated* when the call may reuse its buffers, which are deleted afterwards.
+"""
 
 import warnings
 
 import jax
 import numpy as np
-import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies import copies, programs
 
@@ -26,7 +31,7 @@ PASSED = ("by position", "by name")
 
 
 class Scale:
-    """A hashable value that is no array; equal ones have the same factor."""
+    """A hashable value that is no array: scales are equal when their factors are."""
 
     def __init__(self, factor):
         self.factor = factor
@@ -46,7 +51,9 @@ def _module(nnx, value=None):
 
 
 def _scaling(transforms, how):
-    """A jitted function with a static argument, and what its traces were given."""
+    """A jitted function whose second argument is static, and the list of values that its traces
+    were given.
+    """
     seen = []
 
     def work(module, scale):
@@ -58,14 +65,16 @@ def _scaling(transforms, how):
 
 
 def _apply(function, passed, first, second, name):
-    """Call with two arguments, the second one by position or by name."""
+    """Call a function of two arguments, passing the second by position or by name."""
     return function(first, second) if passed == "by position" else function(first, **{name: second})
 
 
 @requirement("JIT-4a")
 @given(how=st.sampled_from(list(KEY)), factors=st.sampled_from([(2, 3, 2), (2, 2, 3)]))
 def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
-    """The very object arrives inside; each unequal value is traced once."""
+    """The very object that is passed as a static argument arrives inside; each unequal value is
+    traced once and equal ones are not traced again.
+    """
     jitted, seen = _scaling(transforms, how)
     passed = "by name" if "name" in how else "by position"
     for factor in factors:
@@ -82,7 +91,9 @@ def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
 @requirement("JIT-4b", must_reach=("other way",))
 @given(how=st.sampled_from(list(KEY)), passed=st.sampled_from(PASSED))
 def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed):
-    """What is static by number is so when it is passed by name, and the reverse."""
+    """An argument that is declared static by its number is static when passed by name, and one that
+    is declared by name is static when passed by position.
+    """
     assume(not (how == "by a negative number" and passed == "by name"))
     if ("name" in how) != (passed == "by name"):
         reached("other way")
@@ -97,7 +108,9 @@ def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed)
 @requirement("JIT-4c")
 @given(how=st.sampled_from(list(KEY)), value=st.sampled_from(["list", "dict", "set"]))
 def test_an_unhashable_static_argument_is_refused(transforms, nnx, how, value):
-    """The error shows its type, and no argument is changed."""
+    """An unhashable value for a static argument is refused with an error that shows its type, and
+    the object beside it is not changed.
+    """
     jitted = transforms.jit(lambda module, scale: None, **KEY[how])
     module = _module(nnx)
     before = module.a.get_raw_value()
@@ -118,7 +131,11 @@ DONATED = {
 
 
 def _donating(transforms, nnx, how, changes, passed):
-    """Call with a module that is donated; the arrays it held, and module and result."""
+    """Call a function that donates a module with two variables.
+
+    Returns:
+      The two arrays that the variables held before the call, and the module.
+    """
     held = jax.device_put(np.arange(4.0)), jax.device_put(np.arange(2.0))
     module = _module(nnx, held[0])
     module.b = nnx.BatchStat(held[1])
@@ -140,7 +157,7 @@ def _donating(transforms, nnx, how, changes, passed):
 
 
 def _donates(how):
-    """Whether `jax.jit` at hand gives up an array that is donated so."""
+    """Whether `jax.jit` deletes an array that is donated in the given way."""
     array = jax.device_put(np.arange(4.0))
     jax.jit(lambda module, other: (module * 2, other), **DONATED[how])(array, 1.0)
     return array.is_deleted()
@@ -152,20 +169,24 @@ ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)
 @requirement("JIT-4d", must_reach=("donated", "kept"))
 @given(**ways)
 def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
-    """The arrays that a donated object held are gone, others are not."""
+    """The arrays that a donated object held are deleted after the call, and those of an object that
+    was not donated are kept.
+    """
     if not _donates("by number"):
-        pytest.skip("this backend does not donate")
+        not_available("this backend does not donate")
     assume(how in ("by name", "not at all") or (passed == "by position" and _donates(how)))
     held, _ = _donating(transforms, nnx, how, True, passed)
     donated = how != "not at all"
     reached("donated" if donated else "kept")
-    assert all(array.is_deleted() == donated for array in held)
+    assert [array.is_deleted() for array in held] == [donated] * len(held)
 
 
 @requirement("JIT-4e", must_reach=("changed", "unchanged"))
 @given(changes=st.booleans(), **ways)
 def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, changes):
-    """Every variable can be read, and has the eager value."""
+    """After a call that donated an object, its variables can be read and have the eager values,
+    whether or not the function changed them.
+    """
     reached("changed" if changes else "unchanged")
     _, module = _donating(transforms, nnx, how, changes, passed)
     factor = 2 if changes else 1
@@ -185,9 +206,11 @@ CALLS = {
 
 @requirement("JIT-4f")
 @costly
-@given(worlds=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
-def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worlds, how):
-    """Objects by name, in any order; parameters left out."""
+@given(program_copies=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
+def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, program_copies, how):
+    """A jitted call with arguments by name, in any order, or left to their defaults does what the
+    eager call with the same arguments does.
+    """
 
     def work(first, second, scale=np.int32(3), *, offset=1):  # noqa: B008 - an immutable default
         for variable in graphs.nodes(nnx, [first, second]):
@@ -197,8 +220,8 @@ def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worl
 
     positional, named = CALLS[how]
     ends = []
-    for function, world in zip((work, transforms.jit(work)), worlds, strict=True):
-        nodes = world.nodes()
+    for function, program in zip((work, transforms.jit(work)), program_copies, strict=True):
+        nodes = program.nodes()
         given = {"first": nodes[0], "second": nodes[-1], "scale": np.int32(5)}
         result = function(*(given[n] for n in positional), **{n: given[n] for n in named})
         ends.append((nodes, result[0], np.asarray(result[1])))
@@ -207,7 +230,9 @@ def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, worl
 
 
 def _operations(function, x):
-    """Whether the program of a function has an addition and a multiplication at its top."""
+    """Whether the program that tracing a function gives has an addition, and a multiplication, at
+    its top.
+    """
     names = {equation.primitive.name for equation in jax.make_jaxpr(function)(x).eqns}
     return "add" in names, "mul" in names
 
@@ -215,7 +240,9 @@ def _operations(function, x):
 @requirement("JIT-4g")
 @given(option=st.sampled_from(["inline", "keep_unused", "device", "backend"]))
 def test_further_options_are_those_of_jax(transforms, nnx, option):
-    """Each does what it does for `jax.jit` on the flat list of arrays."""
+    """`inline`, `keep_unused`, `device` and `backend` do for a lifted function what they do for
+    `jax.jit` on the flat list of arrays.
+    """
 
     def work(module, unused):
         module.a.set_value(module.a.get_value() + 1)
@@ -247,7 +274,7 @@ def test_further_options_are_those_of_jax(transforms, nnx, option):
                 warnings.simplefilter("ignore")  # both are deprecated in JAX
                 error = raised(lambda: jax.jit(flat, **chosen)(unused, unused))
                 if error is not None:
-                    pytest.skip(f"jax.jit at hand does not take {option}: {error}")
+                    not_available(f"jax.jit at hand does not take {option}: {error}")
                 result = lifted(**chosen)(module, unused)
             there = {device} if option == "device" else jax.devices("cpu")
             assert set(result.devices()) <= set(there)

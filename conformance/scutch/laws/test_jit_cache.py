@@ -1,4 +1,9 @@
-"""What is traced, and when: JIT-3."""
+"""When a jitted function is traced again, and that every change between calls is seen: JIT-3.
+
+The oracle is `fingerprint`: all that a trace depends on, types, attributes, static data, metadata,
+shapes, dtypes and sharing. A function that notes the fingerprint of its arguments while it is
+traced, and returns the number of the trace, tells which trace answered a call.
+"""
 
 import gc
 import weakref
@@ -24,10 +29,16 @@ from scutch.strategies import copies, programs, small_graphs
 
 
 class Watched:
-    """A jitted function that notes what each of its traces sees, and tells which trace ran."""
+    """A jitted function that notes the fingerprint that each of its traces sees."""
 
     def __init__(self, transforms, nnx, work=lambda *arguments: None):
-        """Args: the namespaces, and what the function does beside noting."""
+        """Jit a function that notes its fingerprint and then does some work.
+
+        Args:
+          transforms: The namespace with the `jit` under judgment.
+          nnx: The namespace of objects.
+          work: What the function does to its arguments.
+        """
         self.nnx = nnx
         self.seen = []
 
@@ -39,15 +50,19 @@ class Watched:
         self.jitted = transforms.jit(look)
 
     def __call__(self, *arguments):
-        """What the trace saw that answered this call."""
-        return self.seen[int(self.jitted(*arguments))]
+        """Call, and return the fingerprint that was seen by the trace that answered."""
+        trace = int(self.jitted(*arguments))
+        assert 0 <= trace < len(self.seen), f"trace {trace} answered, of {len(self.seen)} traces"
+        return self.seen[trace]
 
 
 @requirement("JIT-3a")
 @costly
-@given(world=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
-def test_nothing_is_traced_twice(transforms, nnx, world, works):
-    """Values may change, between calls and inside."""
+@given(program=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
+def test_nothing_is_traced_twice(transforms, nnx, program, works):
+    """Calls on the same objects are traced once, though variables are assigned new values between
+    the calls, or inside.
+    """
 
     def work(*arguments):
         for variable in Interpreter(nnx, arguments, ()).variables() if works else ():
@@ -55,66 +70,75 @@ def test_nothing_is_traced_twice(transforms, nnx, world, works):
 
     watched = Watched(transforms, nnx, work)
     for call in range(3):
-        watched(*world.arguments)
+        watched(*program.arguments)
         if call < 2:
-            world.after(call)
+            program.after(call)
     assert len(watched.seen) == 1
 
 
 @requirement("JIT-3b", must_reach=("order",))
 @costly
-@given(worlds=copies(programs((), results=())))
-def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, worlds):
-    """Other objects, whose metadata was set in another order, are served, and changed."""
+@given(program_copies=copies(programs((), results=())))
+def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, program_copies):
+    """A call with other objects of the same structure, whose metadata was set in another order,
+    causes no trace, and changes those objects.
+    """
 
     def work(*arguments):
         for variable in Interpreter(nnx, arguments, ()).variables():
             variable.set_value(variable.get_value() + 1)
 
     watched = Watched(transforms, nnx, work)
-    for world, names in zip(worlds, (("x", "y"), ("y", "x")), strict=True):
-        for variable in Interpreter(nnx, world.arguments, ()).variables():
+    for program, names in zip(program_copies, (("x", "y"), ("y", "x")), strict=True):
+        for variable in Interpreter(nnx, program.arguments, ()).variables():
             reached("order")
             for name in names:
                 variable.set_metadata(name, 1)
-        watched(*world.arguments)
+        watched(*program.arguments)
     assert len(watched.seen) == 1
-    difference = graphs.differences(nnx, worlds[0].arguments, worlds[1].arguments)
+    difference = graphs.differences(nnx, program_copies[0].arguments, program_copies[1].arguments)
     assert not difference, f"first and second object: {difference}"
 
 
 @requirement("JIT-3c", must_reach=("new", "known"))
 @costly
 @given(
-    worlds=copies(programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3))
+    program_copies=copies(
+        programs((), results=(), between=(*STRUCTURE, *METADATA, "constant"), calls=3)
+    )
 )
-def test_each_structure_is_traced_once(transforms, nnx, worlds):
-    """As many traces as there are different structures; in the end the first one is back."""
-    world, first = worlds
+def test_each_structure_is_traced_once(transforms, nnx, program_copies):
+    """Over calls between which the structure changes and finally returns to the first one, there
+    are as many traces as different structures.
+    """
+    program, first = program_copies
     watched = Watched(transforms, nnx)
     structures = []
-    for call, each in enumerate((world, world, world, first)):
+    for call, each in enumerate((program, program, program, first)):
         structure = fingerprint(nnx, each.arguments)
         reached("known" if structure in structures else "new")
         structures.append(structure)
         watched(*each.arguments)
         if call < 2:
-            world.after(call)
+            program.after(call)
     assert len(watched.seen) == len(set(structures))
 
 
-def _sees(transforms, nnx, world):
-    """Call, change, and call again: the second call runs with what there is then."""
+def _sees(transforms, nnx, program):
+    """Call, change the objects, and call again: the second call must be answered by a trace of what
+    there is then.
+    """
     watched = Watched(transforms, nnx)
-    before = watched(*world.arguments)
-    world.after(0)
-    now = fingerprint(nnx, world.arguments)
+    before = watched(*program.arguments)
+    program.after(0)
+    now = fingerprint(nnx, program.arguments)
     if now != before:
         reached("changed")
-    assert watched(*world.arguments) == now
+    assert watched(*program.arguments) == now
 
 
 def _changes(*kinds, graphs=None):
+    """Programs of two calls, between which steps of the given kinds are taken."""
     return programs((), results=(), between=kinds, calls=2, graphs=graphs)
 
 
@@ -124,42 +148,48 @@ dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 @requirement("JIT-3d", must_reach=("changed",))
 @costly
-@given(world=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
-def test_changed_attributes_are_seen(transforms, nnx, world):
-    """Set, replaced and deleted ones, static data among them."""
-    _sees(transforms, nnx, world)
+@given(program=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
+def test_changed_attributes_are_seen(transforms, nnx, program):
+    """The call after an attribute was set, replaced or deleted, static data included, runs with the
+    new attributes.
+    """
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3e", must_reach=("changed",))
 @costly
-@given(world=_changes(*LISTS[:5], graphs=lists))
-def test_changed_lists_are_seen(transforms, nnx, world):
-    """Plain and tracked ones, changed in place."""
-    _sees(transforms, nnx, world)
+@given(program=_changes(*LISTS[:5], graphs=lists))
+def test_changed_lists_are_seen(transforms, nnx, program):
+    """The call after a plain or tracked list was changed in place runs with its new content."""
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3f", must_reach=("changed",))
 @costly
-@given(world=_changes(*DICTS[:3], graphs=dicts))
-def test_changed_dicts_are_seen(transforms, nnx, world):
-    """Plain and tracked ones, changed in place."""
-    _sees(transforms, nnx, world)
+@given(program=_changes(*DICTS[:3], graphs=dicts))
+def test_changed_dicts_are_seen(transforms, nnx, program):
+    """The call after a plain or tracked dict was changed in place runs with its new content."""
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3g", must_reach=("changed",))
 @costly
-@given(world=_changes(*METADATA))
-def test_changed_metadata_is_seen(transforms, nnx, world):
-    """Set, changed and deleted entries."""
-    _sees(transforms, nnx, world)
+@given(program=_changes(*METADATA))
+def test_changed_metadata_is_seen(transforms, nnx, program):
+    """The call after metadata of a variable was set, changed or deleted runs with the new
+    metadata.
+    """
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3h", must_reach=("changed",))
 @costly
-@given(world=_changes("retype"))
-def test_a_variable_of_another_type_is_seen(transforms, nnx, world):
-    """In an attribute, a list or a dict, with the same value."""
-    _sees(transforms, nnx, world)
+@given(program=_changes("retype"))
+def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
+    """The call after a variable was replaced by one of another type and the same value, in an
+    attribute, a list or a dict, runs with the new type.
+    """
+    _sees(transforms, nnx, program)
 
 
 TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
@@ -167,20 +197,24 @@ TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Arr
 
 @requirement("JIT-3i", must_reach=("changed",))
 @costly
-@given(world=_changes("unshare", "share"))
-@example(world=Program(TWICE, between=((Step("unshare"),),)))
-def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, world):
-    """One object in two places, or two that are equal."""
-    _sees(transforms, nnx, world)
+@given(program=_changes("unshare", "share"))
+@example(program=Program(TWICE, between=((Step("unshare"),),)))
+def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
+    """The call after two places came to hold one object, or two equal ones, runs with the new
+    sharing.
+    """
+    _sees(transforms, nnx, program)
 
 
 @requirement("JIT-3j")
 def test_calls_keep_no_object_alive(transforms, nnx):
-    """Objects that nobody holds are gone after a call, though the jitted function is not."""
+    """Objects that only a jitted call was given are garbage collected after it, though the jitted
+    function lives on.
+    """
 
-    def work(module, given):
-        module.a.set_value(module.a.get_value() + given[1])
-        module.b = graphs.classes(nnx)["Count"](given[0])
+    def work(module, arrays):
+        module.a.set_value(module.a.get_value() + arrays[1])
+        module.b = graphs.classes(nnx)["Count"](arrays[0])
         return module
 
     jitted = transforms.jit(work)

@@ -1,4 +1,9 @@
-"""A state machine between calls: JIT-1 and JIT-3 over histories of any order."""
+"""Calls of a jitted function and changes of its objects, alternating in any order: JIT-3c.
+
+The oracle is a second copy of the objects, on which the same function is called eagerly and the
+same changes are made; and the number of different fingerprints, for the number of traces. Other
+laws fix the number of calls; here a state machine of Hypothesis draws a whole history.
+"""
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -24,10 +29,15 @@ HISTORIES = settings(
 
 
 def _machine(transforms, nnx):
-    """Two worlds of one program, in which calls and changes alternate at will."""
+    """The state machine over two copies of a program, as a class.
+
+    Args:
+      transforms: The namespace with the `jit` under judgment.
+      nnx: The namespace of objects.
+    """
 
     class Histories(RuleBasedStateMachine):
-        """One world is called eagerly, the other jitted; both are changed alike."""
+        """One copy of a program is called eagerly, the other jitted; changes are made to both."""
 
         @initialize(program=programs(("bump", "call"), results=(), max_steps=1))
         def begin(self, program):
@@ -36,6 +46,7 @@ def _machine(transforms, nnx):
             self.traces, self.structures = 0, set()
 
             def function(*arguments):
+                """Count the traces, and do what the program does."""
                 self.traces += 1
                 return self.lifted.function(*arguments)
 
@@ -43,13 +54,13 @@ def _machine(transforms, nnx):
 
         @rule(step=steps(STRUCTURE))
         def change(self, step):
-            """Change both worlds."""
-            for world in (self.eager, self.lifted):
-                Interpreter(nnx, world.arguments, inputs(0)).take(step)
+            """Take one step on both copies."""
+            for program in (self.eager, self.lifted):
+                Interpreter(nnx, program.arguments, inputs(0)).apply(step)
 
         @rule()
         def call(self):
-            """Call both; they stay alike, and each structure is traced once."""
+            """Call both: their objects stay isomorphic, and each structure has been traced once."""
             self.structures.add(fingerprint(nnx, self.lifted.arguments))
             self.eager.function(*self.eager.arguments, inputs(1))
             self.jitted(*self.lifted.arguments, inputs(1))
@@ -62,5 +73,7 @@ def _machine(transforms, nnx):
 
 @requirement("JIT-3c")
 def test_histories_of_calls_and_changes(transforms, nnx):
-    """After any of them the jitted world is the eager one, and no structure was traced twice."""
+    """After any history of calls and changes, the objects of the jitted calls are isomorphic to
+    those of the eager calls, and no structure was traced twice.
+    """
     run_state_machine_as_test(_machine(transforms, nnx), settings=HISTORIES)

@@ -1,25 +1,33 @@
-"""Programs run eagerly and jitted leave the same world: JIT-1."""
+"""A jitted call leaves and returns what the eager call does: JIT-1.
 
-from hypothesis import assume, given
+The oracle is the eager call of the same function on another copy of the objects. Each law draws
+programs with steps of one group (see `scutch.inputs.programs`), so that it judges one kind of
+change.
+"""
+
+from hypothesis import given
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.strategies import copies, programs, small_graphs
 
 
-def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
-    """Run one world eagerly and the other jitted; compare them after each call.
+def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
+    """Call the function of one copy eagerly and of the other jitted, and compare after each
+    call.
 
     Args:
-      transforms: Has the `jit` under judgment.
-      nnx: The namespace of the objects.
-      worlds: One program, built twice.
+      transforms: The namespace with the `jit` under judgment.
+      nnx: The namespace of objects.
+      program_copies: One program, built twice.
       calls: How often the function is called.
-      kept: Whether survivors must be the objects that they were.
-      alone: Whether worlds that differ in more than that are no matter of this law.
+      kept: Whether objects that were there must be the same Python objects afterwards.
+      alone: Whether inputs are discarded on which more than identities differs: other laws judge
+        it.
     """
-    eager, lifted = worlds
+    eager, lifted = program_copies
     jitted = transforms.jit(lifted.function)
     for call in range(calls):
         pairs = list(zip(eager.nodes(), lifted.nodes(), strict=True)) if kept else ()
@@ -37,34 +45,38 @@ def _run(transforms, nnx, worlds, *, calls=1, kept=False, alone=False):
 
 @requirement("JIT-1a")
 @costly
-@given(worlds=copies(programs(VALUES, results=("value",), max_steps=4)))
-def test_values_are_the_eager_ones(transforms, nnx, worlds):
-    """Returned arrays, and the values of variables afterwards."""
-    _run(transforms, nnx, worlds)
+@given(program_copies=copies(programs(VALUES, results=("value",), max_steps=4)))
+def test_values_are_the_eager_ones(transforms, nnx, program_copies):
+    """Returned arrays, and the values of variables after the call, are those of the eager call."""
+    _run(transforms, nnx, program_copies)
 
 
 @requirement("JIT-1b")
 @costly
-@given(worlds=copies(programs((*METADATA, "bump"), results=())))
-def test_metadata_is_the_eager_one(transforms, nnx, worlds):
-    """Metadata that the function sets or deletes."""
-    _run(transforms, nnx, worlds)
+@given(program_copies=copies(programs((*METADATA, "bump"), results=())))
+def test_metadata_is_the_eager_one(transforms, nnx, program_copies):
+    """Metadata that the function sets or deletes is set or deleted after the jitted call."""
+    _run(transforms, nnx, program_copies)
 
 
 @requirement("JIT-1c")
 @costly
-@given(worlds=copies(programs((*ATTRIBUTES, "call"), results=())))
-def test_attributes_are_the_eager_ones(transforms, nnx, worlds):
-    """Attributes that the function adds, replaces or deletes, static data among them."""
-    _run(transforms, nnx, worlds)
+@given(program_copies=copies(programs((*ATTRIBUTES, "call"), results=())))
+def test_attributes_are_the_eager_ones(transforms, nnx, program_copies):
+    """Attributes that the function adds, replaces or deletes, static data included, are as after
+    the eager call.
+    """
+    _run(transforms, nnx, program_copies)
 
 
 @requirement("JIT-1d")
 @costly
-@given(worlds=copies(programs((*PLACES, "bump"), results=())))
-def test_sharing_is_the_eager_one(transforms, nnx, worlds):
-    """Objects that the function shares, swaps, ceases to share, or closes to a cycle."""
-    _run(transforms, nnx, worlds)
+@given(program_copies=copies(programs((*PLACES, "bump"), results=())))
+def test_sharing_is_the_eager_one(transforms, nnx, program_copies):
+    """Objects that the function puts in a second place, swaps, copies apart, or closes to a cycle
+    sit in the places where the eager call leaves them.
+    """
+    _run(transforms, nnx, program_copies)
 
 
 containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"), size=3)
@@ -72,50 +84,74 @@ containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"
 
 @requirement("JIT-1e")
 @costly
-@given(worlds=copies(programs((*LISTS, *DICTS), results=(), graphs=containers)))
-def test_containers_are_the_eager_ones(transforms, nnx, worlds):
-    """Lists and dicts of objects, tracked and plain, that the function changes in place."""
-    _run(transforms, nnx, worlds)
+@given(program_copies=copies(programs((*LISTS, *DICTS), results=(), graphs=containers)))
+def test_containers_are_the_eager_ones(transforms, nnx, program_copies):
+    """Lists and dicts of objects, tracked or plain, that the function changes in place have the
+    content that the eager call leaves.
+    """
+    _run(transforms, nnx, program_copies)
 
 
 @requirement("JIT-1f")
 @costly
-@given(worlds=copies(programs()))
-def test_survivors_keep_their_identity(transforms, nnx, worlds):
-    """Where the eager call leaves an object that was there, the jitted call leaves that object."""
-    _run(transforms, nnx, worlds, kept=True, alone=True)
+@given(program_copies=copies(programs()))
+def test_survivors_keep_their_identity(transforms, nnx, program_copies):
+    """Where the eager call leaves an object or variable that was there before, the jitted call
+    leaves that very object, and not a copy.
+    """
+    _run(transforms, nnx, program_copies, kept=True, alone=True)
 
 
 @requirement("JIT-1g")
 @costly
-@given(worlds=copies(programs((), results=("node", "fresh", "value"))))
-def test_results_hold_what_the_eager_ones_hold(transforms, nnx, worlds):
-    """An argument that is returned comes back as itself; a new object is new."""
-    _run(transforms, nnx, worlds, kept=True)
+@given(program_copies=copies(programs((), results=("node", "fresh", "value"))))
+def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
+    """An argument that the function returns comes back as itself, and a new object that it returns
+    is new.
+    """
+    _run(transforms, nnx, program_copies, kept=True)
 
 
 @requirement("JIT-1h")
 @costly
-@given(worlds=copies(programs(between=STEPS, calls=2, max_steps=2)))
-def test_several_calls_leave_the_eager_world(transforms, nnx, worlds):
-    """The same function again, after changes of any kind."""
-    _run(transforms, nnx, worlds, calls=2)
+@given(program_copies=copies(programs(between=STEPS, calls=2, max_steps=2)))
+def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
+    """A second jitted call, after the objects were changed in any way, leaves what the second eager
+    call leaves.
+    """
+    _run(transforms, nnx, program_copies, calls=2)
 
 
-@requirement("JIT-1i", must_reach=("variable",))
-@given(program=programs((), results=()))
-def test_a_captured_variable_is_not_changed(transforms, program):
-    """The error names the type of the variable, which is as it was."""
+def _assigning(transforms, program):
+    """A jitted function that assigns to a variable which it is not passed, and the variable."""
     captured = [n for n in program.nodes() if isinstance(n, program.nnx.Variable)]
     assume(captured)
     reached("variable")
     variable = captured[-1]
-    before = variable.get_raw_value()
 
     @transforms.jit
     def assign(x):
         variable.set_value(x)
         return x
 
-    refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))
+    return assign, variable
+
+
+@requirement("JIT-1i", must_reach=("variable",))
+@given(program=programs((), results=()))
+def test_a_captured_variable_is_not_changed(transforms, program):
+    """Assigning inside a jitted function to a variable that was not passed to it is refused, and
+    leaves the variable as it was.
+    """
+    assign, variable = _assigning(transforms, program)
+    before = variable.get_raw_value()
+    refused(lambda: assign(inputs(0)[0]))
     assert variable.get_raw_value() is before
+
+
+@requirement("JIT-1j", must_reach=("variable",))
+@given(program=programs((), results=()))
+def test_the_refusal_names_the_captured_variable(transforms, program):
+    """The error for a variable that was not passed shows the variable's type."""
+    assign, variable = _assigning(transforms, program)
+    refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))

@@ -1,13 +1,20 @@
-"""Shardings of inputs, variables and outputs, and `StateSharding`: JIT-5 and JIT-6."""
+"""Shardings of arguments, updated variables and results, and `StateSharding`: JIT-5 and JIT-6.
+
+The oracles are the shardings that were asked for, and the eager call for values. A *prefix* is one
+sharding that stands for a whole tree of arguments. A `StateSharding` maps filters to shardings, and
+gives each variable of an object the sharding of the first filter that takes it.
+"""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.placement import has_sharding
 
 SPECS = (("data",), (), (None, "data"))
 few_meshes = st.sampled_from([Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",))])
@@ -15,7 +22,7 @@ specs = st.sampled_from(SPECS)
 
 
 def _block(nnx):
-    """A module with a matrix, a vector one level below, and a counter."""
+    """A module with a matrix, and another matrix in a module below; each of shape (8, 8)."""
     kinds = graphs.classes(nnx)
     root, child = kinds["Node"](), kinds["Branch"]()
     root.a, root.b = nnx.Param(np.arange(64, dtype="float32").reshape(8, 8)), child
@@ -24,7 +31,7 @@ def _block(nnx):
 
 
 def _work(root, x):
-    """Changes the parameter, and returns an array."""
+    """Add to the parameter, and return another array."""
     root.a.set_value(root.a.get_value() + x)
     return x * 2
 
@@ -39,25 +46,18 @@ def _made(nnx):
     return make
 
 
-def _lies(variable, sharding):
-    """Whether a variable, or an array, has a sharding."""
-    array = variable.get_value() if hasattr(variable, "get_value") else variable
-    return array.sharding.is_equivalent_to(sharding, array.ndim)
-
-
 def _on(mesh, spec):
+    """The sharding of a spec on a mesh."""
     return NamedSharding(mesh, PartitionSpec(*spec))
 
 
-def _same_as_plain(nnx, root, x, result):
-    """Whether a call did what the eager call does."""
+def _assert_same_as_plain(nnx, root, x, result):
+    """Fail unless a call on a block did, and returned, what the eager call does on another."""
     plain = _block(nnx)
     array = _work(plain, x)
-    return (
-        np.array_equal(root.a.get_value(), plain.a.get_value())
-        and np.array_equal(root.b.a.get_value(), plain.b.a.get_value())
-        and np.array_equal(result, array)
-    )
+    assert np.array_equal(root.a.get_value(), plain.a.get_value())
+    assert np.array_equal(root.b.a.get_value(), plain.b.a.get_value())
+    assert np.array_equal(result, array)
 
 
 X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
@@ -68,39 +68,45 @@ X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix):
-    """One sharding stands for all variables of an object; the result is as without."""
+    """With `in_shardings`, one sharding for each argument or one for all, every variable of an
+    argument has its sharding after the call, and the result is that of the eager call.
+    """
     reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
     jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
     root = _block(nnx)
     result = jitted(root, X)
-    assert _lies(root.a, one)
-    assert _lies(root.b.a, one)
-    assert _same_as_plain(nnx, root, X, result)
+    assert has_sharding(root.a, one)
+    assert has_sharding(root.b.a, one)
+    _assert_same_as_plain(nnx, root, X, result)
 
 
 @requirement("JIT-5b", must_reach=("each", "prefix"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefix):
-    """Arrays, and the variables of a returned object."""
+    """With `out_shardings`, one for each result or one for all, returned arrays and the variables
+    of returned objects have their shardings.
+    """
     reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
 
     jitted = transforms.jit(_made(nnx), out_shardings=one if prefix else (one, other))
     array, root = jitted(X)
     inside = one if prefix else other
-    assert _lies(array, one)
-    assert _lies(root.a, inside)
-    assert _lies(root.b.a, inside)
-    assert _same_as_plain(nnx, root, X, array)
+    assert has_sharding(array, one)
+    assert has_sharding(root.a, inside)
+    assert has_sharding(root.b.a, inside)
+    _assert_same_as_plain(nnx, root, X, array)
 
 
 @requirement("JIT-5c", must_reach=("inputs", "outputs"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), side=st.sampled_from(["inputs", "outputs"]))
 def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
-    """Each variable has the sharding of the first filter that takes it."""
+    """A `StateSharding` for an argument or a result gives each variable of the object the sharding
+    of the first filter that takes it.
+    """
     reached(side)
     one, other = (_on(mesh, spec) for spec in pair)
     by_filter = transforms.StateSharding({nnx.Param: one, ...: other})
@@ -109,30 +115,34 @@ def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
         array = transforms.jit(_work, in_shardings=(by_filter, None))(root, X)
     else:
         array, root = transforms.jit(_made(nnx), out_shardings=(None, by_filter))(X)
-    assert _lies(root.a, one)
-    assert _lies(root.b.a, other)
-    assert _same_as_plain(nnx, root, X, array)
+    assert has_sharding(root.a, one)
+    assert has_sharding(root.b.a, other)
+    _assert_same_as_plain(nnx, root, X, array)
 
 
 @requirement("JIT-5d")
 @given(mesh=few_meshes, spec=specs, side=st.sampled_from(["argument", "result", "all"]))
 def test_none_leaves_the_choice_open(transforms, nnx, mesh, spec, side):
-    """What is given for the other places holds; the result is as without shardings."""
+    """`None` in the place of an argument or a result asks for no sharding there; shardings given
+    for other places hold, and the result is that of the eager call.
+    """
     one = _on(mesh, spec)
     if side == "result":
         array, root = transforms.jit(_made(nnx), out_shardings=(one, None))(X)
-        assert _lies(array, one)
+        assert has_sharding(array, one)
     else:
         root = _block(nnx)
         shardings = (None, one) if side == "argument" else None
         array = transforms.jit(_work, in_shardings=shardings)(root, X)
-    assert _same_as_plain(nnx, root, X, array)
+    _assert_same_as_plain(nnx, root, X, array)
 
 
 @requirement("JIT-5e")
 @given(mesh=few_meshes, size=st.sampled_from([3, 7]))
 def test_an_indivisible_size_is_refused(transforms, nnx, mesh, size):
-    """The error shows the size, and the variable is as it was."""
+    """A sharding that does not divide the size of a variable is refused with an error that shows
+    the size, and the variable keeps its value.
+    """
     assume(mesh.size > 1)
     root = _block(nnx)
     root.a = nnx.Param(np.arange(size, dtype="float32"))
@@ -146,7 +156,7 @@ FORMS = ("mapping", "pairs", "state")
 
 
 def _filters(nnx, names):
-    """Filters by name: for types, paths, and everything."""
+    """Filters by name: by type, by path, and for everything."""
     known = {
         "param": nnx.Param,
         "stat": nnx.BatchStat,
@@ -162,7 +172,9 @@ names = st.permutations(["param", "stat", "inner"]).map(lambda some: (*some, "al
 @requirement("JIT-6a", must_reach=FORMS)
 @given(order=names, form=st.sampled_from(FORMS))
 def test_the_first_filter_decides(transforms, nnx, order, form):
-    """In the order given; a state has the very paths."""
+    """`StateSharding.map_prefix` gives the sharding of the first filter, in the order given, that
+    takes the path and variable; a `State` gives the sharding at the very path.
+    """
     reached(form)
     root = _block(nnx)
     pairs = list(zip(_filters(nnx, order), order, strict=True))
@@ -180,7 +192,9 @@ def test_the_first_filter_decides(transforms, nnx, order, form):
 @requirement("JIT-6b")
 @given(how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS))
 def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
-    """The error has its path."""
+    """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
+    path, by `map_prefix` and by a call.
+    """
     pairs = [(nnx.Param, None)]
     given = {"mapping": dict(pairs), "pairs": pairs, "state": nnx.State({"a": None})}[form]
     sharding = transforms.StateSharding(given)
@@ -195,7 +209,9 @@ def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
 @requirement("JIT-6c", must_reach=("equal", "different"))
 @given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS[:2]))
 def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, form):
-    """In order; equal ones have equal hashes."""
+    """Two `StateSharding`s are equal exactly when their filters and shardings are, in order; then
+    their hashes are equal.
+    """
     values = [_on(mesh, ("data",)), _on(mesh, ())]
 
     def make(order, kind):
@@ -214,7 +230,9 @@ def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, for
 @requirement("JIT-6d")
 @given(order=names, form=st.sampled_from(FORMS[:2]))
 def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):
-    """As tuples that the caller's containers have no hold on."""
+    """`filters` and `shardings` are tuples of what was given, in order; later changes of the
+    container that was given do not show in them, and `repr` shows all.
+    """
     filters = _filters(nnx, order)
     pairs = list(zip(filters, order, strict=True))
     given = dict(pairs) if form == "mapping" else pairs
@@ -223,4 +241,5 @@ def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):
     assert sharding.filters == tuple(filters)
     assert sharding.shardings == tuple(order)
     text = repr(sharding)
-    assert all(word in text for word in ("StateSharding", *order))
+    missing = [word for word in ("StateSharding", *order) if word not in text]
+    assert not missing, f"{text} shows none of {missing}"

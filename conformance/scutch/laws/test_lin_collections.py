@@ -1,4 +1,12 @@
-"""Collections that change, and streams of keys: LIN-8."""
+"""Collections that change, and streams of random keys: LIN-8 (`002_`).
+
+A Linen module keeps its variables in *collections*: `params`, `batch_stats`, or any name of the
+user's. `apply(..., mutable=...)` says which may change, and returns those beside the output. It
+draws random numbers from *streams* of keys, such as `dropout`, that the caller passes as `rngs`.
+
+The oracles are the model evaluated in plain JAX by `scutch.inputs.evaluation`, the formulas of
+batch normalization and of dropout, and Python loops.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import GRADIENTS
+from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
 
-small = {"rtol": 1e-3, "atol": 1e-3}
 MUTABLE = ("name", "names", "true", "false", "all but")
 stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
 
@@ -22,7 +32,10 @@ stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "P
 @costly
 @given(model=stateful, how=st.sampled_from(MUTABLE))
 def test_apply_returns_the_collections_that_it_may_change(model, how):
-    """Selected by one name, by names, by a boolean, or all but some."""
+    """`apply` returns beside the output the collections that `mutable` selects (one name, several,
+    a boolean, all but some) with the changes that plain JAX computes, and leaves its argument as it
+    was.
+    """
     reached(how)
     before, variables = model.variables(), model.variables()
     everything = {*variables, "intermediates"}
@@ -46,8 +59,7 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
     if train:
         _, changed = model.evaluated(model.variables(boxed=False), model.x, train=True)
         found = model.linen.meta.unbox({c: updates[c] for c in changed})
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(changed), strict=True):
-            assert np.allclose(one, other, **small)
+        assert_close(jax.tree.leaves(found), jax.tree.leaves(changed), **GRADIENTS)
 
 
 @requirement("LIN-8b")
@@ -56,7 +68,9 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
-    """The error has the collection and the name."""
+    """Writing a variable of a collection that is not mutable raises an error whose message has the
+    collection and the name.
+    """
 
     class Writes(linen.Module):
         @linen.compact
@@ -77,7 +91,9 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
     width=st.integers(1, 3), seed=st.integers(0, 9),
 )  # fmt: skip
 def test_batch_normalization_keeps_running_statistics(linen, momentum, train, rows, width, seed):
-    """It moves them by its momentum in training, and uses them in inference."""
+    """In training, `BatchNorm` normalizes by the batch and moves its statistics by its momentum; in
+    inference, it normalizes by its statistics and leaves them.
+    """
     reached("training" if train else "inference")
     draws = np.random.default_rng(seed)
     x = draws.normal(1, 2, (rows, width)).astype("float32")
@@ -90,13 +106,14 @@ def test_batch_normalization_keeps_running_statistics(linen, momentum, train, ro
     batch = {"mean": x.mean(0), "var": x.var(0)}
     used = batch if train else stats
     normal = (x - used["mean"]) / np.sqrt(used["var"] + 1e-5)
-    assert np.allclose(output, 2 * normal + 1, **small)
+    assert_close(output, 2 * normal + 1, **GRADIENTS)
     for name, before in stats.items():
         expected = momentum * before + (1 - momentum) * batch[name] if train else before
-        assert np.allclose(updates["batch_stats"][name], expected, **small)
+        assert_close(updates["batch_stats"][name], expected, **GRADIENTS)
 
 
 def _mask(linen, rate, seed, x):
+    """What dropout with the key of a seed leaves of an array."""
     rngs = {"dropout": jax.random.key(seed)}
     return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
 
@@ -107,7 +124,9 @@ def _mask(linen, rate, seed, x):
     rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99), rows=st.sampled_from([8, 16])
 )
 def test_dropout_follows_its_key(linen, rate, seed, rows):
-    """The rest is scaled; deterministic, it is the identity and needs no key."""
+    """Dropout with the same key drops the same entries, with another key others, about as many as
+    its rate says; it scales the rest. A deterministic one changes nothing and needs no key.
+    """
     x = np.arange(1, rows * 16 + 1, dtype="float32").reshape(rows, 16)
     one, again, other = (_mask(linen, rate, s, x) for s in (seed, seed, seed + 1))
     assert np.array_equal(one, again)
@@ -121,7 +140,9 @@ def test_dropout_follows_its_key(linen, rate, seed, rows):
 @requirement("LIN-8e")
 @given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
 def test_a_missing_stream_is_refused(linen, stream, others):
-    """The error has its name."""
+    """Drawing from a stream that the caller did not pass raises an error whose message has the name
+    of the stream.
+    """
 
     class Draws(linen.Module):
         @linen.compact
@@ -136,24 +157,20 @@ def test_a_missing_stream_is_refused(linen, stream, others):
 @dear
 @given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
 def test_lifted_statistics_are_each_their_own(model):
-    """Each layer or lane updates its own, as the loop does."""
+    """Under `scan` each layer, and under `vmap` each copy, reads and updates statistics of its own,
+    as in plain loops.
+    """
     reached(model.described.layers[0].kind)
-    variables = model.variables(boxed=False)
-    expected, changed = model.evaluated(variables, model.x, train=True)
-    found, updates = model.module(train=True).apply(
-        variables, model.x, mutable=["batch_stats", "counts"]
-    )
-    assert np.allclose(found, expected, **small)
-    assert jax.tree.structure(dict(updates)) == jax.tree.structure(changed)
-    for one, other in zip(jax.tree.leaves(updates), jax.tree.leaves(changed), strict=True):
-        assert np.allclose(one, other, **small)
+    assert_trains_as_evaluated(model)
 
 
 @requirement("LIN-8g")
 @costly
 @given(start=st.integers(-3, 9), length=st.integers(1, 4), factor=st.sampled_from([1, 2, 3]))
 def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, factor):
-    """Each step sees what the step before left; the last is returned."""
+    """Under `scan` with `variable_carry`, each layer reads what the layer before it wrote, and
+    `apply` returns what the last one wrote.
+    """
 
     class Body(linen.Module):
         @linen.compact
@@ -177,7 +194,9 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
 @dear
 @given(kind=st.sampled_from(LIFTS), split=st.booleans(), seed=st.integers(0, 9))
 def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
-    """Another mask for each layer or lane, or the same."""
+    """Under `scan` and `vmap`, dropout drops other entries in each layer or copy where its stream
+    is split, and the same ones where it is shared.
+    """
     reached("split" if split else "shared")
 
     class Body(linen.Module):
@@ -187,11 +206,9 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
             return (x, dropped) if kind == "scan" else dropped
 
     x, rngs = np.ones((8, 16), "float32"), {"dropout": jax.random.key(seed)}
-    options = {"split_rngs": {"dropout": split}}
-    if kind == "scan":
-        _, found = linen.scan(Body, length=2, **options)().apply({}, x, None, rngs=rngs)
-    else:
-        found = linen.vmap(Body, in_axes=None, axis_size=2, **options)().apply({}, x, rngs=rngs)
+    lifted, rest = stacked(linen, kind, Body, 2, split_rngs={"dropout": split})
+    result = lifted().apply({}, x, *rest, rngs=rngs)
+    found = result[1] if kind == "scan" else result
     assert np.array_equal(found[0], found[1]) is not split
 
 
@@ -199,7 +216,9 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
 @costly
 @given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
 def test_sown_values_are_collected_in_order(linen, how, times, length):
-    """Without a mutable collection, nothing is sown."""
+    """Values that a module sows come out as a tuple in their order, stacked under `scan` and
+    `vmap`; where their collection is not mutable, nothing is sown.
+    """
     reached(how)
 
     class Body(linen.Module):
@@ -210,14 +229,8 @@ def test_sown_values_are_collected_in_order(linen, how, times, length):
             return (x + 10, None) if how == "scan" else x
 
     x, options = np.ones(2, "float32"), {"variable_axes": {"intermediates": 0}}
-    match how:
-        case "plain":
-            module, rest = Body(), ()
-        case "scan":
-            module, rest = linen.scan(Body, length=length, **options)(), (None,)
-        case _:
-            module = linen.vmap(Body, in_axes=None, axis_size=length, **options)()
-            rest = ()
+    lifted, rest = (Body, ()) if how == "plain" else stacked(linen, how, Body, length, **options)
+    module = lifted()
     _, sown = module.apply({}, x, *rest, mutable=["intermediates"])
     found = sown["intermediates"]["seen"]
     expected = [x + n for n in range(times)]

@@ -1,4 +1,11 @@
-"""The scaling guide, run small, and what it claims: LIN-5, LIN-6 and LIN-7."""
+"""The scaling guide of `002_`, run at a small size, and what it claims: LIN-5, LIN-6 and LIN-7.
+
+The guide trains a stack of layers of two matrices on a mesh of 2 by 4 devices. It does so in four
+*forms*: annotated directly or logically, with its layers unrolled or scanned. `guide` runs every
+step of one form, once for each implementation; the laws look at what came of it.
+
+The oracles are the annotations themselves, the same run on one device, and the run of another form.
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -6,13 +13,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from scutch.lawkit.domain import need_devices
+from scutch.lawkit.equality import assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, reached, requirement
-from scutch.lawkit.placement import entries, in_context
+from scutch.lawkit.placement import entries, has_sharding, in_context
+from scutch.lawkit.tolerances import TRAINING
+from scutch.lawkit.training import ADAM
 
 BATCH, WIDTH, LAYERS, STEPS = 8, 8, 2, 3
 RULES = (("batch", "data"), ("hidden", "model"))
@@ -20,46 +31,18 @@ FORMS = ("direct unrolled", "direct scanned", "logical unrolled", "logical scann
 NAMES = {"direct": {"kernel": (None, "model"), "W2": ("model", None)}}
 NAMES["logical"] = {"kernel": ("embed", "hidden"), "W2": ("hidden", "embed")}
 forms = st.sampled_from(FORMS)
-small = {"rtol": 1e-3, "atol": 1e-4}
-
-
-class Moments(NamedTuple):
-    """The state of the optimizer: a counter and two moments."""
-
-    count: Any
-    mean: Any
-    variance: Any
-
-
-class Adam(NamedTuple):
-    """An optimizer as `optax` has them, with a fixed rate."""
-
-    init: Any
-    update: Any
-
-
-def _init(params):
-    zeros = functools.partial(jax.tree.map, jnp.zeros_like)
-    return Moments(jnp.zeros((), "int32"), zeros(params), zeros(params))
-
-
-def _update(grads, state, params=None):
-    count = state.count + 1
-    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
-    variance = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, state.variance, grads)
-    one, two = 1 - 0.9**count, 1 - 0.99**count
-    updates = jax.tree.map(
-        lambda m, v: -0.01 * (m / one) / (jnp.sqrt(v / two) + 1e-6), mean, variance
-    )
-    return updates, Moments(count, mean, variance)
-
-
-ADAM = Adam(_init, _update)
 
 
 @functools.lru_cache(maxsize=16)
 def model_of(nn, form, mesh):
-    """The guide's model: a stack of layers of two matrices, cut by columns and by rows."""
+    """The guide's model over an implementation: layers of two matrices, the first cut by columns
+    and the second by rows.
+
+    Args:
+      nn: The namespace of modules.
+      form: One of `FORMS`.
+      mesh: Has the axes `data` and `model`.
+    """
     naming, how = form.split()
     wrap = nn.with_partitioning if naming == "direct" else nn.with_logical_partitioning
     start = nn.initializers.xavier_normal()
@@ -96,7 +79,19 @@ def model_of(nn, form, mesh):
 
 
 class Run(NamedTuple):
-    """What came of the guide's steps on one mesh."""
+    """What came of the guide's steps on one mesh.
+
+    Args:
+      abstract: The training state as `eval_shape` of init gives it.
+      specs: The partition specs of that state, logical ones where it is annotated logically.
+      shardings: The shardings of that state on the mesh.
+      states: The state of jitted init, and the state after each train step.
+      losses: The loss of each train step.
+      grads: The gradients of the first train step.
+      output: What the model gives for the batch, in the inference step.
+      x: The batch.
+      traces: How often the train step was traced.
+    """
 
     abstract: Any
     specs: Any
@@ -111,8 +106,14 @@ class Run(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def guide(nn, form, devices=8):
-    """Every step of the guide, on a mesh of 2 by 4 devices or of one."""
-    assume(len(jax.devices()) >= devices)
+    """Run every step of the guide: abstract init, shardings, jitted init, train steps, inference.
+
+    Args:
+      nn: The namespace of modules.
+      form: One of `FORMS`.
+      devices: 8, for a mesh of 2 by 4, or 1.
+    """
+    need_devices(devices)
     shape = (2, 4) if devices == 8 else (1, 1)
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("data", "model"))
     model = model_of(nn, form, mesh)
@@ -168,39 +169,33 @@ def guide(nn, form, devices=8):
 
 
 def _by_path(tree, **options):
+    """The leaves of a tree by their paths."""
     found, _ = jax.tree_util.tree_flatten_with_path(tree, **options)
     return {jax.tree_util.keystr(path): leaf for path, leaf in found}
 
 
 def _is_box(leaf):
+    """Whether a node of a tree is a box: only boxes of this model have names."""
     return hasattr(leaf, "names")
 
 
 def _boxes(tree):
-    """The boxes in a tree by their paths: class, names, mesh."""
+    """The class, names and mesh of each box in a tree, by its path."""
     found = _by_path(tree, is_leaf=_is_box)
     return {p: (type(b), b.names, b.mesh) for p, b in found.items() if _is_box(b)}
 
 
-def _annotated(form):
-    """The entries of the spec of each matrix, by its name."""
+def _annotated(form, path):
+    """The names that a form gives the matrix at a path; none where no matrix is."""
     naming, how = form.split()
     lead = (None,) if how == "scanned" else ()
-    return {name: (*lead, *names) for name, names in NAMES[naming].items()}
-
-
-def _equal(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    return all(
-        np.allclose(a, b, **small)
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    )
+    return next(((*lead, *names) for name, names in NAMES[naming].items() if name in path), ())
 
 
 @requirement("LIN-5a", must_reach=FORMS)
 @given(form=forms)
 def test_the_guide_runs(linen, form):
-    """Direct and logical, unrolled and scanned."""
+    """Each form of the guide runs as it is written, and every loss is finite."""
     reached(form)
     run = guide(linen, form)
     assert len(run.losses) == STEPS
@@ -210,7 +205,9 @@ def test_the_guide_runs(linen, form):
 @requirement("LIN-5b", must_reach=("direct unrolled", "direct scanned"))
 @given(form=st.sampled_from(FORMS[:2]))
 def test_the_abstract_state_knows_every_sharding(linen, form):
-    """A leaf for each array: parameters, both moments, step and counter."""
+    """The abstract training state has a sharding for each array: that of their annotation for the
+    matrices and both their moments, no axis for the counters.
+    """
     reached(form)
     run = guide(linen, form)
     arrays = _by_path(linen.meta.unbox(run.states[0]))
@@ -218,7 +215,7 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
     assert set(shardings) == set(arrays)
     matrices = 0
     for path, sharding in shardings.items():
-        expected = next((spec for name, spec in _annotated(form).items() if name in path), ())
+        expected = _annotated(form, path)
         matrices += bool(expected)
         assert entries(sharding.spec) == entries(expected), path
     layers = 1 if form.endswith("scanned") else LAYERS
@@ -229,30 +226,37 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
 @requirement("LIN-5c", must_reach=FORMS)
 @given(form=forms)
 def test_jitted_init_lands_where_it_should(linen, form):
-    """Each array has its sharding, each parameter its box and names."""
+    """The arrays of jitted init have the shardings of the abstract state, in boxes of the same
+    classes and names.
+    """
     reached(form)
     run = guide(linen, form)
-    _assert_lies(linen, run, run.states[0])
+    _assert_sharded(linen, run, run.states[0])
     boxes = _boxes(run.states[0].params)
     assert boxes == _boxes(run.abstract.params)
     for path, (_, names, _) in boxes.items():
-        assert names == next(s for n, s in _annotated(form).items() if n in path)
+        assert names == _annotated(form, path), path
 
 
-def _assert_lies(linen, run, state):
+def _assert_sharded(linen, run, state):
+    """Fail unless every array of a state has the sharding that was asked for."""
     shardings = _by_path(run.shardings)
     for path, array in _by_path(linen.meta.unbox(state)).items():
-        assert array.sharding.is_equivalent_to(shardings[path], array.ndim), path
+        assert has_sharding(array, shardings[path]), (
+            f"{path} has the sharding {array.sharding}, expected {shardings[path]}"
+        )
 
 
 @requirement("LIN-5d", must_reach=("unrolled", "scanned"))
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_annotation_shard_alike(linen, how):
-    """Logical specs keep logical names, for moments too; mapped, they are the direct ones."""
+    """The specs of the logical form have the logical names, those of moments too; mapped by rules,
+    they are the shardings of the direct form.
+    """
     reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     for path, spec in _by_path(logical.specs, is_leaf=lambda leaf: isinstance(leaf, P)).items():
-        expected = next((s for n, s in _annotated(f"logical {how}").items() if n in path), ())
+        expected = _annotated(f"logical {how}", path)
         assert entries(spec) == entries(expected), path
     one, other = _by_path(direct.shardings), _by_path(logical.shardings)
     assert one.keys() == other.keys()
@@ -264,66 +268,76 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
 @requirement("LIN-5e", must_reach=FORMS)
 @given(form=forms)
 def test_train_and_inference_steps_return_what_is_asked(linen, form):
-    """One step more, other parameters, the same structure; an output like the batch."""
+    """A train step counts one step, changes the parameters whose gradient is not zero, and keeps
+    the structure; the output has the shape, dtype and sharding of the batch.
+    """
     reached(form)
     run = guide(linen, form)
     before, after = run.states[:2]
     assert (int(before.step), int(after.step)) == (0, 1)
-    assert jax.tree.structure(before) == jax.tree.structure(after)
-    grads = jax.tree.leaves(run.grads)
-    params = zip(jax.tree.leaves(before.params), jax.tree.leaves(after.params), grads, strict=True)
-    for old, new, grad in params:
+    leaf_pairs(after, before)
+    updated = zip(leaf_pairs(after.params, before.params), jax.tree.leaves(run.grads), strict=True)
+    for (_, new, old), grad in updated:
         assert np.array_equal(old, new) is not bool(np.any(grad))
     assert (run.output.shape, run.output.dtype) == (run.x.shape, run.x.dtype)
-    assert run.output.sharding.is_equivalent_to(run.x.sharding, 2)
+    assert has_sharding(run.output, run.x.sharding)
 
 
 @requirement("LIN-6a", must_reach=FORMS)
 @given(form=forms)
 def test_a_sharded_model_computes_what_one_device_does(linen, form):
-    """Parameters, outputs, gradients."""
+    """Parameters, outputs and gradients on eight devices are those on one device, up to
+    rounding.
+    """
     reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
-    assert _equal(many.states[0].params, one.states[0].params)
-    assert np.allclose(many.output, one.output, **small)
-    assert _equal(many.grads, one.grads)
+    assert_close(many.states[0].params, one.states[0].params, **TRAINING)
+    assert_close(many.output, one.output, **TRAINING)
+    assert_close(many.grads, one.grads, **TRAINING)
 
 
 @requirement("LIN-6b", must_reach=FORMS)
 @given(form=forms)
 def test_several_steps_give_the_losses_of_one_device(linen, form):
-    """And the final parameters and moments."""
+    """The losses of several train steps, the last parameters and the last moments on eight devices
+    are those on one device, up to rounding.
+    """
     reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
-    assert np.allclose(many.losses, one.losses, **small)
+    assert_close(many.losses, one.losses, **TRAINING)
     assert len(set(many.losses)) == STEPS
     last = [
         linen.meta.unbox((run.states[-1].params, run.states[-1].opt_state)) for run in (many, one)
     ]
-    assert _equal(*last)
+    assert_close(*last, **TRAINING)
 
 
 @requirement("LIN-6c", must_reach=FORMS)
 @given(form=forms)
 def test_shardings_do_not_drift(linen, form):
-    """After every step they are those of init, and no step is traced anew."""
+    """After every train step each array has the sharding that it had after init, and the train step
+    is traced once.
+    """
     reached(form)
     run = guide(linen, form)
     for state in run.states:
-        _assert_lies(linen, run, state)
+        _assert_sharded(linen, run, state)
     assert run.traces == 1
 
 
 @requirement("LIN-6d", must_reach=("unrolled", "scanned"))
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_models_train_alike(linen, how):
-    """Equal losses and equal shardings at every step, from equal parameters."""
+    """From equal parameters, the direct and the logical form have equal losses, and after every
+    train step the same shardings.
+    """
     reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
-    assert np.allclose(direct.losses, logical.losses, **small)
+    assert_close(direct.losses, logical.losses, **TRAINING)
     for one, other in zip(direct.states, logical.states, strict=True):
+        # The boxes are of two classes, so the structures differ.
         pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-        assert all(a.sharding.is_equivalent_to(b.sharding, a.ndim) for a, b in pairs)
+        assert all(has_sharding(a, b.sharding) for a, b in pairs)
 
 
 WHERE = ("parameters", "optimizer", "put back")
@@ -332,7 +346,9 @@ WHERE = ("parameters", "optimizer", "put back")
 @requirement("LIN-7a", must_reach=WHERE)
 @given(form=forms, where=st.sampled_from(WHERE))
 def test_maps_keep_the_boxes(linen, form, where):
-    """Of parameters, of the optimizer's state, and by taking them out and putting them back."""
+    """`jax.tree.map` over parameters, or over the optimizer's state, gives boxes of the same
+    classes, names and meshes; so does `replace_boxed` with new values.
+    """
     reached(where)
     state = guide(linen, form).states[0]
     if where == "put back":
@@ -353,18 +369,22 @@ def test_maps_keep_the_boxes(linen, form, where):
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))
 def test_mapped_parameters_stay_where_they_lie(linen, form, scale):
-    """An elementwise map over sharded parameters."""
+    """An elementwise `jax.tree.map` over sharded parameters gives arrays with the same
+    shardings.
+    """
     params = guide(linen, form).states[0].params
     found = jax.tree.map(lambda a: a * scale, params)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(params), strict=True):
-        assert one.sharding.is_equivalent_to(other.sharding, one.ndim)
+    for path, one, other in leaf_pairs(found, params):
+        assert has_sharding(one, other.sharding), path
 
 
 @requirement("LIN-7c")
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))
 def test_applying_gradients_keeps_boxes(linen, form, scale):
-    """Of parameters and of the optimizer's state."""
+    """`apply_gradients` outside of `jit` gives a state whose parameters and moments are in boxes of
+    the same classes, names and meshes, one step further.
+    """
     run = guide(linen, form)
     state, grads = run.states[0], jax.tree.map(lambda g: g * scale, run.grads)
     found = state.apply_gradients(grads=grads)

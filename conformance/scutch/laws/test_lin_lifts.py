@@ -1,4 +1,12 @@
-"""Lifted transformations compute what loops compute, and models what their formulas say: LIN-4."""
+"""What lifted transformations and models compute: LIN-4 (`002_`).
+
+A *lifted* transformation, such as `scan`, `vmap`, `jit` or `remat`, is JAX's transformation for
+modules: it takes care of their variables and keys as well.
+
+The oracle is the description of the model, evaluated in plain JAX by `scutch.inputs.evaluation`:
+there a loop is a loop, and nothing is lifted. For lifts with options of inputs and outputs it is
+NumPy; and in the last law it is the reference.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -9,23 +17,22 @@ from jax.sharding import Mesh
 
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.equality import assert_close, close
+from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.tolerances import GRADIENTS
+from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
 bare = layers(("Dense", "Scale", "Mix", "LayerNorm"), ("",))
-small = {"rtol": 1e-3, "atol": 1e-3}
-
-
-def _assert_close(one, other, what):
-    assert jax.tree.structure(one) == jax.tree.structure(other), f"{what}: {one} and {other}"
-    for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert np.allclose(mine, its, **small), f"{what}: {mine} and {its}"
 
 
 def _as_written_out(model):
-    """Outputs and gradients are those of the description, evaluated in plain JAX."""
+    """Fail unless a model has the outputs, and the gradients in parameters and input, of its
+    description evaluated in plain JAX.
+    """
     module, variables = model.module(), model.variables(boxed=False)
     weights = jnp.arange(1.0, 1 + model.x.size).reshape(model.x.shape)
 
@@ -37,11 +44,12 @@ def _as_written_out(model):
         for each in (module.apply, lambda v, x: model.evaluated(v, x)[0])
     ]
     (ours, theirs) = (route(variables.get("params", {}), model.x) for route in routes)
-    _assert_close(ours[0][1], theirs[0][1], "outputs")
-    _assert_close(ours[1], theirs[1], "gradients")
+    assert_close(ours[0][1], theirs[0][1], "outputs", **GRADIENTS)
+    assert_close(ours[1], theirs[1], "gradients", **GRADIENTS)
 
 
 def _with_output(output, weights):
+    """The scalar whose gradient is compared, and the output beside it."""
     return (output * weights).sum(), output
 
 
@@ -49,7 +57,9 @@ def _with_output(output, weights):
 @dear
 @given(model=lifted_models(kinds=("scan",), of=bare))
 def test_a_scan_computes_what_the_loop_computes(model):
-    """Outputs and gradients, for parameters stacked at any axis."""
+    """A model under `scan`, its parameters stacked at any axis, has the outputs and gradients of
+    the unrolled loop.
+    """
     _as_written_out(model)
 
 
@@ -57,7 +67,9 @@ def test_a_scan_computes_what_the_loop_computes(model):
 @dear
 @given(model=lifted_models(kinds=("vmap",), of=bare))
 def test_a_map_computes_what_separate_copies_do(model):
-    """Outputs and gradients, for parameters stacked at any axis."""
+    """A model under `vmap`, its parameters stacked at any axis, has the outputs and gradients of
+    separate copies.
+    """
     _as_written_out(model)
 
 
@@ -71,7 +83,9 @@ nested = st.sampled_from(NESTED).flatmap(
 @dear
 @given(model=nested)
 def test_nested_lifts_compute_what_nested_loops_compute(model):
-    """In either order."""
+    """`scan` of `vmap`, `vmap` of `scan`, and `scan` of `scan` have the outputs and gradients of
+    nested loops.
+    """
     (outer,) = model.described.layers
     reached(f"{outer.kind} of {outer.layers[0].kind}")
     _as_written_out(model)
@@ -84,7 +98,9 @@ def test_nested_lifts_compute_what_nested_loops_compute(model):
     out=st.sampled_from([0, 1, -1]), shared=st.booleans(),
 )  # fmt: skip
 def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared):
-    """A broadcast input is the same in every step."""
+    """`scan` and `vmap` take their inputs along `in_axes` and stack their outputs along `out_axes`;
+    a broadcast input is the same in every run.
+    """
     reached(kind)
 
     class Body(linen.Module):
@@ -119,7 +135,9 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     seed=st.integers(0, 9),
 )  # fmt: skip
 def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, length, seed):
-    """The parameters of a lifted stack, layer by layer."""
+    """Under `scan` and `vmap`, the layers or copies start with different parameters where the
+    stream `params` is split, and with equal ones where it is not.
+    """
     reached("split" if split else "shared")
 
     class Body(linen.Module):
@@ -132,14 +150,9 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
         "variable_axes": {"params": 0}, "split_rngs": {"params": split},
         "metadata_params": {PARTITION_NAME: None},
     }  # fmt: skip
-    if kind == "scan":
-        module, inputs = linen.scan(Body, length=length, **options)(), (np.ones(3), None)
-    else:
-        module, inputs = (
-            linen.vmap(Body, in_axes=None, axis_size=length, **options)(),
-            (np.ones(3),),
-        )
-    weights = np.asarray(module.init(jax.random.key(seed), *inputs)["params"]["weight"])
+    lifted, rest = stacked(linen, kind, Body, length, **options)
+    variables = lifted().init(jax.random.key(seed), np.ones(3), *rest)
+    weights = np.asarray(variables["params"]["weight"])
     for one in range(length):
         for other in range(one):
             assert np.array_equal(weights[one], weights[other]) is not split
@@ -149,7 +162,9 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
 @dear
 @given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(["jit", "remat"]))
 def test_lifted_jit_and_remat_change_nothing(model, how):
-    """Variables with their boxes, outputs, gradients."""
+    """A model under lifted `jit` or `remat` has the variables and boxes, outputs and gradients of
+    the model itself.
+    """
     reached(how)
     plain, linen = model.module(), model.linen
     lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
@@ -160,7 +175,7 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
         jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum())(variables)
         for m in (lifted, plain)
     )
-    _assert_close(ours, theirs, "values and gradients")
+    assert_close(ours, theirs, "values and gradients", **GRADIENTS)
 
 
 @requirement("LIN-4g", must_reach=("train", "still"))
@@ -169,18 +184,14 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     model=drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow"), ("",))), train=st.booleans()
 )
 def test_layers_compute_their_formulas(model, train):
-    """Outputs, gradients, and what they change in training."""
+    """Each layer has the outputs and gradients of its formula in plain JAX, and changes in training
+    the statistics that the formula says.
+    """
     reached("train" if train else "still")
     if not train:
         _as_written_out(model)
         return
-    variables = model.variables(boxed=False)
-    expected, changed = model.evaluated(variables, model.x, train=True)
-    found, updates = model.module(train=True).apply(
-        variables, model.x, mutable=["batch_stats", "counts"]
-    )
-    _assert_close(found, expected, "outputs")
-    _assert_close(dict(updates), changed, "updates")
+    assert_trains_as_evaluated(model)
 
 
 ANSWERS = ("outputs", "gradients", "specs", "shardings")
@@ -193,21 +204,22 @@ mixed = drawn_models(st.one_of(with_specs, lifts(of=with_specs, negative=False))
 @dear
 @given(model=mixed)
 def test_a_model_computes_what_it_computes_on_the_reference(implementation, reference, model):
-    """The same model, given the same parameters; a disagreement shows both answers."""
-    judges = (reference.name, reference), (implementation.name, implementation)
+    """The same model with the same parameters has on the implementation the outputs, gradients,
+    specs and shardings that it has on the reference.
+    """
     for what in ANSWERS:
-        answers = [(name, _answer(model.over(each), what)) for name, each in judges]
-        (_, expected), (_, found) = answers
-        same = len(expected) == len(found) and all(
-            path == other and _agree(one, two)
-            for (path, one), (other, two) in zip(expected, found, strict=True)
+        expected, found = (_answer(model.over(each), what) for each in (reference, implementation))
+        same = expected.keys() == found.keys() and all(
+            _agree(found[path], expected[path]) for path in expected
         )
-        both = "; ".join(f"{name} answers {each}" for name, each in answers)
-        assert same, f"{what} differ: {both}"
+        assert same, (
+            f"{what} differ: {reference.name} answers {expected}; "
+            f"{implementation.name} answers {found}"
+        )
 
 
 def _answer(model, what):
-    """What one implementation says of a model, by paths."""
+    """What one implementation says of a model, one of `ANSWERS`, by path."""
     variables, module = model.variables(), model.module()
     if what == "outputs":
         answer = module.apply(variables, model.x)
@@ -221,10 +233,11 @@ def _answer(model, what):
         mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1, 1), axes)
         answer = model.linen.get_sharding(jax.eval_shape(model.initialized), mesh)
     leaves, _ = jax.tree_util.tree_flatten_with_path(answer)
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
 def _agree(one, other):
+    """Whether two answers are equal, arrays up to rounding."""
     if isinstance(one, jax.Array | np.ndarray):
-        return bool(np.allclose(one, other, **small))
+        return close(one, other, **GRADIENTS)
     return bool(one == other)

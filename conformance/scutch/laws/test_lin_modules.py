@@ -1,15 +1,24 @@
-"""Modules: init, apply, names, and the ways to write and to call them: LIN-1."""
+"""Modules, their variables, and the ways to write and to call them: LIN-1 (`002_`).
+
+`init` makes the variables of a module from a key, `apply` computes its output from given variables.
+A module is written in the *compact* form, with its parts inside `__call__`, or by `setup`.
+
+The oracle is `scutch.inputs.model_variables`, which lists the variables of a described model
+without running it; and two routes must agree: eager and jitted, compact and `setup`, `apply` and
+`bind`.
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
-from scutch.inputs.descriptions import Model
-from scutch.lawkit.equality import alike
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike, assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
@@ -17,35 +26,29 @@ any_models = drawn_models(st.one_of(layers(), lifts(negative=False)), max_size=2
 flat_models = drawn_models()
 still_models = drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow")))
 parametric = drawn_models(layers(PLAIN))
-small = {"rtol": 1e-4, "atol": 1e-4}
-
-
-def _close(one, other):
-    """Whether two trees have one structure, and about the same values."""
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.allclose(a, b, **small) for a, b in pairs)
 
 
 @requirement("LIN-1a", must_reach=("draws",))
 @costly
 @given(model=flat_models, seeds=st.tuples(st.integers(0, 3), st.integers(4, 7)))
 def test_init_follows_its_key(model, seeds):
-    """The same key gives the same variables, another key others."""
+    """`init` gives the same variables for the same key, and for another key others, wherever a
+    variable is drawn at random.
+    """
     one, again, other = (model.initialized(s) for s in (seeds[0], *seeds))
     assert alike(one, again)
-    for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+    for path, mine, its in leaf_pairs(one, other):
         # What begins as zeros or ones draws nothing.
         if not np.isin(mine, (0, 1)).all():
             reached("draws")
-            assert not np.array_equal(mine, its)
+            assert not np.array_equal(mine, its), f"{path} is {mine} for both seeds"
 
 
 @requirement("LIN-1b")
 @dear
 @given(model=any_models, train=st.booleans(), seed=st.integers(0, 3))
 def test_apply_depends_on_its_arguments_alone(model, train, seed):
-    """And changes none of them."""
+    """`apply` gives the same results for the same arguments, and changes none of them."""
     variables, before, x = model.variables(seed), model.variables(seed), model.x.copy()
     module = model.module(train=train)
     given = {"mutable": train and ["batch_stats", "counts"], "rngs": models.keys(seed)}
@@ -59,27 +62,32 @@ def test_apply_depends_on_its_arguments_alone(model, train, seed):
 @dear
 @given(model=any_models)
 def test_abstract_init_foresees_the_variables(model):
-    """Structure, shapes, dtypes, and boxes with their names."""
+    """`eval_shape(init)` gives the structure, shapes, dtypes and boxes of the variables that `init`
+    gives.
+    """
     foreseen, found = jax.eval_shape(model.initialized), model.initialized()
-    if any(slot.box for slot in model.slots().values()):
+    if any(declared.box for declared in model.declared_variables().values()):
         reached("boxed")
-    assert jax.tree.structure(foreseen) == jax.tree.structure(found)
-    for one, other in zip(jax.tree.leaves(foreseen), jax.tree.leaves(found), strict=True):
-        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    for path, one, other in leaf_pairs(foreseen, found):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype), path
 
 
 @requirement("LIN-1d")
 @dear
 @given(model=drawn_models(max_size=2))
 def test_jitted_init_is_the_eager_one(model):
-    """The tree, the boxes, and the values to float tolerance."""
-    assert _close(jax.jit(model.initialized)(), model.initialized())
+    """Jitted `init` gives the variables that eager `init` gives, in the same boxes, up to
+    rounding.
+    """
+    assert_close(jax.jit(model.initialized)(), model.initialized(), **MODELS)
 
 
 @requirement("LIN-1e")
 @given(model=drawn_models(max_size=4))
 def test_parts_are_named_by_class_and_count(model):
-    """A name that is given replaces that; each collection has the same names."""
+    """The variables of a compact module stand under the class of their part and its count, such as
+    `Dense_0`, or under the name that the part was given.
+    """
     found = jax.eval_shape(model.initialized)
     paths = {
         tuple(str(key.key) for key in path)
@@ -87,38 +95,39 @@ def test_parts_are_named_by_class_and_count(model):
             found, is_leaf=model.meta.is_axis_metadata
         )[0]
     }
-    assert paths == set(model.slots())
+    assert paths == set(model.declared_variables())
 
 
 @requirement("LIN-1f", must_reach=("init_with_output", "method", "bind"))
 @costly
 @given(model=still_models, how=st.sampled_from(["init_with_output", "method", "bind"]))
 def test_other_calls_compute_alike(model, how):
-    """What is initialized with an output, called by another method, or bound."""
+    """`init_with_output`, another method, and a bound module compute what `init` and `apply`
+    compute.
+    """
     reached(how)
     module = model.module()
     if how == "init_with_output":
         output, variables = module.init_with_output(models.keys(), model.x)
         assert alike(variables, model.initialized())
-        assert np.allclose(output, module.apply(variables, model.x), **small)
+        assert_close(output, module.apply(variables, model.x), **MODELS)
         return
     variables = model.variables()
     expected = 2 * module.apply(variables, model.x)
     if how == "bind":
-        found = [module.bind(variables).doubled(model.x)]
+        assert_close(module.bind(variables).doubled(model.x), expected, **MODELS)
     else:
-        found = [
-            module.apply(variables, model.x, method=method)
-            for method in ("doubled", type(module).doubled)
-        ]
-    assert all(np.allclose(each, expected, **small) for each in found)
+        for method in ("doubled", type(module).doubled):
+            assert_close(module.apply(variables, model.x, method=method), expected, **MODELS)
 
 
 @requirement("LIN-1g", must_reach=("missing", "shape"))
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_a_missing_parameter_is_refused(model, at, how):
-    """The error has its name and the path of its module."""
-    paths = sorted(path for path in model.slots() if path[0] == "params")
+    """`apply` without one of the parameters, or with one of another shape, raises an error whose
+    message has the parameter's name and its module's.
+    """
+    paths = sorted(path for path in model.declared_variables() if path[0] == "params")
     path = paths[at % len(paths)]
     variables = model.variables(boxed=False)
     *inner, name = path
@@ -140,7 +149,9 @@ PAIRS = ("param param", "variable variable", "param module", "module module", "v
 @requirement("LIN-1h", must_reach=PAIRS)
 @given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
 def test_one_name_for_two_things_is_refused(linen, pair, name):
-    """Two of a collection, two sub-modules, or a sub-module and something else."""
+    """A name that is given to two variables of a collection, two sub-modules, or to a variable and
+    a sub-module raises an error whose message has the name.
+    """
     reached(pair)
 
     class Twofold(linen.Module):
@@ -162,12 +173,14 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
 @costly
 @given(model=still_models)
 def test_setup_and_compact_define_one_module(model):
-    """Variables of the same paths, and for them the same outputs."""
+    """The same layers in the compact form and by `setup` have the same variables, and the same
+    outputs for them.
+    """
     if len(model.described.layers) > 1:
         reached("several")
-    described: Model = model.described
     one, other = (model.module(form=form) for form in ("named", "setup"))
     keys = models.keys()
-    assert alike(one.init(keys, model.x), other.init(keys, model.x)), described
+    assert alike(one.init(keys, model.x), other.init(keys, model.x))
     variables = one.init(keys, model.x)
-    assert np.allclose(one.apply(variables, model.x), other.apply(variables, model.x), **small)
+    outputs = [module.apply(variables, model.x) for module in (one, other)]
+    assert_close(*outputs, **MODELS)

@@ -1,4 +1,13 @@
-"""The names of axes under lifted transformations: LIN-2 and LIN-3."""
+"""The names of axes under lifted transformations: LIN-2 and LIN-3 (`002_`).
+
+`scan` and `vmap` stack the variables of a collection along a new axis, which `variable_axes` gives.
+Where variables are boxed, `metadata_params` holds the *partition name* of that axis: outside the
+lift a box has one name for each axis of the stacked value, inside the body one for each axis of the
+slice.
+
+The oracle is `scutch.inputs.model_variables`: the names that the description of the model says.
+Everything is initialized abstractly, by `eval_shape`.
+"""
 
 import jax
 import numpy as np
@@ -8,6 +17,8 @@ from hypothesis import strategies as st
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.descriptions import Lift, Model
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.equality import leaf_pairs
+from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import is_partitioning_error, raised, reached, requirement
 from scutch.strategies import lifted_models
 from scutch.strategies.models import BOXES, LAYERS, PLAIN, layers
@@ -17,12 +28,14 @@ FOREIGN = tuple(box for box in BOXES if box not in OWN)
 
 
 def _named_as_described(model):
-    """Abstract init finds each box with the names that the description says."""
+    """Fail unless abstract init gives each variable in the box and with the names that the
+    description says.
+    """
     for lift in model.described.layers:
         reached(lift.kind)
     found, expected = jax.eval_shape(model.initialized), model.abstract()
-    assert jax.tree.structure(found) == jax.tree.structure(expected), f"{found} is not {expected}"
-    assert jax.tree.leaves(found) == jax.tree.leaves(expected)
+    for path, one, other in leaf_pairs(found, expected):
+        assert one == other, f"{path} is {one}, expected {other}"
 
 
 own = layers(LAYERS, OWN)
@@ -31,35 +44,49 @@ own = layers(LAYERS, OWN)
 @requirement("LIN-2a", must_reach=LIFTS)
 @given(model=lifted_models(of=own, negative=False))
 def test_the_added_axis_is_named(model):
-    """One name for each axis; the partition name may be `None`."""
+    """Each stacked box has the partition name, which may be `None`, at the axis of the stack, and
+    its other names in order.
+    """
     _named_as_described(model)
 
 
 @requirement("LIN-2b", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=True, max_size=1))
 def test_a_negative_axis_is_named_where_it_lies(model):
-    """At the place that the added axis has in the stacked value."""
+    """Where `variable_axes` is negative, the partition name stands at that axis of the stacked
+    value.
+    """
     _named_as_described(model)
 
 
 @requirement("LIN-2d", must_reach=LIFTS)
 @given(model=lifted_models(of=own, inner=LIFTS, negative=False))
 def test_nested_lifts_name_each_axis(model):
-    """Each partition name stands at the axis that its own lift added."""
+    """Under two lifts, each partition name stands at the axis that its own lift added."""
     _named_as_described(model)
 
 
 @requirement("LIN-2f", must_reach=(*LIFTS, *FOREIGN))
 @given(model=lifted_models(of=layers(PLAIN, FOREIGN), negative=False))
 def test_boxes_are_renamed_by_their_own_methods(model):
-    """Those of a foreign class keep what they hold beside names."""
+    """A box of a foreign class gets the partition name by its own `add_axis`, and keeps what it
+    holds beside names.
+    """
     for layer in model.described.layers[0].layers:
         reached(layer.box)
     _named_as_described(model)
 
 
 def _seeing(linen, init, seen, kind, **options):
-    """A module whose lifted body notes the names of its boxed parameter, and one outside it."""
+    """A module with a lifted body whose parameter `w` is made by `init`.
+
+    Args:
+      linen: The namespace of modules.
+      init: An initializer, which may box what it makes.
+      seen: A list; each run of the body appends its parameter, boxed.
+      kind: `scan` or `vmap`.
+      options: Those of the lift.
+    """
 
     class Body(linen.Module):
         @linen.compact
@@ -71,9 +98,8 @@ def _seeing(linen, init, seen, kind, **options):
     class Outer(linen.Module):
         @linen.compact
         def __call__(self, x):
-            if kind == "scan":
-                return linen.scan(Body, length=4, **options)(name="body")(x, None)
-            return linen.vmap(Body, in_axes=None, axis_size=4, **options)(name="body")(x)
+            lifted, rest = stacked(linen, kind, Body, 4, **options)
+            return lifted(name="body")(x, *rest)
 
     return Outer()
 
@@ -89,7 +115,9 @@ names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (N
     name=st.sampled_from(["layers", None]),
 )  # fmt: skip
 def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, name):
-    """At init and at apply: one name for each axis of the slice."""
+    """Inside the body of a lift, at init and at apply, a box has its names without the partition
+    name, one for each axis of the slice.
+    """
     reached(kind)
     seen = []
     module = _seeing(
@@ -111,7 +139,9 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
     names=names, wrap=wrapped,
 )  # fmt: skip
 def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
-    """Neither what is broadcast or carried, nor an array in no box."""
+    """A box that is broadcast or carried by a lift keeps its names, and an array in no box is
+    stacked without a partition name being asked for.
+    """
     reached(how)
     init = getattr(linen, wrap)(linen.initializers.ones, names)
     metadata = {PARTITION_NAME: "layers"}
@@ -131,16 +161,15 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
                 assert found.shape == (4, 2, 3)
         return
     kind = how.split()[0]
+    module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
     if how == "scan carried":
         # What is carried must be there before the loop.
-        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
         inner = _seeing(
             linen, init, [], "scan", variable_broadcast="params", split_rngs={"params": False}
         )
         variables = jax.eval_shape(inner.init, jax.random.key(0), X)
         _, found = jax.eval_shape(lambda v: module.apply(v, X, mutable=["params"]), variables)
     else:
-        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
         found = jax.eval_shape(module.init, jax.random.key(0), X)
     box = found["params"]["body"]["w"]
     assert (box.names, box.value.shape) == (names, (2, 3))
@@ -149,7 +178,7 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
 @requirement("LIN-2g", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=False))
 def test_gradients_are_boxed_as_the_variables(model):
-    """By the same classes, with the same names."""
+    """The gradient in the variables of a lifted model is in boxes of the same classes and names."""
     reached(model.described.layers[0].kind)
     variables = model.abstract()
     module = model.module()
@@ -166,7 +195,9 @@ nameless = st.builds(
 @requirement("LIN-3", must_reach=LIFTS)
 @given(model=nameless)
 def test_a_lifted_box_needs_a_partition_name(model):
-    """Without one, init raises the partitioning error."""
+    """Initializing a boxed variable under a lift without a partition name raises the partitioning
+    error.
+    """
     reached(model.described.layers[0].kind)
     error = raised(lambda: jax.eval_shape(model.initialized))
     assert error is not None, "it was accepted; expected the partitioning error"

@@ -1,14 +1,23 @@
-"""Constraints by logical names, and logically partitioned boxes: LOG-8 and LOG-9."""
+"""Sharding constraints by logical names, and logically partitioned boxes: LOG-8 and LOG-9 (`002_`).
+
+`with_logical_constraint(x, names)` asks for the sharding that rules give the logical names of `x`.
+A *logically partitioned box* has logical names; `unbox` asks for the sharding of its value in the
+same way. Rules and mesh come from the call or the box, or else from the context.
+
+The oracle is `logical_to_mesh_axes`, judged by LOG-1 to LOG-4: the constraint in the traced
+program, and the sharding of the result, must be those of its spec. That such boxes obey the laws of
+all boxes is judged by the laws of BOX, on the subject `logical`.
+"""
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.lawkit.equality import alike
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
-from scutch.lawkit.placement import assert_lies, constraints, entries, in_context
+from scutch.lawkit.placement import assert_placed, constraints, entries, in_context
 from scutch.strategies import (
     arrays,
     axis_names,
@@ -21,7 +30,14 @@ from scutch.strategies import (
 
 
 def _constrain(logical, names, mapping, **options):
+    """A function of one array that constrains it by names and rules."""
     return lambda x: logical.with_logical_constraint(x, names, rules=mapping, **options)
+
+
+def _mapped_sharding(logical, placed):
+    """The sharding on the mesh of a placement that its rules give its names."""
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    return NamedSharding(placed.mesh, spec)
 
 
 @requirement("LOG-8a", must_reach=("context", "argument"))
@@ -31,7 +47,9 @@ def _constrain(logical, names, mapping, **options):
     how=st.sampled_from(["context", "argument"]),
 )
 def test_without_a_mesh_nothing_is_constrained(logical, array, name, how):
-    """The very object comes back."""
+    """Without a mesh in context or in the call, `with_logical_constraint` returns its argument
+    itself.
+    """
     mapping = (("batch", "data"),)
     reached(how)
     with logical.logical_axis_rules(mapping if how == "context" else ()):
@@ -42,7 +60,9 @@ def test_without_a_mesh_nothing_is_constrained(logical, array, name, how):
 @requirement("LOG-8b", must_reach=("context", "argument"))
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_without_rules_nothing_is_constrained(logical, placed, how):
-    """The very object comes back."""
+    """Without rules in context or in the call, `with_logical_constraint` returns its argument
+    itself.
+    """
     reached(how)
     options = {} if how == "context" else {"mesh": placed.mesh}
     with in_context(placed.mesh if how == "context" else None):
@@ -53,7 +73,9 @@ def test_without_rules_nothing_is_constrained(logical, placed, how):
 @requirement("LOG-8c", must_reach=("context", "argument", "sharded"))
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
-    """Tracing shows one constraint: the spec that the rules give."""
+    """Tracing `with_logical_constraint` records one constraint, with the spec that the rules give
+    the names.
+    """
     reached(how)
     spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if entries(spec):
@@ -70,31 +92,37 @@ def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
 @requirement("LOG-8d", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2))
 def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
-    """The result is equal, and lies as the rules say."""
+    """`with_logical_constraint` returns an equal array, with the sharding that the rules give the
+    names.
+    """
     _check_constrained(logical, placed)
 
 
 @requirement("LOG-8j", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2, explicit=True))
 def test_explicit_axes_are_constrained_too(logical, placed):
-    """Explicit axes are no reason to refuse."""
+    """Under a mesh whose axes are `Explicit`, `with_logical_constraint` returns an equal array,
+    with the sharding that the rules give the names.
+    """
     _check_constrained(logical, placed)
 
 
 def _check_constrained(logical, placed):
-    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
-    if entries(spec):
+    """Fail unless a constraint under the mesh of a placement gives an equal array with the mapped
+    sharding.
+    """
+    sharding = _mapped_sharding(logical, placed)
+    if entries(sharding.spec):
         reached("sharded")
     with in_context(placed.mesh):
         result = _constrain(logical, placed.names, placed.rules)(placed.array)
-    assert alike(np.asarray(result), placed.array)
-    assert_lies(result, placed.mesh, spec)
+    assert_placed(result, placed.array, sharding)
 
 
 @requirement("LOG-8e")
 @given(placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]))
 def test_more_names_than_axes_are_refused(logical, placed, extra):
-    """A name too many is an error."""
+    """`with_logical_constraint` raises an error for one name more than the array has axes."""
     assume(extra not in placed.names)
     names = (*placed.names, extra)
     mapping = (*placed.rules, (extra, None))
@@ -105,7 +133,7 @@ def test_more_names_than_axes_are_refused(logical, placed, extra):
 @requirement("LOG-8f")
 @given(placed=logical_placements())
 def test_fewer_names_than_axes_are_refused(logical, placed):
-    """A name too few is an error."""
+    """`with_logical_constraint` raises an error for one name fewer than the array has axes."""
     assume(placed.names)
     with in_context(placed.mesh):
         refused(lambda: _constrain(logical, placed.names[1:], placed.rules)(placed.array))
@@ -114,7 +142,9 @@ def test_fewer_names_than_axes_are_refused(logical, placed):
 @requirement("LOG-8g", must_reach=("default", "named"))
 @given(placed=logical_placements(max_rank=2), how=st.sampled_from(["default", "named"]))
 def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
-    """The axis without a rule is constrained to lie whole on every device."""
+    """By default, and with the fallback `AXIS_IS_UNSHARDED`, an axis whose name has no rule is
+    constrained to be unsharded, the others as their rules say.
+    """
     reached(how)
     fallback = logical.RulesFallback.AXIS_IS_UNSHARDED
     options = {} if how == "default" else {"fallback": fallback}
@@ -130,7 +160,9 @@ def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
 @requirement("LOG-8h")
 @given(placed=logical_placements())
 def test_raise_error_raises(logical, placed):
-    """The error holds the name without a rule."""
+    """With the fallback `RAISE_ERROR`, a name without a rule raises an error whose message has the
+    name; names with rules are constrained.
+    """
     array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
     fallback = logical.RulesFallback.RAISE_ERROR
     with in_context(placed.mesh):
@@ -144,7 +176,9 @@ def test_raise_error_raises(logical, placed):
 @requirement("LOG-8i")
 @given(placed=logical_placements())
 def test_no_constraint_leaves_the_array_alone(logical, placed):
-    """An unmatched name takes the whole constraint away."""
+    """With the fallback `NO_CONSTRAINT`, one name without a rule is enough to get the array itself
+    back; names with rules are constrained.
+    """
     array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
     fallback = logical.RulesFallback.NO_CONSTRAINT
     with in_context(placed.mesh):
@@ -162,7 +196,9 @@ def test_no_constraint_leaves_the_array_alone(logical, placed):
     context=rules(),
 )
 def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, context):
-    """Rules map a spec only when they are asked to."""
+    """`get_partition_spec` of a logically partitioned box has its logical names, whatever rules it
+    has or are in context.
+    """
     names = tuple(name for name in names if name != "UNCONSTRAINED")
     reached("box rules" if own else "context rules")
     box = logical.LogicallyPartitioned(1.0, names, rules=own)
@@ -174,13 +210,15 @@ def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, cont
 @requirement("LOG-9b", must_reach=("rules", "no rules"))
 @given(placed=logical_placements(max_rank=2), ruled=st.booleans())
 def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
-    """Unboxing constrains to the mapped spec where there are rules, and only there."""
+    """Under a mesh, `unbox` of a logical box gives an array with the mapped sharding where there
+    are rules in context, and the value itself where there are none.
+    """
     box = logical.LogicallyPartitioned(placed.array, placed.names)
     reached("rules" if ruled else "no rules")
     with in_context(placed.mesh), logical.logical_axis_rules(placed.rules if ruled else ()):
         result = box.unbox()
     if ruled:
-        _check_lies(logical, placed, result)
+        assert_placed(result, placed.array, _mapped_sharding(logical, placed))
     else:
         assert result is placed.array
 
@@ -188,13 +226,15 @@ def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
 @requirement("LOG-9c", must_reach=("other rules",))
 @given(placed=logical_placements(max_rank=2), context=rules(axes=("data",)))
 def test_the_rules_of_a_box_win(logical, placed, context):
-    """The rules in context do not matter to a box with its own."""
+    """`unbox` of a logical box with rules of its own gives an array with the sharding of those
+    rules, whatever rules are in context.
+    """
     box = logical.LogicallyPartitioned(placed.array, placed.names, rules=placed.rules)
     if context != placed.rules:
         reached("other rules")
     with in_context(placed.mesh), logical.logical_axis_rules(context):
         result = box.unbox()
-    _check_lies(logical, placed, result)
+    assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
 @requirement("LOG-9d", must_reach=("another mesh", "no mesh"))
@@ -203,7 +243,9 @@ def test_the_rules_of_a_box_win(logical, placed, context):
     context=st.one_of(st.none(), meshes(axes=(("data",), ("data", "model")))),
 )
 def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
-    """The mesh in context does not matter to a box with its own."""
+    """`unbox` of a logical box with a mesh of its own gives an array that is sharded on that mesh,
+    whatever mesh is in context.
+    """
     assume(context is None or context.size == placed.mesh.size)
     reached(
         "no mesh" if context is None else "same mesh" if context == placed.mesh else "another mesh"
@@ -211,13 +253,7 @@ def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
     box = logical.LogicallyPartitioned(placed.array, placed.names, mesh=placed.mesh)
     with in_context(context), logical.logical_axis_rules(placed.rules):
         result = box.unbox()
-    _check_lies(logical, placed, result)
-
-
-def _check_lies(logical, placed, result):
-    assert alike(np.asarray(result), placed.array)
-    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
-    assert_lies(result, placed.mesh, spec)
+    assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
 @requirement("LOG-9e", must_reach=("equal", "unequal"))
@@ -227,7 +263,9 @@ def _check_lies(logical, placed, result):
     pair=st.tuples(st.one_of(st.none(), rules()), st.one_of(st.none(), rules()), st.booleans()),
 )
 def test_rules_are_part_of_a_logical_box(meta, logical, value, names, pair):
-    """Boxes that differ in their rules alone are different; no method forgets the rules."""
+    """Boxes that differ in their rules alone are unequal and have different tree structures; every
+    method, and `tree_map`, keeps the rules.
+    """
     one, other, shared = pair
     other = one if shared else other
     assume(one == other or (one and other))

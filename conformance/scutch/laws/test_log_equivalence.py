@@ -1,26 +1,28 @@
-"""Logical annotation against direct annotation: LOG-7."""
+"""Logical annotation against direct annotation: LOG-7 (`002_`).
 
-from typing import Any, NamedTuple
+Parameters are *annotated directly* by a box with mesh axes as names, and *annotated logically* by a
+box with logical names, which rules map to mesh axes. The guide of `002_` does one task in both
+ways.
+
+The oracle is the direct way: the same tree, annotated with the mapped names, must have the same
+specs and the same shardings; likewise its training state, whose optimizer keeps two trees like the
+parameters.
+"""
 
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.equality import leaf_pairs
 from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.states import raw_value
+from scutch.lawkit.training import ADAM
 from scutch.strategies import logical_placements
 
 
-class Moments(NamedTuple):
-    """What an optimizer of the Adam family keeps: a counter, and two moments for each parameter."""
-
-    count: Any
-    mean: Any
-    variance: Any
-
-
 def _annotated(meta, logical, models):
-    """The same parameters, annotated logically and directly."""
+    """The same parameters twice: annotated logically, and directly with the mapped names."""
     logically, directly = {}, {}
     for number, placed in enumerate(models):
         spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
@@ -37,15 +39,16 @@ def _annotated(meta, logical, models):
 
 
 def _train_state(params):
-    moments = Moments(
-        np.zeros((), "int32"),
-        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
-        jax.tree_util.tree_map(jax.numpy.zeros_like, params),
-    )
-    return {"step": np.zeros((), "int32"), "params": params, "opt_state": (moments, ())}
+    """A training state of `params`: a counter of steps, the parameters, and the state of an
+    optimizer.
+    """
+    return {"step": np.zeros((), "int32"), "params": params, "opt_state": (ADAM.init(params), ())}
 
 
 def _check(meta, logical, logically, directly, placed):
+    """Fail unless a tree that is annotated logically has, mapped by the rules of `placed`, the
+    specs and shardings of the tree that is annotated directly.
+    """
     specs = meta.get_partition_spec(logically)
     mapped = logical.logical_to_mesh(specs, placed.rules)
     shardings = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
@@ -53,14 +56,16 @@ def _check(meta, logical, logically, directly, placed):
         (mapped, meta.get_partition_spec(directly)),
         (shardings, meta.get_sharding(directly, placed.mesh)),
     ):
-        assert jax.tree_util.tree_structure(ours) == jax.tree_util.tree_structure(theirs)
-        assert jax.tree_util.tree_leaves(ours) == jax.tree_util.tree_leaves(theirs)
+        for path, one, other in leaf_pairs(ours, theirs):
+            assert one == other, f"{path} is {one} annotated logically, {other} directly"
 
 
 @requirement("LOG-7a", must_reach=("sharded",))
 @given(placed=logical_placements(), order=st.booleans())
 def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
-    """Naming axes logically and mapping the names is naming the mesh axes."""
+    """Parameters with logical names, mapped by rules, have the specs and shardings of parameters
+    that are annotated with the mapped names.
+    """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed, placed] if order else [placed])
     _check(meta, logical, logically, directly, placed)
@@ -69,7 +74,9 @@ def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, ord
 @requirement("LOG-7b", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
-    """Moments and counters follow their parameters."""
+    """A training state with logical names, its moments and counters included, has the specs and
+    shardings of the one with mapped names; so has the abstract state.
+    """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed])
     _check(meta, logical, _train_state(logically), _train_state(directly), placed)
@@ -82,7 +89,9 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
 @requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
 @given(placed=logical_placements(), how=st.sampled_from(["own rules", "rules in context"]))
 def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
-    """Names and rules mean on a variable what they mean on a box."""
+    """A variable with logical names, and rules of its own or in context, has the spec and the
+    sharding that `logical_to_mesh_axes` gives the names.
+    """
     own = how == "own rules"
     notes = {"sharding_rules": placed.rules} if own else {}
     root = nnx.Dict(
@@ -91,10 +100,7 @@ def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
     with logical.logical_axis_rules(() if own else placed.rules):
         found = nnx.get_partition_spec(nnx.state(root))["kernel"]
         placing = nnx.get_named_sharding(nnx.state(root), placed.mesh)["kernel"]
-    found, placing = (
-        each.get_raw_value() if isinstance(each, nnx.Variable) else each
-        for each in (found, placing)
-    )
+    found, placing = (raw_value(nnx, each) for each in (found, placing))
     expected = logical.logical_to_mesh_axes(placed.names, placed.rules)
     if any(expected):
         reached("sharded")

@@ -1,13 +1,24 @@
-"""From logical names to mesh axes, by rules: LOG-1 to LOG-6."""
+"""From logical names to mesh axes, by rules: LOG-1 to LOG-6 (`002_`).
+
+A *logical name* says what an axis of an array is for, such as `embed`. A *rule* is a pair: a
+logical name, and the mesh axis, the tuple of mesh axes, or the `None` that it maps to.
+`logical_to_mesh_axes(names, rules)` gives a `PartitionSpec` with one entry for each name. `None`
+and `PartitionSpec.UNCONSTRAINED` may stand in the place of a name.
+
+The oracle is a walk through the rules in order, written out in the law, and the array form for the
+forms over trees.
+"""
 
 import threading
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
+from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees
 
@@ -15,13 +26,26 @@ UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
 
 
 def _axes(entry):
-    """The mesh axes of one entry of a spec."""
+    """The mesh axes in one entry of a spec: none, one, or several."""
     if entry is None or entry is UNCONSTRAINED:
         return ()
     return entry if isinstance(entry, tuple) else (entry,)
 
 
+def _mapped(logical, names, mapping):
+    """The entries of the spec that rules give names; fails unless there is one for each name."""
+    spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
+    assert len(spec) == len(names), f"{names} were mapped to {spec}, expected one entry for each"
+    return tuple(spec)
+
+
+def _ruled(names):
+    """The names that rules are about: neither `None` nor `UNCONSTRAINED`."""
+    return [name for name in names if name not in (None, "UNCONSTRAINED")]
+
+
 def _same_entry(one, other):
+    """Whether two entries of specs mean the same: an axis alone is the tuple of that axis."""
     return _axes(one) == _axes(other) and (one is UNCONSTRAINED) == (other is UNCONSTRAINED)
 
 
@@ -31,9 +55,10 @@ def _same_entry(one, other):
     names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data"), ("embed", "model"))
 )
 def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
-    """Walking the rules in order, each decides a name exactly when it can."""
-    names = unconstrained(names)
-    spec = tuple(logical.logical_to_mesh_axes(names, mapping))
+    """Each name gets the target of the first of its rules whose mesh axes no earlier rule has taken
+    in the same spec.
+    """
+    spec = _mapped(logical, names, mapping)
     decided, taken, skipped = set(), set(), set()
     for name, target in mapping:
         if name not in names or name in decided:
@@ -53,8 +78,8 @@ def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
 @given(names=logical_names(), mapping=rules())
 @example(names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data")))
 def test_no_mesh_axis_is_used_twice(logical, names, mapping):
-    """However the rules contend, each mesh axis lies on one axis of the array."""
-    spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
+    """No mesh axis stands twice in one spec, whatever the rules ask for."""
+    spec = _mapped(logical, names, mapping)
     used = [axis for entry in spec for axis in _axes(entry)]
     wanted = [a for name, target in mapping if name in names for a in _axes(target)]
     if len(set(wanted)) < len(wanted):
@@ -65,11 +90,11 @@ def test_no_mesh_axis_is_used_twice(logical, names, mapping):
 @requirement("LOG-3a", must_reach=("without a rule",))
 @given(names=logical_names(), mapping=rules())
 def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
-    """No rule, no sharding."""
+    """A name that no rule maps has the entry `None`."""
     ruled = {name for name, _ in mapping}
-    spec = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
+    spec = _mapped(logical, names, mapping)
     for name, entry in zip(names, spec, strict=True):
-        if name not in ruled and name not in (None, "UNCONSTRAINED"):
+        if name in _ruled(names) and name not in ruled:
             reached("without a rule")
             assert entry is None
 
@@ -79,8 +104,10 @@ def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
 @example(names=("UNCONSTRAINED",), mapping=())
 @example(names=("UNCONSTRAINED", None, "UNCONSTRAINED"), mapping=(("batch", "data"),))
 def test_none_and_unconstrained_stay(logical, names, mapping):
-    """What is no name is no matter for rules."""
-    spec = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
+    """`None` stays `None` in the spec, and `UNCONSTRAINED` stays `UNCONSTRAINED`, whatever the
+    rules are.
+    """
+    spec = _mapped(logical, names, mapping)
     for name, entry in zip(names, spec, strict=True):
         if name is None:
             reached("None")
@@ -93,8 +120,10 @@ def test_none_and_unconstrained_stay(logical, names, mapping):
 @requirement("LOG-3c")
 @given(names=logical_names(max_rank=3), mapping=rules(), at=st.integers(0, 3))
 def test_a_repeated_name_is_an_error(logical, names, mapping, at):
-    """The error says which name is there twice."""
-    repeated = [name for name in names if name not in (None, "UNCONSTRAINED")]
+    """A logical name that stands twice among the names raises an error whose message has
+    the name.
+    """
+    repeated = _ruled(names)
     assume(repeated)
     twice = (*names[:at], repeated[0], *names[at:])
     refused(
@@ -105,7 +134,9 @@ def test_a_repeated_name_is_an_error(logical, names, mapping, at):
 @requirement("LOG-3d")
 @given(names=logical_names(), mapping=rules())
 def test_a_spec_has_an_entry_for_each_name(logical, names, mapping):
-    """One entry for each axis; no spec for no names."""
+    """The result is a `PartitionSpec` with one entry for each name; for `None` in the place of all
+    names it is `None`.
+    """
     spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
     assert isinstance(spec, PartitionSpec)
     assert len(spec) == len(names)
@@ -115,14 +146,14 @@ def test_a_spec_has_an_entry_for_each_name(logical, names, mapping):
 @requirement("LOG-4a", must_reach=("decided",))
 @given(names=logical_names(), mapping=rules(), later=rules())
 def test_a_rule_may_decide_for_unsharded(logical, names, mapping, later):
-    """A rule to `None` is a decision; later rules come too late."""
-    plain = [name for name in names if name not in (None, "UNCONSTRAINED")]
+    """A rule that maps a name to `None` leaves it unsharded, and later rules for the name are not
+    used.
+    """
+    plain = _ruled(names)
     assume(plain and plain[0] not in {name for name, _ in mapping})
     reached("decided")
-    spec = logical.logical_to_mesh_axes(
-        unconstrained(names), (*mapping, (plain[0], None), *later, (plain[0], "stage"))
-    )
-    assert tuple(spec)[names.index(plain[0])] is None
+    extended = (*mapping, (plain[0], None), *later, (plain[0], "stage"))
+    assert _mapped(logical, names, extended)[names.index(plain[0])] is None
 
 
 @requirement("LOG-4b", must_reach=("all free", "one taken"))
@@ -130,28 +161,31 @@ def test_a_rule_may_decide_for_unsharded(logical, names, mapping, later):
 @example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="data")
 @example(names=("batch", "embed"), mapping=(("embed", "data"),), beside="model")
 def test_a_rule_may_take_several_axes(logical, names, mapping, beside):
-    """Either all of the axes are free, or the rule does not count."""
-    plain = [name for name in names if name not in (None, "UNCONSTRAINED")]
+    """A rule that maps a name to several mesh axes is used if all of them are free, and passed over
+    if one is taken.
+    """
+    plain = _ruled(names)
     assume(plain and plain[0] not in {name for name, _ in mapping})
     several = ("stage", beside if isinstance(beside, str) else "data")
-    before = tuple(logical.logical_to_mesh_axes(unconstrained(names), mapping))
+    before = _mapped(logical, names, mapping)
     taken = {axis for entry in before for axis in _axes(entry)}
-    spec = logical.logical_to_mesh_axes(unconstrained(names), (*mapping, (plain[0], several)))
+    spec = _mapped(logical, names, (*mapping, (plain[0], several)))
     free = not taken & set(several)
     reached("all free" if free else "one taken")
     expected = several if free else ()
-    assert _axes(tuple(spec)[names.index(plain[0])]) == expected
+    assert _axes(spec[names.index(plain[0])]) == expected
 
 
 specs = st.builds(Spec, logical_names(max_rank=3))
 
 
 def _is_spec(node):
+    """Whether a node of a tree is a `PartitionSpec`, which JAX may take for a tuple."""
     return isinstance(node, PartitionSpec)
 
 
 def _map_specs(function, tree):
-    """`function` on each spec of a tree of the types that trees here are made of."""
+    """A tree with `function` applied to each spec, written without JAX's tree functions."""
     if _is_spec(tree):
         return function(tree)
     if isinstance(tree, dict):
@@ -166,7 +200,9 @@ def _map_specs(function, tree):
 @requirement("LOG-5a")
 @given(tree=trees(specs), mapping=rules())
 def test_a_tree_of_specs_is_mapped_spec_by_spec(logical, tree, mapping):
-    """The tree form is the array form on each spec."""
+    """`logical_to_mesh(tree, rules)` has in the place of each logical spec what
+    `logical_to_mesh_axes` gives for it.
+    """
     expected = _map_specs(lambda spec: logical.logical_to_mesh_axes(spec, mapping), tree)
     assert alike(logical.logical_to_mesh(tree, mapping), expected)
 
@@ -174,7 +210,9 @@ def test_a_tree_of_specs_is_mapped_spec_by_spec(logical, tree, mapping):
 @requirement("LOG-5b")
 @given(tree=trees(specs), mapping=rules(), mesh=meshes(axes=(("data", "model", "layers"),)))
 def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
-    """Each mapped spec becomes the sharding on the mesh."""
+    """`logical_to_mesh_sharding(tree, mesh, rules)` has in the place of each logical spec the
+    `NamedSharding` of the mapped spec on `mesh`.
+    """
     expected = _map_specs(
         lambda spec: NamedSharding(mesh, logical.logical_to_mesh_axes(spec, mapping)), tree
     )
@@ -188,7 +226,9 @@ def test_a_tree_of_specs_is_placed_spec_by_spec(logical, tree, mapping, mesh):
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="set")
 @example(names=("batch",), mapping=(("batch", "data"),), passed=(("batch", None),), how="context")
 def test_rules_in_context_are_used(logical, names, mapping, passed, how):
-    """Rules in force are those that are asked for, unless others are passed."""
+    """Rules in context, set by `logical_axis_rules` or `set_logical_axis_rules`, are used where a
+    call passes none, and are not used where it passes some.
+    """
     assume(passed)
     names = unconstrained(names)
     reached(how)
@@ -202,10 +242,6 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     assert told == logical.logical_to_mesh_axes(names, passed)
 
 
-class _Interruption(Exception):
-    """Raised by a law, to leave a context."""
-
-
 @requirement("LOG-6b", must_reach=("exception", "set inside"))
 @given(
     stack=st.lists(rules(max_size=2), min_size=1, max_size=3),
@@ -214,7 +250,9 @@ class _Interruption(Exception):
     fails=st.booleans(),
 )
 def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fails):
-    """However a context is left, the rules before it are back."""
+    """Entering `logical_axis_rules` replaces the rules; leaving it, also by an exception or after
+    the rules were set inside, puts the rules back that were there before.
+    """
 
     def enter(rest):
         if not rest:
@@ -223,7 +261,7 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
                 logical.set_logical_axis_rules(inside)
             if fails:
                 reached("exception")
-                raise _Interruption
+                raise Interruption
             return
         before = tuple(logical.get_logical_axis_rules())
         try:
@@ -235,14 +273,16 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
 
     with logical.logical_axis_rules(outer):
         error = raised(lambda: enter(stack))
-        assert isinstance(error, _Interruption) if fails else error is None
+        assert isinstance(error, Interruption) if fails else error is None
         assert tuple(logical.get_logical_axis_rules()) == outer
 
 
 @requirement("LOG-6c", must_reach=("context", "set"))
 @given(mapping=rules(), theirs=rules(), how=st.sampled_from(["context", "set"]))
 def test_other_threads_do_not_see_the_rules(logical, mapping, theirs, how):
-    """A thread begins without rules, and what it sets is its own."""
+    """A new thread has no rules, whatever its parent has set; the rules that it sets are not seen
+    by its parent.
+    """
     assume(mapping)
     reached(how)
     seen = []

@@ -1,13 +1,18 @@
-"""Filters as predicates of paths and variables: OBJ-3."""
+"""Filters as predicates of paths and variables: OBJ-3.
+
+The oracle is `takes`, which decides independently of the implementation which leaves a described
+filter takes. A filter is tried on an object, by `state`, and on a state, by `filter_state`.
+"""
 
 from dataclasses import replace
 
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
-from scutch.inputs.filters import made, takes
+from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 
@@ -20,14 +25,24 @@ KINDS = ("any", "all", "not", "list", "tuple", "literal")
 
 
 def _check(nnx, root, wanted):
-    """A filter takes what it must, on an object and in a state; returns whether it takes some."""
+    """Fail unless a filter takes, from an object and from its state, the leaves that it
+    must take.
+
+    Args:
+      nnx: The namespace of objects.
+      root: The object.
+      wanted: The described filter.
+
+    Returns:
+      The paths that it took.
+    """
     expected = leaves(nnx, root)
     taken = {path for path, leaf in expected.items() if takes(nnx, wanted, path, leaf)}
-    found = nnx.state(root, made(nnx, wanted))
+    found = nnx.state(root, build_filter(nnx, wanted))
     assert set(dict(nnx.to_flat_state(found))) == taken
     state = nnx.split(root)[1]
     if expected:
-        found = nnx.filter_state(state, made(nnx, wanted))
+        found = nnx.filter_state(state, build_filter(nnx, wanted))
         assert set(dict(nnx.to_flat_state(found))) == taken
     reached("taken" if taken else "left")
     return taken
@@ -40,7 +55,9 @@ def _check(nnx, root, wanted):
     spelling=st.sampled_from(["type", "of type"]),
 )
 def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spelling):
-    """A base takes the variables of the types derived from it."""
+    """A variable type as a filter takes exactly the variables that are instances of it, those of
+    derived types included.
+    """
     taken = _check(nnx, root, (spelling, kind))
     if any(type(leaves(nnx, root)[path]).__name__ != kind for path in taken):
         reached("base")
@@ -65,7 +82,9 @@ TAGGED = Graph(
 @example(root=TAGGED, wanted=("name", "hot"))
 @example(root=TAGGED, wanted=("tag", "hot"))
 def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
-    """A callable is asked with path and variable; a path holds the key; a tag is the metadata's."""
+    """A callable is asked with a path and a variable; `PathContains(k)` takes leaves with `k` in
+    their path; `WithTag(t)`, or the string, takes variables whose metadata has `tag` equal to `t`.
+    """
     if _check(nnx, root, wanted):
         reached(wanted[0])
 
@@ -74,7 +93,7 @@ PARAM = Graph((Object("Node", {"a": Ref(1)}), Variable("Param", Array((2,), "int
 
 
 def _of_every_kind(law):
-    """A law with an example of each kind: few random inputs may miss one."""
+    """Give a law an example of each kind of filter, which few random inputs might miss."""
     for kind in KINDS:
         law = example(root=PARAM, kind=kind, parts=[("type", "Param")], literal=True)(law)
     return law
@@ -89,7 +108,9 @@ def _of_every_kind(law):
 )
 @_of_every_kind
 def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
-    """Connectives are those of logic, literals take all or nothing, sequences mean any of them."""
+    """`Any`, `All` and `Not` take what `or`, `and` and `not` of their parts take; `...` and `True`
+    take all leaves, `None` and `False` none; a list or tuple takes what any of its members takes.
+    """
     reached(kind)
     parts = [literal] if kind == "literal" else parts[:1] if kind == "not" else parts
     _check(nnx, root, (kind, *parts))
@@ -98,16 +119,19 @@ def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
 @requirement("OBJ-3h", must_reach=("same", "other"))
 @given(pair=st.tuples(filters(spelled=True), filters(spelled=True)), same=st.booleans())
 def test_filters_are_equal_by_content(nnx, pair, same):
-    """Filters built alike are equal and hash alike; others are not equal."""
+    """Filters that are built alike are equal and have equal hashes; filters of other kinds or parts
+    are not equal.
+    """
     one, other = pair if not same else (pair[0], pair[0])
     assume((one == other) is same)
     reached("same" if same else "other")
-    assert (made(nnx, one) == made(nnx, other)) is same
+    assert (build_filter(nnx, one) == build_filter(nnx, other)) is same
     if same:
-        assert hash(made(nnx, one)) == hash(made(nnx, other))
+        assert hash(build_filter(nnx, one)) == hash(build_filter(nnx, other))
 
 
 def _small(nnx):
+    """An object with one parameter."""
     root = classes(nnx)["Node"]()
     root.a = nnx.Param(1.0)
     return root
@@ -120,16 +144,27 @@ def _small(nnx):
     inside=st.booleans(),
 )
 def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
-    """The error shows the value."""
+    """A number in the place of a filter, or inside one, is refused."""
     reached(how)
     if inside:
         reached("inside")
     call = getattr(nnx, how)
-    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong), naming=(wrong,))
+    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong))
+
+
+@requirement("OBJ-3k")
+@given(wrong=st.sampled_from([31, 2.5]), how=st.sampled_from(["state", "split"]))
+def test_the_refusal_shows_what_is_no_filter(nnx, wrong, how):
+    """The error for a number in the place of a filter shows the number."""
+    refused(lambda: getattr(nnx, how)(_small(nnx), wrong), naming=(wrong,))
 
 
 @requirement("OBJ-3j")
 @given(whole=st.sampled_from(["...", True]), later=filters(spelled=True))
 def test_a_filter_that_could_never_be_reached_is_refused(nnx, whole, later):
-    """What comes after a filter for everything can take nothing."""
-    refused(lambda: nnx.split(_small(nnx), made(nnx, ("literal", whole)), made(nnx, later)))
+    """`split` refuses a filter that comes after one which takes every leaf."""
+    refused(
+        lambda: nnx.split(
+            _small(nnx), build_filter(nnx, ("literal", whole)), build_filter(nnx, later)
+        )
+    )

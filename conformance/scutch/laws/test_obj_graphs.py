@@ -1,52 +1,50 @@
-"""Taking graphs of objects apart and putting them together: OBJ-1."""
+"""Taking graphs of objects apart and putting them together: OBJ-1.
+
+The oracle is the object itself: what `split` and `merge` give is compared with it by
+`graphs.differences`, attribute by attribute, and never by the implementation's own equality.
+"""
 
 import inspect
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.filters import made, takes
+from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import (
     ATTRIBUTES,
     children,
     classes,
     differences,
     follow,
+    is_node,
     leaves,
     nodes,
     put,
+    same_leaves,
     walk,
 )
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.states import flat_state
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 
 def _restored(nnx, root):
+    """The object that `merge` makes of what `split` gives."""
     return nnx.merge(*nnx.split(root))
 
 
 def _copied(nnx, root):
-    """Merged into new variables, which Flax does only if asked."""
+    """The same with new variables, for which Flax must be asked by `copy=True`."""
     asked = {"copy": True} if "copy" in inspect.signature(nnx.merge).parameters else {}
     return nnx.merge(*nnx.split(root), **asked)
 
 
-def _flat(nnx, state):
-    return dict(nnx.to_flat_state(state))
-
-
-def _same(nnx, ours, theirs):
-    """Whether two flat states have the same paths and like leaves."""
-    return ours.keys() == theirs.keys() and not any(
-        differences(nnx, ours[path], theirs[path]) for path in ours
-    )
-
-
 def _scramble(nnx, root):
-    """Change every variable of a graph, and give every module another attribute."""
+    """Change every variable of a graph, and give every module one more attribute."""
     for node in nodes(nnx, root):
         if isinstance(node, nnx.Variable):
             node.set_raw_value(np.full(7, 7.0))
@@ -58,28 +56,31 @@ def _scramble(nnx, root):
 @requirement("OBJ-1a", must_reach=("variable", "array"))
 @given(root=object_trees())
 def test_merging_a_split_object_restores_it(nnx, root):
-    """Types, attributes, values, metadata and static data are back."""
+    """`merge(*split(x))` has the types, attributes, values, metadata and static data of `x`."""
     for leaf in leaves(nnx, root).values():
         reached("variable" if isinstance(leaf, nnx.Variable) else "array")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
 def _meetings(nnx, root):
-    """How often each object and variable is met."""
-    found = [id(v) for _, v in walk(nnx, root) if isinstance(v, nnx.Variable | nnx.Pytree)]
+    """How often a node is met again that was met before."""
+    found = [id(value) for _, value in walk(nnx, root) if is_node(nnx, value)]
     return len(found) - len(set(found))
 
 
 @requirement("OBJ-1b", must_reach=("shared",))
 @given(root=graphs(cycles=False, containers=False, marks=False))
 def test_splitting_keeps_sharing(nnx, root):
-    """What was one thing in two places is one thing again, and what was two is two."""
+    """Two places of an object that hold one node hold one node after `split` and `merge`; two that
+    hold different nodes hold different ones.
+    """
     if _meetings(nnx, root):
         reached("shared")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
 def _is_cyclic(nnx, root, above=()):
+    """Whether an object can be reached from itself."""
     inside = {*above, id(root)}
     parts = [each for _, each in children(nnx, root) or () if isinstance(each, nnx.Pytree)]
     return any(id(each) in inside or _is_cyclic(nnx, each, inside) for each in parts)
@@ -88,7 +89,7 @@ def _is_cyclic(nnx, root, above=()):
 @requirement("OBJ-1c", must_reach=("cycle",))
 @given(root=graphs(containers=False, marks=False, max_objects=3))
 def test_splitting_keeps_cycles(nnx, root):
-    """An object that leads back to itself does so again."""
+    """An object that leads back to itself does so, by the same paths, after `split` and `merge`."""
     assume(_is_cyclic(nnx, root))
     reached("cycle")
     assert not differences(nnx, root, _restored(nnx, root))
@@ -97,20 +98,26 @@ def test_splitting_keeps_cycles(nnx, root):
 @requirement("OBJ-1n", must_reach=("list", "tuple", "dict", "List", "Dict"))
 @given(root=object_trees(containers=True))
 def test_containers_are_part_of_the_graph(nnx, root):
-    """What is in containers, plain or tracked, is in the graph, under its index or key."""
+    """Variables and arrays in lists, tuples and dicts, plain or tracked, are leaves of the graph
+    under their index or key, and are restored by `merge`.
+    """
     for _, value in walk(nnx, root):
         if children(nnx, value):
             reached(type(value).__name__)
     definition, state = nnx.split(root)
-    numbers = {path for path, leaf in _flat(nnx, state).items() if isinstance(leaf, int | float)}
-    assert _flat(nnx, state).keys() - numbers == leaves(nnx, root).keys()
+    numbers = {
+        path for path, leaf in flat_state(nnx, state).items() if isinstance(leaf, int | float)
+    }
+    assert flat_state(nnx, state).keys() - numbers == leaves(nnx, root).keys()
     assert not differences(nnx, root, nnx.merge(definition, state))
 
 
 @requirement("OBJ-1d", must_reach=("merge", "clone"))
 @given(pair=copies(object_trees()), how=st.sampled_from(["merge", "clone"]))
 def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
-    """The merged object and the clone are isomorphic, and no change to them is seen elsewhere."""
+    """The merged object and the clone are isomorphic to the original and hold none of its nodes;
+    changing them does not change the original.
+    """
     reached(how)
     root, before = pair
     copy = _copied(nnx, root) if how == "merge" else nnx.clone(root)
@@ -127,33 +134,54 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     order=st.permutations(range(3)),
 )
 def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, order):
-    """The states are a partition of the leaves, and merge back in any order."""
+    """`split` with filters puts each leaf in the state of the first filter that takes it and in no
+    other; the states merge back in any order.
+    """
     wanted = [*wanted, ("literal", "...")]
-    definition, *states = nnx.split(root, *(made(nnx, each) for each in wanted))
-    flat = [_flat(nnx, state) for state in states]
+    definition, *states = nnx.split(root, *(build_filter(nnx, each) for each in wanted))
+    flat = [flat_state(nnx, state) for state in states]
     if sum(map(bool, flat)) > 1:
         reached("several")
     expected = leaves(nnx, root)
+    assert len(states) == len(wanted), f"{len(states)} states for {len(wanted)} filters"
     assert sum(map(len, flat)) == len(expected)
     for path, leaf in expected.items():
         first = next(i for i, each in enumerate(wanted) if takes(nnx, each, path, leaf))
+        assert path in flat[first], f"{path} is not in state {first} of {flat}"
         assert not differences(nnx, flat[first][path], leaf)
     shuffled = [states[i] for i in order if i < len(states)]
     assert not differences(nnx, root, nnx.merge(definition, *shuffled))
 
 
-@requirement("OBJ-1f")
-@given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
-def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
-    """The error names the path of a leaf that was left."""
+few_filters = st.lists(type_filters(), min_size=1, max_size=2)
+
+
+def _refused_split(nnx, root, wanted):
+    """The message of the error that `split` raises, and the paths that its filters leave out."""
     left = [
         path
         for path, leaf in leaves(nnx, root).items()
         if not any(takes(nnx, each, path, leaf) for each in wanted)
     ]
     assume(left)
-    error = str(refused(lambda: nnx.split(root, *(made(nnx, each) for each in wanted))))
-    assert any(all(repr(key) in error for key in path) for path in left)
+    error = refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted)))
+    return str(error), left
+
+
+@requirement("OBJ-1f")
+@given(root=object_trees(), wanted=few_filters)
+def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
+    """`split` with filters that leave a leaf out raises an error."""
+    _refused_split(nnx, root, wanted)
+
+
+@requirement("OBJ-1s")
+@given(root=object_trees(), wanted=few_filters)
+def test_the_refusal_of_a_split_shows_a_path(nnx, root, wanted):
+    """The error of `split` shows the path of a leaf that no filter takes."""
+    error, left = _refused_split(nnx, root, wanted)
+    shown = [path for path in left if all(repr(key) in error for key in path)]
+    assert shown, f"{error!r} shows no path of {left}"
 
 
 @requirement("OBJ-1h", must_reach=("same", "other"))
@@ -164,7 +192,10 @@ def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
     ),
 )
 def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
-    """All but the values counts, and equal definitions have equal hashes."""
+    """The graph definitions of two objects are equal, with equal hashes, when the objects differ in
+    values alone; a difference in types, attributes, static data, metadata or sharing makes them
+    unequal.
+    """
     kinds = classes(nnx)
     one, other = kinds["Node"](), kinds["Node"]()
     for top, root in zip((one, other), pair, strict=True):
@@ -195,7 +226,9 @@ def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
 @requirement("OBJ-1i", must_reach=("several",))
 @given(root=object_trees(), data=st.permutations(ATTRIBUTES))
 def test_the_order_of_attributes_does_not_matter(nnx, root, data):
-    """Attributes that are set in another order give the same definition."""
+    """Two objects with the same attributes, set in another order, have equal definitions and
+    states.
+    """
     attributes = dict(children(nnx, root))
     if len(attributes) > 1:
         reached("several")
@@ -205,41 +238,46 @@ def test_the_order_of_attributes_does_not_matter(nnx, root, data):
             put(nnx, other, name, attributes[name])
     (ours, state), (theirs, other_state) = nnx.split(root), nnx.split(other)
     assert ours == theirs
-    assert list(_flat(nnx, state)) == list(_flat(nnx, other_state))
+    assert list(flat_state(nnx, state)) == list(flat_state(nnx, other_state))
 
 
 @requirement("OBJ-1k", must_reach=("left out", "taken"))
 @given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
 def test_state_gives_the_states_of_split(nnx, root, wanted):
-    """`state` gives what `split` gives, and leaves out what no filter takes."""
-    wanted = [made(nnx, each) for each in wanted]
+    """`state(x, *filters)` gives the states that `split(x, *filters, ...)` gives for these filters,
+    without the leaves that none of them takes.
+    """
+    wanted = [build_filter(nnx, each) for each in wanted]
     _, *split = nnx.split(root, *wanted, ...)
-    if _flat(nnx, split.pop()):
+    if flat_state(nnx, split.pop()):
         reached("left out")
     states = nnx.state(root, *wanted)
     states = states if len(wanted) > 1 else (states,)
+    assert len(states) == len(split), f"{len(states)} states for {len(split)} filters"
     for ours, theirs in zip(states, split, strict=True):
-        if _flat(nnx, theirs):
+        if flat_state(nnx, theirs):
             reached("taken")
-        assert _same(nnx, _flat(nnx, ours), _flat(nnx, theirs))
+        assert same_leaves(nnx, flat_state(nnx, ours), flat_state(nnx, theirs))
 
 
 @requirement("OBJ-1l", must_reach=("variable",))
 @given(pair=copies(object_trees(bare=False)), how=st.sampled_from(["state", "split"]))
 def test_a_state_is_a_snapshot(nnx, pair, how):
-    """What happens to the object later does not show in its state."""
+    """Changing an object after `state` or `split` does not change the state that was taken."""
     root, before = pair
     if leaves(nnx, root):
         reached("variable")
     state = nnx.state(root) if how == "state" else nnx.split(root)[1]
     _scramble(nnx, root)
-    assert _same(nnx, _flat(nnx, state), leaves(nnx, before))
+    assert same_leaves(nnx, flat_state(nnx, state), leaves(nnx, before))
 
 
 @requirement("OBJ-1m", must_reach=("popped", "left"))
 @given(pair=copies(object_trees(bare=False)), wanted=type_filters())
 def test_popped_variables_leave_the_object(nnx, pair, wanted):
-    """`pop` returns what its filter takes, and the object has the rest."""
+    """`pop` returns the variables that its filter takes, and the object has all others and none of
+    these.
+    """
     root, before = pair
     expected = leaves(nnx, before)
     taken = {p: leaf for p, leaf in expected.items() if takes(nnx, wanted, p, leaf)}
@@ -247,32 +285,39 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
         reached("popped")
     if len(taken) < len(expected):
         reached("left")
-    popped = nnx.pop(root, made(nnx, wanted))
-    assert _same(nnx, _flat(nnx, popped), taken)
+    popped = nnx.pop(root, build_filter(nnx, wanted))
+    assert same_leaves(nnx, flat_state(nnx, popped), taken)
     rest = {p: leaf for p, leaf in expected.items() if p not in taken}
-    assert _same(nnx, leaves(nnx, root), rest)
+    assert same_leaves(nnx, leaves(nnx, root), rest)
 
 
 @requirement("OBJ-1p", must_reach=("shared",))
 @given(root=graphs(marks=False))
 def test_iterating_meets_each_node_once(nnx, root):
-    """Each object and variable is met once, at a path that leads to it, and the root at last."""
+    """`iter_graph` gives every object and variable once, with a path that leads to it."""
     if _meetings(nnx, root):
         reached("shared")
-    found = [
-        (path, value)
-        for path, value in nnx.iter_graph(root)
-        if isinstance(value, nnx.Variable | nnx.Pytree)
-    ]
-    assert all(follow(nnx, root, path) is value for path, value in found)
+    found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
+    wrong = [path for path, value in found if follow(nnx, root, path) is not value]
+    assert not wrong, f"other objects are at the paths {wrong}"
     assert sorted(id(value) for _, value in found) == sorted(map(id, nodes(nnx, root)))
-    assert found[-1][1] is root
+
+
+@requirement("OBJ-1t")
+@given(root=graphs(marks=False))
+def test_iterating_ends_with_the_root(nnx, root):
+    """`iter_graph` gives the object itself last."""
+    found = [value for _, value in nnx.iter_graph(root)]
+    assert found, "there is nothing to iterate"
+    assert found[-1] is root
 
 
 @requirement("OBJ-1q", must_reach=("variable",))
 @given(root=object_trees(variable=variables(arrays(max_rank=3))))
 def test_graphs_may_hold_abstract_values(nnx, root):
-    """A state that was evaluated abstractly merges to a graph of shapes and dtypes."""
+    """A definition and a state of shapes, from `jax.eval_shape`, merge to an object of the same
+    structure whose values are `ShapeDtypeStruct`s.
+    """
     definition, state = nnx.split(root)
     merged = nnx.merge(definition, jax.eval_shape(lambda: state))
     abstract, concrete = leaves(nnx, merged), leaves(nnx, root)
@@ -293,14 +338,16 @@ def test_graphs_may_hold_abstract_values(nnx, root):
     mark=st.booleans(),
 )
 def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
-    """A marked number is a leaf, or part of the definition, as its mark says."""
+    """A number marked as data is a leaf of the graph; one marked as static is part of the
+    definition. Both come back from `split` and `merge`.
+    """
     found = []
     for value in pair:
         reached("data" if mark else "static")
         root.e = nnx.data(value) if mark else nnx.static(value)
         assert root.e == value
         definition, state = nnx.split(root)
-        assert (("e",) in _flat(nnx, state)) is mark
+        assert (("e",) in flat_state(nnx, state)) is mark
         assert alike(nnx.merge(definition, state).e, value)
         found.append(definition)
     assert (found[0] == found[1]) is mark

@@ -1,4 +1,8 @@
-"""Metadata of variables, and the partition specs that follow from it: OBJ-5."""
+"""Metadata of variables, and the partition specs that follow from it: OBJ-5.
+
+The oracles are the metadata that was given, and the names from which a spec must follow. Hooks, the
+metadata that an implementation calls, are judged in `test_obj_variables`.
+"""
 
 import copy
 
@@ -12,6 +16,7 @@ from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.states import raw_values
 from scutch.strategies import arrays, logical_placements, variables
 
 COPIES = {
@@ -27,29 +32,33 @@ COPIES = {
 
 
 def _holder(nnx, variable):
+    """A module with the variable as its attribute `a`."""
     root = classes(nnx)["Node"]()
     root.a = variable
     return root
 
 
 def _inside(nnx, variable, through):
+    """Take a module with the variable through a function, and return the attribute `a` of the
+    result.
+    """
     return through(_holder(nnx, variable)).a
 
 
 def _traced(variable):
-    """What a traced function has, with the value put back."""
+    """The variable that a traced function is given, with the value of the original put back."""
     seen = []
     jax.eval_shape(lambda v: seen.append(v) or v, variable)
     return seen[0].replace(variable.get_raw_value())
 
 
 def _note(variable, value):
-    """A hook that does nothing."""
+    """A get hook that leaves the value as it is."""
     return value
 
 
 def _by_every_copy(law):
-    """A law with an example of each way to copy: few random inputs may miss one."""
+    """Give a law an example of each way to copy, which few random inputs might miss."""
     for how in COPIES:
         law = example(variable=Variable("Param", Array((2,), "int32")), how=how, hook=True)(law)
     return law
@@ -61,7 +70,9 @@ def _by_every_copy(law):
 )
 @_by_every_copy
 def test_metadata_survives_copies(nnx, variable, how, hook):
-    """Type, metadata and hooks come through taking apart, copying, mapping and tracing."""
+    """A variable keeps type, metadata and hooks through split and merge, `clone`, `state`, `copy`,
+    `deepcopy`, `replace`, `jax.tree.map`, and into a traced function.
+    """
     reached(how)
     if hook:
         variable.set_metadata(on_get_value=_note)
@@ -76,7 +87,9 @@ def test_metadata_survives_copies(nnx, variable, how, hook):
     later=st.booleans(),
 )
 def test_metadata_in_another_order_is_the_same(nnx, notes, order, later):
-    """Definitions and tree structures do not depend on the order in which metadata was given."""
+    """Two variables whose metadata was given in another order have equal tree structures and equal
+    graph definitions.
+    """
     if len(notes) > 1:
         reached("several")
     shuffled = [(name, notes[name]) for name in order if name in notes]
@@ -103,7 +116,9 @@ GIVEN = ("keyword", "mapping", "pair", "creation")
     how=st.sampled_from(["all", "one", *GIVEN]),
 )
 def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
-    """Neither what was passed nor what was handed out leads back into a variable."""
+    """Changing a list or dict that was given as metadata, or that `get_metadata` returned, does not
+    change the metadata of the variable.
+    """
     reached(how)
 
     def fresh():
@@ -114,20 +129,20 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
         inner = value.get("x", value) if wraps == "list in dict" else value
         inner.append(99) if isinstance(inner, list) else inner.update(x=99)
 
-    given_ = fresh()
-    variable = nnx.Param(np.ones(2), **({"note": given_} if how == "creation" else {}))
+    container = fresh()
+    variable = nnx.Param(np.ones(2), **({"note": container} if how == "creation" else {}))
     match how:
         case "keyword":
-            variable.set_metadata(note=given_)
+            variable.set_metadata(note=container)
         case "mapping":
-            variable.set_metadata({**variable.get_metadata(), "note": given_})
+            variable.set_metadata({**variable.get_metadata(), "note": container})
         case "pair" | "all" | "one":
-            variable.set_metadata("note", given_)
+            variable.set_metadata("note", container)
     if how == "all":
-        given_ = variable.get_metadata()["note"]
+        container = variable.get_metadata()["note"]
     elif how == "one":
-        given_ = variable.get_metadata("note")
-    spoil(given_)
+        container = variable.get_metadata("note")
+    spoil(container)
     assert variable.get_metadata("note") == fresh()
 
 
@@ -138,7 +153,9 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
     how=st.sampled_from(GIVEN),
 )
 def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
-    """However it was set it is read alike, and what is not there is an error with its name."""
+    """Metadata given by keyword, mapping or pair, or at creation, is read by `get_metadata` and as
+    an attribute; once deleted, it is not there, and reading it is an error that shows the name.
+    """
     reached(how)
     start = {} if old is None else {"note": old}
     variable = nnx.Param(np.ones(2), **({"note": value} if how == "creation" else start))
@@ -161,14 +178,12 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     assert isinstance(raised(lambda: variable.note), AttributeError)
 
 
-def _bare(nnx, leaf):
-    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
-
-
 @requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
 @given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
-    """The spec holds the names, or nothing; with a mesh it is a sharding."""
+    """`get_partition_spec` of a state gives each annotated variable the spec of its names, and
+    others the empty spec; `get_named_sharding` gives the sharding of that spec on a mesh.
+    """
     reached(how)
     rules = dict(placed.rules)
     names = tuple(rules.get(name) for name in placed.names)
@@ -185,7 +200,7 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
             names, variable = (), nnx.Param(array)
     state = nnx.state(_holder(nnx, variable))
     spec = PartitionSpec(*names)
-    assert _bare(nnx, nnx.get_partition_spec(state)["a"]) == spec
-    sharding = _bare(nnx, nnx.get_named_sharding(state, placed.mesh)["a"])
-    assert sharding == NamedSharding(placed.mesh, spec)
-    assert alike(_bare(nnx, state["a"]), array)
+    assert raw_values(nnx, nnx.get_partition_spec(state)) == {("a",): spec}
+    shardings = raw_values(nnx, nnx.get_named_sharding(state, placed.mesh))
+    assert shardings == {("a",): NamedSharding(placed.mesh, spec)}
+    assert alike(raw_values(nnx, state), {("a",): array})

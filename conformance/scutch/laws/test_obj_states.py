@@ -1,30 +1,20 @@
-"""States as mappings, as pairs of path and leaf, and as pure dictionaries: OBJ-4."""
+"""States as mappings, as pairs of path and leaf, and as pure dictionaries: OBJ-4.
+
+The oracle is the nested dictionary that a state is made of. The *pure dictionary* of a state has
+the same nesting, and bare values in the place of variables.
+"""
 
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.filters import made
-from scutch.inputs.graphs import differences, leaves, metadata
+from scutch.inputs.filters import build_filter
+from scutch.inputs.graphs import leaves, metadata, same_leaves
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import copies, state_dicts, type_filters
-
-
-def _flat(nnx, state):
-    return dict(nnx.to_flat_state(state))
-
-
-def _raw(nnx, leaf):
-    return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
-
-
-def _same(nnx, ours, theirs):
-    """Whether two flat states have the same paths and like leaves."""
-    return ours.keys() == theirs.keys() and not any(
-        differences(nnx, ours[path], theirs[path]) for path in ours
-    )
 
 
 @requirement("OBJ-4a", must_reach=("several", "overlap"))
@@ -34,63 +24,72 @@ def _same(nnx, ours, theirs):
     order=st.permutations(range(3)),
 )
 def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
-    """In any order; and where states overlap, the leaf of the later one stays."""
+    """The parts of a state that was split by filters merge to it in any order; where merged states
+    have a path in common, the leaf of the later one stays.
+    """
     one, other = map(nnx.State, pair)
-    filters = [made(nnx, each) for each in wanted]
+    filters = [build_filter(nnx, each) for each in wanted]
     parts = nnx.split_state(one, *filters, ...)
-    if sum(bool(_flat(nnx, part)) for part in parts) > 1:
+    if sum(bool(flat_state(nnx, part)) for part in parts) > 1:
         reached("several")
     merged = nnx.merge_state(*(parts[i] for i in order if i < len(parts)))
-    assert _same(nnx, _flat(nnx, merged), leaves(nnx, pair[0]))
+    assert same_leaves(nnx, flat_state(nnx, merged), leaves(nnx, pair[0]))
     later = nnx.filter_state(other, filters[0])
-    winners, both = _flat(nnx, later), _flat(nnx, nnx.merge_state(one, later))
+    winners, both = flat_state(nnx, later), flat_state(nnx, nnx.merge_state(one, later))
     if winners:
         reached("overlap")
-    assert both.keys() == _flat(nnx, one).keys()
-    assert all(leaf is winners.get(path, _flat(nnx, one)[path]) for path, leaf in both.items())
+    assert both.keys() == flat_state(nnx, one).keys()
+    last = flat_state(nnx, one) | winners
+    assert not [path for path, leaf in both.items() if leaf is not last[path]]
 
 
 @requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
 @given(mapping=state_dicts())
 def test_a_state_flattens_to_paths_and_back(nnx, mapping):
-    """Paths are tuples of the keys as they are, and items and attributes lead along them."""
+    """A state flattens to pairs of path and leaf, in which integers stay integers, and these pairs
+    make an equal state; items and attributes lead along the paths to the leaves themselves.
+    """
     state = nnx.State(mapping)
     pairs = list(nnx.to_flat_state(state))
-    assert all(isinstance(path, tuple) for path, _ in pairs)
-    assert _same(nnx, dict(pairs), leaves(nnx, mapping))
+    assert {type(path) for path, _ in pairs} <= {tuple}
+    assert same_leaves(nnx, dict(pairs), leaves(nnx, mapping))
     back = nnx.from_flat_state(pairs)
     assert isinstance(back, nnx.State)
-    assert _same(nnx, _flat(nnx, back), dict(pairs))
+    assert same_leaves(nnx, flat_state(nnx, back), dict(pairs))
     for path, leaf in pairs:
         reached("deep" if len(path) > 1 else "strings" if isinstance(path[0], str) else "integers")
-        found = back
+        by_item = by_name = back
         for key in path:
-            if isinstance(key, str):
-                assert getattr(found, key) is found[key] or len(path) > 1
-            found = found[key]
-        assert found is leaf
+            assert key in by_item, f"{path} leads nowhere: there is no {key!r} in {by_item}"
+            by_item = by_item[key]
+            by_name = getattr(by_name, key) if isinstance(key, str) else by_name[key]
+        assert by_item is leaf
+        assert by_name is leaf
 
 
 @requirement("OBJ-4d", must_reach=("variable",))
 @given(pair=copies(state_dicts()))
 def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
-    """The values are bare and in place; putting them back restores types and metadata."""
+    """The pure dictionary of a state has the bare values at their paths; replacing the values of
+    another such state by it restores values, types and metadata.
+    """
     one, other = map(nnx.State, pair)
     pure = nnx.to_pure_dict(one)
     assert type(pure) is dict
     flat = dict(_pairs(pure))
-    expected = _flat(nnx, one)
+    expected = flat_state(nnx, one)
     assert flat.keys() == expected.keys()
     for path, leaf in expected.items():
-        assert alike(flat[path], _raw(nnx, leaf))
+        assert alike(flat[path], raw_value(nnx, leaf))
         if isinstance(leaf, nnx.Variable):
             reached("variable")
     cleared = jax.tree_util.tree_map(lambda _: np.zeros(5), other)
     nnx.replace_by_pure_dict(cleared, pure)
-    assert _same(nnx, _flat(nnx, cleared), expected)
+    assert same_leaves(nnx, flat_state(nnx, cleared), expected)
 
 
 def _pairs(nested, path=()):
+    """The paths and leaves of nested dictionaries."""
     for key, value in nested.items():
         if isinstance(value, dict):
             yield from _pairs(value, (*path, key))
@@ -98,10 +97,8 @@ def _pairs(nested, path=()):
             yield (*path, key), value
 
 
-@requirement("OBJ-4e", must_reach=("deep",))
-@given(mapping=state_dicts(), place=st.integers(0, 3))
-def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
-    """The error names the key that the state lacks."""
+def _replacing(nnx, mapping, place):
+    """A call that replaces by a pure dictionary with an unknown key at some level."""
     state = nnx.State(mapping)
     pure = nnx.to_pure_dict(state)
     homes = [pure, *(value for value in pure.values() if isinstance(value, dict))]
@@ -109,31 +106,49 @@ def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
     if home is not pure:
         reached("deep")
     home["unknown"] = np.ones(2)
-    refused(lambda: nnx.replace_by_pure_dict(state, pure), naming=("unknown",))
+    return lambda: nnx.replace_by_pure_dict(state, pure)
+
+
+@requirement("OBJ-4e", must_reach=("deep",))
+@given(mapping=state_dicts(), place=st.integers(0, 3))
+def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
+    """Replacing by a pure dictionary with a key that the state lacks raises an error."""
+    refused(_replacing(nnx, mapping, place))
+
+
+@requirement("OBJ-4g")
+@given(mapping=state_dicts(), place=st.integers(0, 3))
+def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
+    """The error for a key that the state lacks shows the key."""
+    refused(_replacing(nnx, mapping, place), naming=("unknown",))
 
 
 def _reversed(mapping):
+    """Nested dictionaries with the keys in reverse order."""
     return {k: _reversed(v) if isinstance(v, dict) else v for k, v in reversed(mapping.items())}
 
 
 @requirement("OBJ-4f", must_reach=("variable", "several"))
 @given(mapping=state_dicts())
 def test_a_state_is_a_pytree(nnx, mapping):
-    """Its leaves are its values in an order of the paths; mapping keeps types and metadata."""
+    """The leaves of a state as a JAX pytree are its values, in an order that depends on the paths
+    alone; `jax.tree.map` keeps paths, types and metadata.
+    """
     state, other = nnx.State(mapping), nnx.State(_reversed(mapping))
     found, structure = jax.tree_util.tree_flatten(state)
-    values = [_raw(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
+    values = [raw_value(nnx, leaf) for _, leaf in nnx.to_flat_state(state)]
     if len(values) > 1:
         reached("several")
     assert len(found) == len(values)
     assert {*map(id, found)} == {*map(id, values)}
     others, other_structure = jax.tree_util.tree_flatten(other)
     assert structure == other_structure
-    assert all(a is b for a, b in zip(found, others, strict=True))
-    mapped = _flat(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
-    for path, leaf in _flat(nnx, state).items():
+    assert [*map(id, others)] == [*map(id, found)], f"{found} in one order, {others} in another"
+    mapped = flat_state(nnx, jax.tree_util.tree_map(lambda x: "seen", state))
+    assert mapped.keys() == flat_state(nnx, state).keys()
+    for path, leaf in flat_state(nnx, state).items():
         assert type(mapped[path]) is (type(leaf) if isinstance(leaf, nnx.Variable) else str)
-        assert _raw(nnx, mapped[path]) == "seen"
+        assert raw_value(nnx, mapped[path]) == "seen"
         if isinstance(leaf, nnx.Variable):
             reached("variable")
             assert alike(metadata(mapped[path]), metadata(leaf))

@@ -1,10 +1,15 @@
-"""Streams of random keys: OBJ-6."""
+"""Streams of random keys: OBJ-6.
+
+The oracles are a second set of streams with the same seeds, and the functions of `jax.random`. A
+*stream* gives a new key whenever it is called; `Rngs` holds streams by name.
+"""
 
 import jax
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")
@@ -15,18 +20,21 @@ asked = st.lists(st.sampled_from(NAMES), max_size=5)
 
 
 def _data(key):
+    """The numbers of a key, which can be compared."""
     return np.asarray(jax.random.key_data(key)).tolist()
 
 
 def _draw(rngs, names):
-    """The next keys of these streams."""
+    """The next keys of the streams with the given names, as numbers."""
     return [_data(rngs[name]() if name != "default" else rngs()) for name in names]
 
 
 @requirement("OBJ-6a", must_reach=("several", "integer", "key"))
 @given(seeds=seeds, names=asked, how=st.sampled_from(["integer", "key"]))
 def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
-    """Stream by stream and call by call; by item and by attribute; from a key as from its seed."""
+    """Streams with the same seeds give the same keys, call by call, whether they were seeded by an
+    integer or by the key of that integer, and looked up by attribute or by item.
+    """
     names = [name for name in names if name in seeds]
     if len(names) > 1:
         reached("several")
@@ -40,7 +48,9 @@ def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
 @requirement("OBJ-6b", must_reach=("others", "several"))
 @given(seeds=seeds, names=asked)
 def test_streams_are_independent(nnx, seeds, names):
-    """The keys of a stream do not depend on the others, and no key comes twice."""
+    """The keys of a stream do not depend on the other streams or on calls of them, and no key comes
+    twice.
+    """
     assume(len({*seeds.values()}) == len(seeds))
     names = [name for name in names if name in seeds]
     together = _draw(nnx.Rngs(**seeds), names)
@@ -57,7 +67,9 @@ def test_streams_are_independent(nnx, seeds, names):
 @requirement("OBJ-6d", must_reach=("default", "none"))
 @given(seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans())
 def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
-    """Where there is no default stream it is an error that names the stream."""
+    """A name that has no stream takes the next key of the stream `default`; if there is none, it is
+    an error that shows the name.
+    """
     rngs = nnx.Rngs(**{"default" if has else "params": seed})
     reached("default" if has else "none")
     if has:
@@ -70,7 +82,9 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
 @requirement("OBJ-6e", must_reach=("merge", "clone"))
 @given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"]))
 def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
-    """A copy gives the keys that the original would have given next."""
+    """A clone of streams, or streams that were split and merged, give the keys that the original
+    would have given next.
+    """
     reached(how)
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     rngs = nnx.Rngs(**seeds)
@@ -83,7 +97,9 @@ def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
 @requirement("OBJ-6f", must_reach=("several",))
 @given(seed=st.integers(0, 5), lanes=st.sampled_from([1, 2, 4]), draws=st.integers(1, 2))
 def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
-    """All keys are different and those of the seed, and mapping over the lanes is a loop."""
+    """After `split_rngs` each lane draws keys of its own, all different, determined by the seed;
+    `vmap` over the lanes gives the keys of a loop over them.
+    """
 
     def split():
         rngs = nnx.Rngs(params=seed)
@@ -99,6 +115,7 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
         return [jax.random.key_data(rngs.params()) for _ in range(draws)]
 
     mapped = np.stack(jax.vmap(lane)(state), axis=1).tolist()
+    assert len(mapped) == lanes, f"{len(mapped)} lanes after splitting by {lanes}"
     looped = [
         [key.tolist() for key in lane(jax.tree_util.tree_map(lambda x, i=i: x[i], state))]
         for i in range(lanes)
@@ -117,9 +134,11 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     whole=st.booleans(),
 )
 def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
-    """They are the functions of `jax.random`, and use the key up."""
-    rngs, twin = nnx.Rngs(seed, params=seed + 1), nnx.Rngs(seed, params=seed + 1)
-    streams = (rngs, twin) if whole else (rngs.params, twin.params)
+    """`rngs.normal(...)` and its likes give what the function of `jax.random` gives with the next
+    key of the stream, and use that key up.
+    """
+    rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
+    streams = (rngs, others) if whole else (rngs.params, others.params)
     reached("streams" if whole else "stream")
     for _ in range(used):
         streams[0](), streams[1]()

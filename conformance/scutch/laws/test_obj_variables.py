@@ -1,4 +1,9 @@
-"""What happens when a variable is made, read and written: OBJ-5, hooks and arithmetic."""
+"""What happens when a variable is made, read and written, and how it computes: OBJ-5.
+
+The oracles are the events that hooks note, and NumPy's or JAX's result on the bare value. A *hook*
+is a function in a variable's metadata, or a method of its class, that the implementation calls when
+the variable is made (`on_create_value`), read (`on_get_value`) or written (`on_set_value`).
+"""
 
 import operator
 
@@ -21,10 +26,12 @@ READS = {
 
 
 def _assign(variable, value):
+    """Write the value as the attribute `value`."""
     variable.value = value
 
 
 def _put(variable, value):
+    """Write the value by the index `...`."""
     variable[...] = value
 
 
@@ -34,7 +41,7 @@ kinds = st.sampled_from(["Param", "BatchStat", "Count"])
 
 
 def _hook(events, name, change):
-    """A hook that notes its event and changes the value."""
+    """A hook that notes a name, its variable and its value, and returns a changed value."""
 
     def hook(variable, value):
         events.append((name, variable, np.asarray(value)))
@@ -44,13 +51,16 @@ def _hook(events, name, change):
 
 
 def _array(value):
+    """A vector of two equal numbers."""
     return jax.numpy.full(2, value, "float32")
 
 
 @requirement("OBJ-5a", must_reach=tuple(READS))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(READS)))
 def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
-    """It gets the variable and what is stored, and what it returns is read."""
+    """Reading a variable calls its get hook once with the variable and the stored value, and gives
+    what the hook returns; the stored value stays.
+    """
     reached(how)
     events = []
     hook = _hook(events, "get", lambda x: x + 10)
@@ -65,7 +75,9 @@ def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
 @requirement("OBJ-5b", must_reach=tuple(WRITES))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(WRITES)))
 def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
-    """It gets the variable and the new value, and what it returns is stored."""
+    """Assigning a value calls the set hook once with the variable and the new value, and stores
+    what the hook returns.
+    """
     reached(how)
     events = []
     hook = _hook(events, "set", lambda x: x + 10)
@@ -80,7 +92,9 @@ def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
 @requirement("OBJ-5c")
 @given(kind=kinds, value=numbers)
 def test_a_creation_hook_runs_once(nnx, kind, value):
-    """It changes what the variable starts with, and not what it is set to later."""
+    """Making a variable calls its creation hook once and stores what the hook returns; a later
+    assignment does not call it.
+    """
     events = []
     hook = _hook(events, "create", lambda x: x + 10)
     variable = classes(nnx)[kind](_array(value), on_create_value=hook)
@@ -96,7 +110,9 @@ def test_a_creation_hook_runs_once(nnx, kind, value):
     event=st.sampled_from(["get", "set", "create"]), count=st.integers(1, 3), method=st.booleans()
 )
 def test_hooks_run_in_order(nnx, event, count, method):
-    """Several hooks run each on the result of the one before; a method of the class is a hook."""
+    """Several hooks run in the order given, each once, on the result of the one before; a method of
+    the class with the name of a hook runs as one.
+    """
     events = []
     name = f"on_{event}_value"
     hooks = [_hook(events, i, lambda x, i=i: x * 2 + i) for i in range(count)]
@@ -122,7 +138,9 @@ def test_hooks_run_in_order(nnx, event, count, method):
 @requirement("OBJ-5f", must_reach=("variable",))
 @given(root=object_trees())
 def test_taking_objects_apart_is_no_event(nnx, root):
-    """Splitting, merging, cloning, updating and flattening call no hook."""
+    """Splitting, merging, cloning, updating, flattening and iterating call no hook of any
+    variable.
+    """
     events = []
     found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
     for variable in found:
@@ -154,9 +172,12 @@ UNARY = ("neg", "pos", "abs")
     unary=st.sampled_from(UNARY),
 )
 def test_a_variable_computes_like_its_value(nnx, value, name, unary):
-    """Operators, functions and indices give what they give on the value."""
+    """Operators, functions of `jax.numpy` and indices give on a variable what they give on its
+    value, and so do `shape` and `dtype`.
+    """
     value = jax.numpy.asarray(value)
-    variable, function, alone = nnx.Param(value), getattr(operator, name), getattr(operator, unary)
+    variable = nnx.Param(value)
+    function, alone = getattr(operator, name), getattr(operator, unary)
     reached("comparison" if name in COMPARISONS else "arithmetic")
     assert alike(function(variable, value), function(value, value))
     if name not in COMPARISONS:

@@ -38,14 +38,23 @@ HOLDS: Final = ("passed", "fixed")
 
 @dataclass(frozen=True)
 class Change:
-    """One requirement whose verdict or level is not what it was; `None` is "not in that report"."""
+    """One requirement whose verdict or level is not what it was.
+
+    Args:
+      old: Its outcome in the old report; `None` if it is not in it.
+      new: Its outcome in the new report; `None` if it is not in it.
+    """
 
     old: Outcome | None
     new: Outcome | None
 
     @property
     def latest(self) -> Outcome:
-        """The newer of the two that is there."""
+        """The newer of the two that is there.
+
+        Raises:
+          ValueError: Neither is.
+        """
         outcome = self.new or self.old
         if outcome is None:
             raise ValueError("a change needs an old or a new outcome, and has neither")
@@ -71,7 +80,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The changes from one report to the next, each in exactly one group."""
+    """The changes from one report to the next, each in exactly one group.
+
+    Args:
+      old: What is vouched for.
+      new: What is to be accepted.
+      regressions: What the old report vouched for and the new one does not.
+      consequences: Regressions that wait for another one.
+      improvements: What holds now and did not.
+      added: Requirements that the old report does not have.
+      gone: Requirements that the new report does not have.
+      other: All other changes.
+    """
 
     old: Report
     new: Report
@@ -122,6 +142,9 @@ def compare(old: Report, new: Report, *, allow_known: bool = False) -> Compariso
       old: What is vouched for: the last release, or the main branch.
       new: What is to be accepted.
       allow_known: Take a law that held and is now a known failure for no regression.
+
+    Returns:
+      Every change, in the order of the contract.
     """
     before, after = _by_id(old), _by_id(new)
     changes = [

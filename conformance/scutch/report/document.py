@@ -24,12 +24,27 @@ SCHEMA: Final = "scutch-report/1"
 
 
 class ReportError(Exception):
-    """A report cannot be read, written or shown; the message says which, where and why."""
+    """A report cannot be read, written or shown; the message says which, where and why.
+
+    Wrong, because pytest's own report is another document:
+
+        scutch report junit.xml
+
+    Right:
+
+        scutch run --report flax.json
+        scutch report flax.json
+    """
 
 
 @dataclass(frozen=True)
 class Product:
-    """Something with a name and a version: the suite, or the implementation."""
+    """Something with a name and a version: the suite, or the implementation.
+
+    Args:
+      name: As in `pip install NAME`, or what its adapter calls it.
+      version: Of the release.
+    """
 
     name: str
     version: str
@@ -41,7 +56,14 @@ class Product:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where the run took place."""
+    """Where the run took place.
+
+    Args:
+      jax: The version of JAX.
+      python: The version of Python.
+      platform: JAX's, such as `cpu`.
+      devices: How many there were.
+    """
 
     jax: str
     python: str
@@ -51,7 +73,23 @@ class Environment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one requirement; `blocked_by` names the failed ones that it needs."""
+    """What became of one requirement.
+
+    Args:
+      id: Such as `BOX-2a`.
+      level: `must` or `should`.
+      title: One line.
+      verdict: One of `verdicts.VERDICTS`.
+      needs: Identifiers of the requirements whose failure explains one of this.
+      blocked_by: The failed ones among them.
+      tests: Names of the laws that tried it.
+      examples: Inputs on which they ran to their end.
+      seconds: How long they took.
+      reason: Why it is not `passed`.
+      upstream: Address of the issue of a known failure.
+      counterexample: The smallest input that was found to break it.
+      replay: A command that breaks it again.
+    """
 
     id: str
     level: str
@@ -75,7 +113,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """One run of the judge over one implementation."""
+    """One run of the judge over one implementation.
+
+    Args:
+      suite: The scutch that judged.
+      implementation: What was judged.
+      environment: Where.
+      profile: How hard it was tried.
+      seed: Of the search.
+      level: The level that must hold.
+      requirements: What became of each; in any order.
+      complete: Whether every law that was to be tried was tried.
+    """
 
     suite: Product
     implementation: Product

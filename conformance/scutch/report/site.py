@@ -35,7 +35,7 @@ def write(
     *,
     above: str | None = None,
 ) -> Path:
-    """Write the site and return the path of its first page.
+    """Write the site.
 
     Everything is rendered before anything is written, each file is replaced whole, and no file is
     deleted.
@@ -46,6 +46,9 @@ def write(
         is shown with what the reports say.
       folder: Made when missing.
       above: Address of a page that this site belongs to, as seen from the folder.
+
+    Returns:
+      The path of `index.html`.
 
     Raises:
       ReportError: The folder cannot be written, or holds an `index.html` that is not of scutch.
@@ -75,7 +78,16 @@ def _refuse_foreign(path: Path) -> None:
 def render(
     reports: Sequence[Report], catalogue: Iterable["Requirement"], *, above: str | None = None
 ) -> dict[str, str]:
-    """The pages of the site: from path inside the site to text."""
+    """The pages of the site, unwritten.
+
+    Args:
+      reports: As in `write`.
+      catalogue: As in `write`.
+      above: As in `write`.
+
+    Returns:
+      The text of each page, by its path inside the site.
+    """
     lined_up = matrix(reports)
     known = {requirement.id: requirement for requirement in catalogue}
     rows = {row.id: row for row in lined_up.rows}

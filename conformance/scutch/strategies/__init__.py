@@ -1,9 +1,18 @@
-"""Strategies over descriptions; see `scutch.inputs.descriptions`."""
+"""Hypothesis strategies over the inputs of laws: everything that a law may draw.
+
+Each function is a plural noun and returns a strategy; most draw *descriptions* (see
+`scutch.inputs.descriptions`), which the judge builds before the law is called:
+
+    @given(box=boxes(), tree=box_trees())
+
+Options are keyword-only; where one is left out, every legal value is drawn. What shrinks to a
+smaller example comes first: one device before eight, one attribute before several.
+"""
 
 from scutch.strategies.boxes import any_boxes as any_boxes
 from scutch.strategies.boxes import boxes as boxes
+from scutch.strategies.boxes import boxes_with_mesh as boxes_with_mesh
 from scutch.strategies.boxes import foreign_boxes as foreign_boxes
-from scutch.strategies.boxes import held_boxes as held_boxes
 from scutch.strategies.boxes import logical_placements as logical_placements
 from scutch.strategies.boxes import nested_boxes as nested_boxes
 from scutch.strategies.boxes import placed_boxes as placed_boxes

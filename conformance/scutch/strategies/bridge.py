@@ -1,4 +1,9 @@
-"""What crosses the bridge: boxes, and trees of variables on either side."""
+"""Strategies for what crosses the bridge: boxes, and trees of variables on either side.
+
+A *collection* is Linen's dictionary of variables of one kind, such as `params`. `collections()`
+draws Linen's side, nested dictionaries in collections; `variable_trees()` draws NNX's side, nested
+dictionaries of variables.
+"""
 
 from typing import Any
 
@@ -18,20 +23,31 @@ _VALUES = arrays(max_rank=2)
 
 
 def collection_names() -> st.SearchStrategy[str]:
-    """Collections that are known from the start, and one that is not."""
+    """The collections whose types every implementation knows, and one that is new."""
     return st.sampled_from(COLLECTIONS)
 
 
 @st.composite
 def crossing_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
-    """Boxes of classes written elsewhere that can cross the bridge."""
+    """Boxes of the classes in `scutch.inputs.boxes` that can cross the bridge.
+
+    Args:
+      draw: Passed by Hypothesis.
+      wraps: A strategy for what they hold; any value if `None`.
+    """
     value = draw(values() if wraps is None else wraps)
     return Foreign(draw(st.sampled_from(CROSSING)), value, draw(name_tuples(rank_of(value))))
 
 
 @st.composite
 def attributes(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int = 2) -> dict[str, Any]:
-    """Nested dictionaries over a strategy of leaves, none of them empty."""
+    """Nested dictionaries of attributes, none of them empty.
+
+    Args:
+      draw: Passed by Hypothesis.
+      leaf: A strategy for the leaves.
+      depth: How many levels there are at most below the first, at least 0.
+    """
     chosen = draw(st.lists(st.sampled_from(LAYERS), min_size=1, max_size=3, unique=True))
     deeper = [depth > 0 and draw(st.booleans()) for _ in chosen]
     return {
@@ -41,13 +57,17 @@ def attributes(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int = 2) ->
 
 
 def variable_trees() -> st.SearchStrategy[dict[str, Any]]:
-    """Nested dictionaries of NNX variables of known types, whose values are no dictionaries."""
+    """Nested dictionaries of variables of the four known types, whose values are arrays."""
     return attributes(variables(_VALUES, kinds=VARIABLES[:4]))
 
 
 @st.composite
 def collections(draw: st.DrawFn) -> dict[str, Any]:
-    """Linen's variables: values and boxes in collections, no path in two of them."""
+    """Linen's variables: arrays and boxes in collections; no path is in two of them.
+
+    Args:
+      draw: Passed by Hypothesis.
+    """
     leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES))
     drawn = draw(attributes(st.tuples(collection_names(), leaf)))
     found: dict[str, Any] = {}
@@ -56,7 +76,7 @@ def collections(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _deal(tree: dict[str, Any], path: tuple[str, ...], found: dict[str, Any]) -> None:
-    """Give every leaf to its collection."""
+    """Put each leaf, a pair of a collection and a value, at its path in that collection."""
     for name, node in tree.items():
         if isinstance(node, dict):
             _deal(node, (*path, name), found)

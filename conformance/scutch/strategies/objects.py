@@ -1,4 +1,9 @@
-"""Graphs of objects and variables; see `scutch.inputs.graphs`."""
+"""Strategies for graphs of objects and variables, filters, and states; see `scutch.inputs.graphs`.
+
+`graphs()` draws a `descriptions.Graph` with sharing, cycles and containers, each of which can be
+switched off; `object_trees()` draws graphs without all of these; `variables()` draws single
+variables.
+"""
 
 from typing import Any
 
@@ -34,19 +39,19 @@ _ATTRIBUTES = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, uniq
 
 
 def cells() -> st.SearchStrategy[Any]:
-    """What a variable holds: arrays of every dtype, keys, numbers, trees of arrays."""
+    """Values of variables: arrays of every dtype, keys, Python numbers, and trees of arrays."""
     return _CELLS
 
 
 @st.composite
 def metadata(draw: st.DrawFn, rank: int = 0) -> dict[str, Any]:
-    """Metadata of variables: user's entries of several types, in any order, and names of axes.
+    """Metadata of variables: entries of several types, in any order, and names of axes.
 
-    Flax 0.12 takes names without a mesh only where sharding is not to be eager.
+    Names come with `eager_sharding=False`: Flax 0.12 refuses names where there is no mesh, else.
 
     Args:
-      draw: Hypothesis's.
-      rank: How many axes the value has; names are drawn only for that many.
+      draw: Passed by Hypothesis.
+      rank: The rank of the value; exactly so many names are drawn, and none for rank 0.
     """
     names = st.sampled_from([n for n in _NAMES if len(n) == rank] or [()])
     entries = _ENTRIES | {"out_sharding": names}
@@ -63,13 +68,13 @@ def variables(
     kinds: tuple[str, ...] = VARIABLES,
     annotated: bool = True,
 ) -> Variable:
-    """Variables of every type.
+    """Variables of every type, half of them with metadata.
 
     Args:
-      draw: Hypothesis's.
-      holds: Their values; where left out, `cells`.
-      kinds: Their types.
-      annotated: Whether they have metadata.
+      draw: Passed by Hypothesis.
+      holds: A strategy for the values; `cells()` if `None`.
+      kinds: The types, of `graphs.VARIABLES`.
+      annotated: Whether some have metadata.
     """
     value = draw(_CELLS if holds is None else holds)
     rank = len(value.shape) if isinstance(value, Array) else 0
@@ -89,17 +94,19 @@ def graphs(
     max_objects: int = 3,
     variable: st.SearchStrategy[Variable] | None = None,
 ) -> Graph:
-    """Graphs of a few objects, each of which can be reached unless something else is shared.
+    """Graphs of a few objects and variables.
+
+    Every object can be reached from the root; a variable that `shared` adds may be in no place.
 
     Args:
-      draw: Hypothesis's.
+      draw: Passed by Hypothesis.
       shared: Whether an object or variable may sit in several places.
-      cycles: Whether an object may lead back to itself; this is sharing, too.
-      containers: Whether there are plain lists, tuples and dicts of nodes, and tracked ones.
+      cycles: Whether an object may lead back to itself; where it may, objects can be shared, too.
+      containers: Whether there are plain lists, tuples and dicts, and tracked ones.
       marks: Whether some attributes are marked as data or static.
-      bare: Whether arrays stand in attributes without a variable.
-      max_objects: The largest number of objects.
-      variable: Variables; where left out, `variables`.
+      bare: Whether arrays may stand in attributes, outside of variables.
+      max_objects: How many objects there are at most, at least 1.
+      variable: A strategy for the variables; `variables()` if `None`.
     """
     variable = variables() if variable is None else variable
     size = draw(st.integers(1, max_objects))
@@ -108,6 +115,9 @@ def graphs(
     parts = _PARTS if bare else ("variable", "static")
 
     def target(owner: int) -> Ref | None:
+        """A reference from an object to another: to one that nothing leads to yet, or to any that
+        may be.
+        """
         later = [n for n in waiting if n > owner]
         if len(later) > 0 and draw(st.booleans()):
             waiting.remove(later[0])
@@ -117,6 +127,7 @@ def graphs(
         return Ref(draw(st.sampled_from(free))) if free else None
 
     def part(owner: int, inside: bool) -> Any:
+        """One attribute, or one element of a container."""
         kinds = [*parts, "node", "node"]
         kinds += [] if inside or not containers else _CONTAINERS
         kinds += ["mark"] if marks and not inside else []
@@ -157,7 +168,11 @@ def graphs(
 
 
 def object_trees(**options: Any) -> st.SearchStrategy[Graph]:
-    """Graphs in which nothing is shared, of modules, variables, arrays and static data alone."""
+    """Graphs in which no node is shared, without containers and marks.
+
+    Args:
+      options: Those of `graphs`, which may switch one of these on again.
+    """
     settled = {"shared": False, "cycles": False, "containers": False, "marks": False}
     return graphs(**(settled | options))
 
@@ -171,10 +186,11 @@ _ATOMS = st.one_of(
 
 
 def filters(*, spelled: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Filters of every kind, as `scutch.filters` describes them.
+    """Described filters of every kind, nested a few levels deep; see `scutch.inputs.filters`.
 
     Args:
-      spelled: Whether they are only of the kinds that are classes, which can be compared.
+      spelled: Whether only kinds are drawn for which the implementation has a class, so that two
+        filters can be compared: no types, callables, strings, literals or sequences.
     """
     kinds = ("of type", "path", "tag")
     atoms = _ATOMS.filter(lambda f: f[0] in kinds) if spelled else _ATOMS
@@ -191,7 +207,7 @@ def filters(*, spelled: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
 
 
 def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
-    """Filters by type or by path, for laws that are not about filters."""
+    """Described filters by type or by path, for laws that are not about filters."""
     return st.one_of(
         st.tuples(st.just("type"), st.sampled_from(VARIABLES)),
         st.tuples(st.just("path"), st.sampled_from(ATTRIBUTES)),
@@ -200,7 +216,12 @@ def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
-    """Nested dictionaries over variables and arrays, with strings or integers as keys."""
+    """Nested dictionaries of variables and arrays, whose keys are all strings or all integers.
+
+    Args:
+      draw: Passed by Hypothesis.
+      depth: How many levels there are at most below the first, at least 0.
+    """
     keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10)]))
     chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True))
     leaf = st.one_of(variables(_ARRAYS), _ARRAYS)

@@ -1,4 +1,11 @@
-"""Programs over objects; see `scutch.inputs.programs`."""
+"""Strategies for programs over objects; see `scutch.inputs.programs`.
+
+`programs(kinds, ...)` draws a `descriptions.Program` whose function takes steps of the given kinds
+only, so that each law judges one kind of change: `programs(VALUES)` changes values,
+`programs(LISTS)` changes lists in place. The graphs are small, and their variables are whole
+numbers of few shapes: what is compared is exact, and shapes rarely stand in the way of an
+assignment.
+"""
 
 from typing import Any
 
@@ -23,7 +30,7 @@ _ARGUMENTS = (
 
 
 def cells() -> st.SearchStrategy[Variable]:
-    """Variables of few types and shapes, each with other contents."""
+    """Variables of the types in `programs.KINDS` and of two shapes, each with other contents."""
     return st.sampled_from(_CELLS)
 
 
@@ -38,10 +45,10 @@ def small_graphs(
     """Graphs of a few nodes, with sharing, cycles, containers and static data.
 
     Args:
-      draw: Hypothesis's.
-      kinds: The types of nodes beside the root.
-      plain: Which plain containers a module may hold.
-      size: How many numbered nodes there are at most, two at least.
+      draw: Passed by Hypothesis.
+      kinds: The types of nodes beside the root, which is a `Node`.
+      plain: Which plain containers a module may hold: `list`, `dict`, and `""` for none.
+      size: How many numbered nodes there are at most, at least 2.
     """
     chosen = ["Node", *draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=size - 1))]
     inside = st.one_of(cells(), st.sampled_from([Ref(n) for n in range(1, len(chosen))] + [Ref(0)]))
@@ -52,6 +59,7 @@ def small_graphs(
 def _node(
     draw: st.DrawFn, kind: str, inside: st.SearchStrategy[Any], plain: tuple[str, ...]
 ) -> Any:
+    """One numbered node, whose attributes hold new variables or references to any node."""
     some = st.lists(inside, min_size=1, max_size=2)
     match kind:
         case "Node" | "Branch":
@@ -70,11 +78,16 @@ def _node(
 
 
 def _keyed(items: list[Any]) -> dict[str, Any]:
+    """One or two items under the keys `k` and `l`."""
     return dict(zip("kl", items, strict=False))
 
 
 def steps(kinds: tuple[str, ...] = STEPS) -> st.SearchStrategy[Step]:
-    """Single steps."""
+    """Single steps of the given kinds, with operands chosen by numbers from 0 to 3.
+
+    Args:
+      kinds: Words of `programs.STEPS`, `METADATA` or `RESULTS`.
+    """
     small = st.integers(0, 3)
     return st.builds(Step, st.sampled_from(kinds), small, small, small)
 
@@ -88,15 +101,15 @@ def programs(
     calls: int = 1,
     max_steps: int = 3,
 ) -> st.SearchStrategy[Program]:
-    """Programs of the given kinds of steps.
+    """Programs whose function takes steps of the given kinds.
 
     Args:
-      kinds: What is done inside.
-      graphs: What it is done to; `small_graphs` where left out.
-      results: What is returned.
-      between: What is done between calls.
-      calls: How often the function is called.
-      max_steps: How many steps are taken inside at most.
+      kinds: The steps of the function; it takes none if empty.
+      graphs: A strategy for the objects; `small_graphs()` if `None`.
+      results: The kinds of results; the function returns none if empty.
+      between: The steps that are taken outside between two calls; none if empty.
+      calls: How often the function is called, at least 1.
+      max_steps: How many steps the function takes at most; it takes one at least.
     """
     pause = st.lists(steps(between), min_size=1, max_size=2).map(tuple) if between else st.just(())
     inside = st.lists(steps(kinds), min_size=1, max_size=max_steps) if kinds else st.just([])

@@ -2,26 +2,18 @@
 
 import functools
 import weakref
-from types import SimpleNamespace
 
-from scutch.implementation import NAMES, Implementation, Namespace
 from scutch.inputs import graphs
-from scutch_reference import logical, meta, nnx
-from trials.liars.tale import Liar, breaks
-
-LIFTED: list[Liar] = []
-"""Every liar of lifted transformations. `lifted` is the owner."""
+from scutch_reference import nnx
+from trials.liars.tale import names_in, tell
 
 
 def lifted(lie):
     """Tell a lie: the functions and classes in it, in the place of the standard's."""
-    names = {name: each for name, each in vars(lie).items() if name in NAMES["transforms"]}
+    names = names_in(lie, "transforms")
     if hasattr(lie, "call"):
         names["jit"] = lying_jit(lie.call)
-    lying = Namespace("lying transforms", SimpleNamespace(**names), nnx)
-    honest = {"meta": meta, "logical": logical, "nnx": nnx}
-    told = Implementation(lie.__name__, "0", **honest, transforms=lying)
-    LIFTED.append(Liar(lie.__name__, breaks(lie), told))
+    tell(lie, claims=("meta", "logical", "nnx", "transforms"), transforms=names)
     return lie
 
 

@@ -19,17 +19,17 @@ class MappedSpec:
 class ReplicatedWithoutRules:
     """Breaks LOG-9b: a box without rules is replicated."""
 
-    def _mesh_spec(self):
-        return super()._mesh_spec() or PartitionSpec()
+    def mesh_spec(self):
+        return super().mesh_spec() or PartitionSpec()
 
 
 @of_logical_boxes
 class ContextRulesWin:
     """Breaks LOG-9c: rules in context are preferred to those of the box."""
 
-    def _mesh_spec(self):
+    def mesh_spec(self):
         rules = get_logical_axis_rules()
-        return logical_to_mesh_axes(self.names, rules) if rules else super()._mesh_spec()
+        return logical_to_mesh_axes(self.names, rules) if rules else super().mesh_spec()
 
 
 @of_logical_boxes

@@ -4,7 +4,7 @@ import copy
 
 import jax
 import numpy as np
-from scutch_reference import comparison, meta
+from scutch_reference import meta, struct
 from trials.liars.tale import instead_of, of_boxes
 
 
@@ -18,9 +18,9 @@ class Node:
     """Registers a box class as a node of its own making."""
 
     def __init_subclass__(cls, **kwargs):
-        if not issubclass(cls, comparison.Node):
+        if not issubclass(cls, struct.Node):
             return  # the lie, and not yet the box class that tells it
-        super(comparison.Node, cls).__init_subclass__(**kwargs)
+        super(struct.Node, cls).__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_node(cls, cls.flatten, cls.unflatten)
 
     def flatten(self):

@@ -10,10 +10,10 @@ from scutch_reference.logical import LogicallyPartitioned
 from scutch_reference.placement import UNCONSTRAINED, mesh_axes
 from trials.liars.tale import instead_of, variant
 
-_honest = logical._assigned
+_honest = logical.resolve
 
 
-@variant("_assigned")
+@variant("resolve")
 def one_chance(names, rules):
     """Breaks LOG-1: only the first rule for a name is tried, and dropped if its axes are taken."""
     seen: set[str] = set()
@@ -21,7 +21,7 @@ def one_chance(names, rules):
     return _honest(names, first)
 
 
-@variant("_assigned")
+@variant("resolve")
 def compared_whole(names, rules):
     """Breaks LOG-2: the axes of a rule are compared as a whole, not one by one."""
     spec, left, taken = [None if isinstance(n, str) else n for n in names], list(names), set()
@@ -34,7 +34,7 @@ def compared_whole(names, rules):
     return PartitionSpec(*spec), tuple(n for n in left if isinstance(n, str))
 
 
-@variant("_assigned")
+@variant("resolve")
 def meant_as_mesh_axis(names, rules):
     """Breaks LOG-3a: a name without a rule is taken for a mesh axis."""
     spec, left = _honest(names, rules)
@@ -44,13 +44,13 @@ def meant_as_mesh_axis(names, rules):
     ), left
 
 
-@variant("_assigned")
+@variant("resolve")
 def unconstrained_is_unsharded(names, rules):
     """Breaks LOG-3b: `UNCONSTRAINED` becomes `None`."""
     return _honest(tuple(None if n is UNCONSTRAINED else n for n in names), rules)
 
 
-@variant("_assigned")
+@variant("resolve")
 def repeated_is_unsharded(names, rules):
     """Breaks LOG-3c: a name is taken the first time, and unsharded the second."""
     first = (None if n in names[:i] and isinstance(n, str) else n for i, n in enumerate(names))
@@ -63,14 +63,14 @@ def no_names_are_replicated(array_dim_names, rules=None):
     return logical.logical_to_mesh_axes(array_dim_names or (), rules)
 
 
-@variant("_assigned")
+@variant("resolve")
 def rules_as_dict(names, rules):
     """Breaks LOG-4a: of several rules for a name the last is left, as in a dictionary."""
     last = dict(rules)
     return _honest(names, tuple((n, a) for n, a in rules if last[n] == a))
 
 
-@variant("_assigned")
+@variant("resolve")
 def takes_what_is_free(names, rules):
     """Breaks LOG-4b: a rule of several axes gives those that are free."""
     taken, left = set(), []
@@ -100,10 +100,10 @@ def shardings_by_name(tree, mesh, rules=None):
     return jax.tree_util.tree_map(sharding, tree, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-@variant("_rules_or_context")
+@variant("rules_or_context")
 def context_first(rules, module):
     """Breaks LOG-6a: rules in context win over those that are passed."""
-    return module.get_logical_axis_rules() or module._checked(rules or ())
+    return module.get_logical_axis_rules() or module.checked_rules(rules or ())
 
 
 @variant("logical_axis_rules")
@@ -122,7 +122,7 @@ _SHARED = SimpleNamespace(rules=())
 @variant("get_logical_axis_rules")
 def shared_by_threads(module):
     """Breaks LOG-6c: all threads have the same rules."""
-    module._context = _SHARED
+    module.context = _SHARED
     return _SHARED.rules
 
 

@@ -15,25 +15,32 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from hypothesis import Phase, settings
-from scutch.adapters.reference import implementation as reference
-from scutch.catalogue import Requirement
+from scutch import catalogue
 from scutch.implementation import NAMES, Implementation, Namespace
-from scutch.inputs.subjects import partitioned
-from scutch.judging import suite
-from scutch.judging.profiles import PROFILES, Profile
-from scutch.judging.suite import Entry
-from scutch.judging.trying import is_property, prepare
-from scutch.judging.verdicts import Trial, rule, summarize
-from scutch_reference import logical, meta, nnx
+from scutch.inputs.calls import parse_call
+from scutch.judging.profiles import PROFILES
+from scutch.judging.suite import Law
+from scutch.judging.trying import try_law
+from scutch.judging.verdicts import Ruling, Trial, rule, summarize
+from scutch_reference import bridge, linen, logical, meta, nnx
 
 LIARS: list["Liar"] = []
-"""Every liar, in the order in which they are told. `tell` is the owner."""
+"""Every liar that was told, in order. `tell` is the owner; `trials.liars.liars` gives all."""
+
+HONEST = {
+    "meta": meta,
+    "logical": logical,
+    "linen": linen,
+    "nnx": nnx,
+    "transforms": nnx,
+    "bridge": bridge,
+}
+"""The reference's namespace for each capability."""
 
 _BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")
 
@@ -61,28 +68,42 @@ def breaks(lie: Any) -> tuple[str, ...]:
     return tuple(re.split(", | and ", found[1]))
 
 
-def tell(lie: Any, *, prefix: str = "", **names: dict[str, Any]) -> None:
-    """Enter a liar, with other names in the namespaces `meta` and `logical`."""
-    spaces = {
-        space: Namespace(f"lying {space}", SimpleNamespace(**names.get(space, {})), honest)
-        for space, honest in (("meta", meta), ("logical", logical))
-    }
+def tell(
+    lie: Any,
+    *,
+    prefix: str = "",
+    claims: Iterable[str] = ("meta", "logical"),
+    **lies: dict[str, Any],
+) -> None:
+    """Enter a liar.
+
+    Args:
+      lie: Its name and docstring are those of the liar.
+      prefix: Put before the requirements that it breaks, for a lie of the logical box.
+      claims: The capabilities of the liar.
+      lies: For each capability that is lied about, what stands in the place of the standard's
+        names.
+    """
+    spaces = {space: HONEST[space] for space in claims}
+    for space, names in lies.items():
+        spaces[space] = Namespace(f"lying {space}", SimpleNamespace(**names), HONEST[space])
     broken = tuple(prefix + identifier for identifier in breaks(lie))
     title = lie.__name__ + ("[logical]" if prefix else "")
     LIARS.append(Liar(title, broken, Implementation(title, "0", **spaces)))
 
 
+def names_in(lie: Any, space: str) -> dict[str, Any]:
+    """What in the body of a lie has a name of a namespace."""
+    return {name: each for name, each in vars(lie).items() if name in NAMES[space]}
+
+
 def of_objects(lie: type) -> type:
     """Tell a lie of objects: the functions and classes in it, in the place of the standard's."""
-    names = {name: each for name, each in vars(lie).items() if name in NAMES["nnx"]}
+    names = names_in(lie, "nnx")
     for name, each in names.items():
         if isinstance(each, type):
             each.__name__ = each.__qualname__ = name
-    honest = {"meta": meta, "logical": logical}
-    lying = Namespace("lying nnx", SimpleNamespace(**names), nnx)
-    LIARS.append(
-        Liar(lie.__name__, breaks(lie), Implementation(lie.__name__, "0", **honest, nnx=lying))
-    )
+    tell(lie, claims=("meta", "logical", "nnx"), nnx=names)
     return lie
 
 
@@ -165,35 +186,49 @@ def _copy_of_logical(suffix: str) -> ModuleType:
     return module
 
 
-def tried(entry: Entry, implementation: Implementation, profile: Profile) -> Trial:
-    """The trial of a law as in a run, but for shrinking."""
-    subject = partitioned(implementation)
-    attempt = suite.attempt(entry, implementation, subject)
-    prepare(entry.function, profile, 0)
-    if is_property(entry.function):
-        law = entry.function
-        law._hypothesis_internal_use_settings = settings(
-            law._hypothesis_internal_use_settings, phases=[Phase.explicit, Phase.generate]
-        )
-    error: Exception | None = None
-    try:
-        attempt.search(entry.function)
-    except Exception as broken:
-        error = broken
-    return suite.conclude(entry, subject, attempt, error)
+def convict(
+    liar: Liar,
+    laws: Iterable[Law],
+    beside: Callable[[Law, Liar], Trial],
+    *,
+    own: Collection[str] | None = None,
+    unasserted: Callable[..., Any] | None = None,
+) -> tuple[set[str], dict[str, Ruling]]:
+    """Try laws on a liar: those that it breaks as a run in CI does, and others in a quicker way.
 
-
-def convicted(
-    liar: Liar, laws: Sequence[Entry], rows: Mapping[str, Requirement], beside: Profile
-) -> tuple[set[str], dict[str, tuple[str, str]]]:
-    """Try laws on a liar, those that it breaks as in CI, and the others with the profile `beside`.
+    Args:
+      liar: The liar.
+      laws: Those to try.
+      beside: Tries a law that the liar should obey.
+      own: The requirements that must convict it; `liar.breaks` where left out.
+      unasserted: As `try_law` takes it.
 
     Returns:
-      The requirements that failed; verdict and reason of each root cause, by its requirement.
+      The requirements of which a law failed; the root causes, by requirement.
     """
-    profile = {True: PROFILES["ci"], False: beside}
-    trials = [tried(e, liar.implementation, profile[e.requirement in liar.breaks]) for e in laws]
-    rulings = rule([rows[e.requirement] for e in laws], trials, claims=reference.claims)
-    roots = [r for r in summarize(rulings).roots if r.verdict != "untested"]
-    failed = {t.requirement for t in trials if t.outcome == "failed"}
-    return failed, {r.requirement.id: (r.verdict, r.reason) for r in roots}
+    trials = []
+    for law in laws:
+        liar.implementation.logical.set_logical_axis_rules(())
+        if law.requirement in (liar.breaks if own is None else own):
+            trials.append(_convicted(law, liar, unasserted))
+        else:
+            trials.append(beside(law, liar))
+    tried = {trial.requirement for trial in trials}
+    rows = [row for row in catalogue.load() if row.id in tried]
+    roots = summarize(rule(rows, trials, claims=liar.implementation.claims)).roots
+    failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
+    return failed, {ruling.requirement.id: ruling for ruling in roots}
+
+
+def _convicted(law: Law, liar: Liar, unasserted: Callable[..., Any] | None) -> Trial:
+    """A law as a run tries it but for shrinking; its counterexample breaks it again."""
+    examples = PROFILES["ci"].examples
+    lying = liar.implementation
+    trial = try_law(law, lying, examples=examples, unasserted=unasserted, shrink=False)
+    if trial.counterexample is not None:
+        name, inputs = parse_call(trial.counterexample.input)
+        assert name == law.name
+        lying.logical.set_logical_axis_rules(())
+        again = try_law(law, lying, examples=1, unasserted=unasserted, replay=[inputs])
+        assert again.outcome == "failed"
+    return trial

@@ -4,17 +4,7 @@ import jax
 from scutch_reference import bridge, linen, meta, nnx
 from scutch_reference.bridge import wrappers
 from scutch_reference.linen.scope import put
-from trials.liars.crossings import on_the_bridge
-from trials.liars.tale import Liar
-
-WRAPPERS: list[Liar] = []
-"""Every liar of this module, in the order in which they are told. `of_wrappers` is the owner."""
-
-
-def of_wrappers(lie):
-    """Tell a lie of the wrappers: the functions and classes in it, in the place of the bridge's."""
-    WRAPPERS.append(on_the_bridge(lie))
-    return lie
+from trials.liars.crossings import of_bridge
 
 
 def _annotated(root):
@@ -33,7 +23,7 @@ def _unnamed_again(variable, index, name):
 # ---------------------------------------------------------------- a Linen module, wrapped
 
 
-@of_wrappers
+@of_bridge
 class OtherKeys:
     """Breaks BRG-7a: a key is folded once more than Linen folds it."""
 
@@ -44,7 +34,7 @@ class OtherKeys:
                                     **kwargs)  # fmt: skip
 
 
-@of_wrappers
+@of_bridge
 class Flat:
     """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the variables of a wrapper."""
 
@@ -53,7 +43,7 @@ class Flat:
             return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
 
 
-@of_wrappers
+@of_bridge
 class FlatCollections:
     """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the collections of a wrapper."""
 
@@ -62,7 +52,7 @@ class FlatCollections:
             return jax.lax.stop_gradient(super().__call__(*args, **kwargs))
 
 
-@of_wrappers
+@of_bridge
 class SingleNamesAreLost:
     """Breaks BRG-7c: a collection that is named without a list is not kept."""
 
@@ -72,7 +62,7 @@ class SingleNamesAreLost:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class AllIsNotKept:
     """Breaks BRG-7c: where everything may change, nothing is kept."""
 
@@ -82,7 +72,7 @@ class AllIsNotKept:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class CopiesStreams:
     """Breaks BRG-7d: the streams that are passed to a call do not move on."""
 
@@ -91,7 +81,7 @@ class CopiesStreams:
             return super().__call__(*args, rngs=nnx.clone(rngs), **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class StandsStill:
     """Breaks BRG-7d: the streams of a wrapper do not move on."""
 
@@ -101,21 +91,21 @@ class StandsStill:
             return super().__call__(*args, rngs=own, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class OwnSeed:
     """Breaks BRG-7d: the streams of an object are seeded with zero, whatever is passed."""
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _make(self, keys):
-            return super()._make({name: jax.random.key(0) for name in keys})
+        def to_linen__made(self, keys):
+            return super().to_linen__made({name: jax.random.key(0) for name in keys})
 
         @linen.nowrap
-        def _remade(self, keys):
-            return super()._remade({name: jax.random.key(0) for name in keys})
+        def to_linen__remade(self, keys):
+            return super().to_linen__remade({name: jax.random.key(0) for name in keys})
 
 
-@of_wrappers
+@of_bridge
 class OnlyPositional:
     """Breaks BRG-7e: a method that is an attribute is not given its keywords."""
 
@@ -125,7 +115,7 @@ class OnlyPositional:
             return lambda *args, **kwargs: method(*args)
 
 
-@of_wrappers
+@of_bridge
 class OnlyNames:
     """Breaks BRG-7e: `method` is looked at where it is a name alone."""
 
@@ -138,17 +128,17 @@ class OnlyNames:
 # ---------------------------------------------------------------- an NNX module, wrapped
 
 
-@of_wrappers
+@of_bridge
 class Amnesia:
     """Breaks BRG-7f: each call makes the object anew, whatever variables it is given."""
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _remade(self, keys):
-            return self._make({"default": jax.random.key(0), **keys})
+        def to_linen__remade(self, keys):
+            return self.to_linen__made({"default": jax.random.key(0), **keys})
 
 
-@of_wrappers
+@of_bridge
 class AllIsNothing:
     """Breaks BRG-7g: where everything is mutable, nothing that changes is returned."""
 
@@ -161,7 +151,7 @@ class AllIsNothing:
             return output
 
 
-@of_wrappers
+@of_bridge
 class Nameless:
     """Breaks BRG-7h: the name for a module is forgotten."""
 
@@ -169,7 +159,7 @@ class Nameless:
         return bridge.to_linen(nnx_class, *args, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class Defaults:
     """Breaks BRG-7h: the keywords for the constructor are forgotten."""
 
@@ -177,7 +167,7 @@ class Defaults:
         return bridge.to_linen(nnx_class, *args, name=name)
 
 
-@of_wrappers
+@of_bridge
 class OneMethod:
     """Breaks BRG-7i: whatever method is asked for, the object is called."""
 
@@ -189,18 +179,18 @@ class OneMethod:
 # ---------------------------------------------------------------- both
 
 
-@of_wrappers
+@of_bridge
 class MutableOnRequest:
     """Breaks BRG-7j: what may change around a wrapper may not change in it."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, mutable=None, **kwargs):
-            default = None if wrappers._run.get()[0] else False
+            default = None if wrappers.current_run.get()[0] else False
             mutable = default if mutable is None else mutable
             return super().__call__(*args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class NoWayBack:
     """Breaks BRG-7k: what changes in an object that is wrapped twice is lost."""
 
@@ -211,7 +201,7 @@ class NoWayBack:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class ReturnsNothing:
     """Breaks BRG-7l: `lazy_init` returns nothing."""
 
@@ -219,20 +209,20 @@ class ReturnsNothing:
         bridge.lazy_init(fn, *args, **kwargs)
 
 
-@of_wrappers
+@of_bridge
 class Eager:
     """Breaks BRG-7l: a call makes the variables, asked for or not."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
-            with wrappers._running(True, wrappers._run.get()[1]):
+            with wrappers.running(True, wrappers.current_run.get()[1]):
                 return super().__call__(*args, **kwargs)
 
 
 # ---------------------------------------------------------------- names
 
 
-@of_wrappers
+@of_bridge
 class ForgetsMeshes:
     """Breaks BRG-8a: the mesh of a box does not reach the variable of a wrapper."""
 
@@ -243,7 +233,7 @@ class ForgetsMeshes:
             return self
 
 
-@of_wrappers
+@of_bridge
 class OpensBoxes:
     """Breaks BRG-8b: what a wrapper makes lies in its collections without a box."""
 
@@ -256,21 +246,21 @@ class OpensBoxes:
             return output
 
 
-@of_wrappers
+@of_bridge
 class LinenAxesHaveNoName:
     """Breaks BRG-8c: the boxes of a wrapper undo it when a lift of Linen names an axis."""
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _make(self, keys):
-            made = super()._make(keys)
+        def to_linen__made(self, keys):
+            made = super().to_linen__made(keys)
             for variable in _annotated(made):
                 if not variable.has_metadata("linen_meta_type"):
                     variable.set_metadata(on_add_axis=_unnamed_again)
             return made
 
 
-@of_wrappers
+@of_bridge
 class ObjectAxesHaveNoName:
     """Breaks BRG-8d: the variables of a wrapper undo it when a transformation names an axis."""
 
@@ -281,7 +271,7 @@ class ObjectAxesHaveNoName:
             return self
 
 
-@of_wrappers
+@of_bridge
 class WithoutTheMesh:
     """Breaks BRG-8e: the initializer leaves the mesh out."""
 
@@ -289,7 +279,7 @@ class WithoutTheMesh:
         return bridge.with_partitioning(initializer, names)
 
 
-@of_wrappers
+@of_bridge
 class LinenOnly:
     """Breaks BRG-8e: the initializer makes boxes that variables do not open."""
 

@@ -13,7 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scutch_reference import errors, nnx
-from scutch_reference.nnx.flatten import walked
+from scutch_reference.nnx.flatten import flatten
 
 seeds = st.integers(0, 10_000)
 filters = st.recursive(
@@ -41,8 +41,8 @@ def test_merge_after_split_is_an_equal_world(seed):
         pickle.loads(pickle.dumps(world)),
     ):
         assert worlds.snapshot(other, None, []) == before
-        mine = {id(node) for node in walked([world])[1][1:]}
-        assert not mine & {id(node) for node in walked([other])[1][1:]}
+        mine = {id(node) for node in flatten([world])[1][1:]}
+        assert not mine & {id(node) for node in flatten([other])[1][1:]}
     assert nnx.graphdef(nnx.clone(world)) is definition
 
 

@@ -1,0 +1,158 @@
+"""Hypothesis, as far as the judge reaches past its public interface.
+
+A law is a function under `@given`. The judge runs it with settings and a seed of its own, and puts
+its own call in the place of the function: so one input can be noted, built for the implementation
+and counted. All that this takes of Hypothesis stands in this module, and so do the exceptions by
+which an implementation could tell pytest or Hypothesis not to judge it. The trials in
+`conformance/trials/test_trying.py` fail when any of it moves.
+
+    calls = []
+    search(law.function, calls.append, fixtures={"meta": meta}, examples=100, seed=0)
+"""
+
+import functools
+import unittest
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.errors import HypothesisException, Unsatisfiable
+
+from scutch.lawkit.domain import OutOfDomain
+
+
+def law_settings(
+    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+) -> settings:
+    """Hypothesis settings for one law.
+
+    Nothing is kept between runs: a failure is replayed from its own text, and past ones are
+    explicit examples. Time limits are the runner's, which can end a hang.
+
+    Args:
+      examples: Inputs for a law of ordinary cost, at least 1.
+      share: The part of them that this law gets, in (0, 1].
+      least: How many of them it gets at least, above 0.
+      shrink: Whether a broken law is broken again by smaller inputs.
+
+    Returns:
+      The settings, for `_hypothesis_internal_use_settings`.
+    """
+    return settings(
+        max_examples=max(min(least, examples), round(examples * share)),
+        phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),
+        deadline=None,
+        database=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function below `@given`, as its author wrote it; `function` itself without one."""
+    if not hypothesis.is_hypothesis_test(function):
+        return function
+    return function.hypothesis.inner_test  # type: ignore[attr-defined, no-any-return]
+
+
+def search(
+    function: Callable[..., Any],
+    call: Callable[[Mapping[str, Any]], None],
+    *,
+    fixtures: Mapping[str, Any],
+    examples: int,
+    seed: int,
+    shrink: bool = True,
+) -> None:
+    """Draw inputs for a law as its `@given` says, and hand each set of them to `call`.
+
+    A law without `@given` has one set of inputs, the empty one. A law that has no input in its
+    domain ends without an error; whoever counts calls knows.
+
+    Args:
+      function: The law.
+      call: Takes inputs by name. `OutOfDomain` rejects an input, all else that it raises breaks
+        the law. The last call that broke the law is the one on the smallest input.
+      fixtures: The arguments of the law that are not drawn.
+      examples: As in `law_settings`.
+      seed: Of the search.
+      shrink: As in `law_settings`.
+
+    Raises:
+      BaseException: What the last call of `call` raised.
+    """
+    if not hypothesis.is_hypothesis_test(function):
+        try:
+            return call({})
+        except OutOfDomain:
+            return None
+    law: Any = function
+    inner = law.hypothesis.inner_test
+    share = getattr(law, "scutch_share", 1.0)
+    least = getattr(law, "scutch_least", 15)
+    law._hypothesis_internal_use_settings = law_settings(
+        examples, share=share, least=least, shrink=shrink
+    )
+    hypothesis.seed(seed)(law)
+
+    @functools.wraps(inner)
+    def drawn(**arguments: Any) -> None:
+        __tracebackhide__ = True
+        try:
+            call({name: value for name, value in arguments.items() if name not in fixtures})
+        except OutOfDomain:
+            hypothesis.reject()
+
+    law.hypothesis.inner_test = drawn
+    try:
+        law(**fixtures)
+    except Unsatisfiable:
+        return None
+    finally:
+        law.hypothesis.inner_test = inner
+
+
+class Diverted(AssertionError):
+    """The implementation raised what pytest, Hypothesis or Python take as an order, not an error.
+
+    Wrong, in an implementation: the law would count as skipped, or the input as out of its domain.
+
+        def remove_axis(self, index, params):
+            pytest.skip("not supported")
+
+    Right:
+
+        def remove_axis(self, index, params):
+            raise NotImplementedError("removing an axis")
+
+    Attributes:
+      raised: The exception.
+    """
+
+    def __init__(self, raised: BaseException) -> None:
+        """Keep the exception, and say what it was."""
+        self.raised = raised
+        super().__init__(
+            f"the implementation raised {describe(raised)}, by which it would not have been "
+            "judged; expected a result, or an error"
+        )
+
+
+def is_order(error: BaseException) -> bool:
+    """Whether pytest, unittest, Hypothesis or Python would not take an exception for a failure."""
+    if isinstance(error, pytest.fail.Exception):
+        return isinstance(error, pytest.xfail.Exception)
+    orders = (HypothesisException, unittest.SkipTest, pytest.exit.Exception)
+    return isinstance(error, orders) or not isinstance(error, Exception)
+
+
+def describe(error: BaseException) -> str:
+    """An error as its type and message."""
+    try:
+        message = str(error).strip()
+    except Exception as broken:  # the class is the implementation's
+        message = f"(no message: str() raised {type(broken).__name__})"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -1,0 +1,107 @@
+"""How a law says that it is not about an input, or that the environment has not what it needs.
+
+`hypothesis.assume` and `pytest.skip` would do, were it not for implementations that raise the same
+exceptions: a broken one could reject every input and pass. These two are the judge's own, and every
+other exception that leaves a law counts as breaking it.
+
+    def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
+        assume(index <= len(box.names))
+        ...
+
+Neither is an `Exception`, so that no `except Exception` on the way catches it.
+"""
+
+import importlib
+from typing import Any, NoReturn
+
+import jax
+
+
+class OutOfDomain(BaseException):
+    """A law says nothing about the input that it was called with.
+
+    Wrong, in a law, because the requirement would pass on inputs that it is not about:
+
+        if index > len(box.names):
+            return
+
+    Right: `assume(index <= len(box.names))`.
+    """
+
+
+class TooFewDevices(OutOfDomain):
+    """An input needs more devices than the machine has.
+
+    A requirement that no other input could try is `unclaimed` on this machine, with this reason.
+
+    Wrong, in a law, since the reason is lost: `assume(len(jax.devices()) >= 8)`.
+    Right: `need_devices(8)`.
+
+    Attributes:
+      needed: How many devices the input needs.
+      present: How many there are.
+    """
+
+    def __init__(self, needed: int, present: int) -> None:
+        """Keep both numbers."""
+        self.needed = needed
+        self.present = present
+        super().__init__(f"needs {needed} devices, and there are {present}")
+
+
+class NotAvailable(BaseException):
+    """The environment lacks what a law is about, so nobody can be judged by it here.
+
+    Wrong, in a law: `pytest.skip("no explicit axes")`, which an implementation could do as well.
+    Right: `not_available("no explicit axes")`.
+
+    Attributes:
+      reason: What is missing.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason."""
+        self.reason = reason
+        super().__init__(reason)
+
+
+def assume(condition: object) -> None:
+    """Leave the law where a condition on its input does not hold.
+
+    Raises:
+      OutOfDomain: It does not hold.
+    """
+    if not condition:
+        raise OutOfDomain
+
+
+def need_devices(count: int) -> None:
+    """Leave the law where JAX has fewer devices than this.
+
+    Raises:
+      TooFewDevices: It has.
+    """
+    present = jax.device_count()
+    if present < count:
+        raise TooFewDevices(count, present)
+
+
+def not_available(reason: str) -> NoReturn:
+    """Leave the law because the environment lacks something.
+
+    Raises:
+      NotAvailable: Always.
+    """
+    raise NotAvailable(reason)
+
+
+def import_or_leave(module: str, reason: str) -> Any:
+    """Import a module that a law needs.
+
+    Raises:
+      NotAvailable: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise NotAvailable(reason) from None

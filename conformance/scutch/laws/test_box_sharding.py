@@ -1,0 +1,227 @@
+"""Partition specs, shardings and constraints of boxes: BOX-16 to BOX-18 (`000_`).
+
+A *spec* is JAX's `PartitionSpec`: a mesh axis, several, or `None` for each axis of an array. A
+*sharding* is a spec on a mesh. A *constraint* is the operation by which a traced program asks for a
+sharding; `unbox` records one where there is a mesh, in context or in the box.
+
+The oracle is JAX: the names of the box as a `PartitionSpec`, a `NamedSharding` made of it, the
+operations in the traced program, and the sharding of the array that comes out.
+"""
+
+import functools
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.placement import assert_placed, constraints, entries, has_sharding, in_context
+from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+
+def _is_box_or_spec(meta):
+    """A predicate for JAX's `is_leaf` that stops at boxes, at specs, and at `None`."""
+    return lambda x: meta.is_axis_metadata(x) or isinstance(x, PartitionSpec) or x is None
+
+
+def _pairs(meta, tree, specs):
+    """Each outermost box, leaf or `None` of a tree, with what stands there in `specs`."""
+    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=_is_box_or_spec(meta))
+    answers, other = jax.tree_util.tree_flatten(specs, is_leaf=_is_box_or_spec(meta))
+    assert structure == other, f"the specs {specs} have another structure than the tree"
+    return list(zip(found, answers, strict=True))
+
+
+@requirement("BOX-16a", must_reach=("own", "foreign"))
+@given(tree=box_trees(nested=False))
+def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
+    """`get_partition_spec(tree)` has `PartitionSpec(*box.names)` in the place of each box."""
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if meta.is_axis_metadata(leaf) and hasattr(leaf, "get_partition_spec"):
+            reached("foreign" if hasattr(leaf, "payload") else "own")
+            assert spec == PartitionSpec(*leaf.names)
+
+
+@requirement("BOX-16b", must_reach=("array",))
+@given(tree=trees(st.one_of(leaves(), foreign_boxes(arrays()))))
+def test_an_unboxed_array_has_an_empty_spec(meta, tree):
+    """`get_partition_spec(tree)` has `PartitionSpec()` in the place of everything that has a shape
+    and no box.
+    """
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if hasattr(leaf, "shape"):
+            reached("array")
+            assert spec == PartitionSpec()
+
+
+@requirement("BOX-16c", must_reach=("number",))
+@given(tree=trees(leaves()))
+def test_anything_else_has_no_spec(meta, tree):
+    """`get_partition_spec(tree)` has `None` in the place of everything without a shape."""
+    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
+        if not hasattr(leaf, "shape"):
+            reached("number")
+            assert spec is None
+
+
+@requirement("BOX-17a", must_reach=("box", "none"))
+@given(
+    placed=placed_boxes(),
+    own=st.one_of(st.none(), meshes()),
+    plain=trees(leaves(), depth=1),
+)
+def test_the_sharding_is_that_of_the_spec(meta, subject, placed, own, plain):
+    """`get_sharding(tree, mesh)` has the `NamedSharding` of each spec on `mesh`, whatever mesh the
+    box itself holds, and `None` where there is no spec.
+    """
+    box, mesh = placed
+    _assume_names(subject, box)
+    tree = {"box": subject.make(box.unbox(), box.names, own), "plain": plain}
+    pairs = _pairs(meta, meta.get_partition_spec(tree), meta.get_sharding(tree, mesh))
+    reached("box")
+    for spec, sharding in pairs:
+        if spec is None:
+            reached("none")
+            assert sharding is None
+        else:
+            assert sharding == NamedSharding(mesh, spec)
+
+
+@requirement("BOX-17b")
+@given(placed=placed_boxes(max_rank=2))
+def test_shardings_serve_as_out_shardings(meta, subject, placed):
+    """A function jitted with `out_shardings=get_sharding(abstract, mesh)` returns arrays with those
+    shardings, in the boxes they were in.
+    """
+    box, mesh = placed
+    _assume_names(subject, box)
+    tree = {"box": box, "plain": np.ones(2, "float32")}
+    same = _same(type(box))
+    shardings = meta.get_sharding(jax.eval_shape(same, tree), mesh)
+    made = jax.jit(same, out_shardings=shardings)(tree)
+    assert alike(made["box"].replace_boxed(None), box.replace_boxed(None))
+    assert_placed(*map(_wrapped, (made["box"], box)), _sharding(box, mesh))
+    assert has_sharding(made["plain"], NamedSharding(mesh, PartitionSpec()))
+
+
+@functools.lru_cache(maxsize=64)
+def _same(kind):
+    """The identity function, one for each class: JAX may take structures of similar classes for
+    equal, and reuse what it traced.
+    """
+    return lambda tree: tree
+
+
+@requirement("BOX-18a")
+@given(placed=placed_boxes())
+def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
+    """Under a mesh in context, tracing `unbox` records one constraint, with the spec of the box."""
+    box, mesh = placed
+    _assume_names(subject, box)
+    with in_context(mesh):
+        found = constraints(lambda v: box.replace_boxed(v).unbox(), box.unbox())
+    assert found == [entries(box.names)]
+
+
+@requirement("BOX-18b")
+@given(placed=placed_boxes(max_rank=2))
+def test_an_array_unboxed_under_a_mesh_lies_on_it(subject, placed):
+    """Under a mesh in context, `unbox` returns an equal array that is sharded as the names of the
+    box say.
+    """
+    _check_unboxed(subject, placed, in_context(placed[1]))
+
+
+@requirement("BOX-18c")
+@given(placed=placed_boxes(own_mesh=True, max_rank=2))
+def test_the_mesh_of_a_box_constrains(subject, placed):
+    """A box that holds a mesh unboxes to an array that is sharded on it, with no mesh in
+    context.
+    """
+    _check_unboxed(subject, placed, in_context(None))
+
+
+@requirement("BOX-18d", must_reach=("another mesh",))
+@given(
+    placed=placed_boxes(own_mesh=True, max_rank=2),
+    context=meshes(axes=(("data", "model"), ("data",))),
+)
+def test_the_mesh_of_a_box_wins(subject, placed, context):
+    """A box that holds a mesh unboxes to an array that is sharded on that mesh, when another mesh
+    is in context.
+    """
+    assume(placed[1].size == context.size)
+    if placed[1] != context:
+        reached("another mesh")
+    _check_unboxed(subject, placed, in_context(context))
+
+
+@requirement("BOX-18e", must_reach=("context", "own"))
+@given(placed=st.one_of(placed_boxes(), placed_boxes(own_mesh=True)))
+def test_no_constraint_when_told_so(subject, placed):
+    """`unbox(apply_constraint=False)` returns the wrapped object itself, with a mesh in context or
+    in the box.
+    """
+    box, mesh = placed
+    _assume_names(subject, box)
+    reached("context" if box.mesh is None else "own")
+    with in_context(mesh):
+        assert box.unbox(apply_constraint=False) is _wrapped(box)
+
+
+@requirement("BOX-18f")
+@given(placed=placed_boxes(explicit=True, max_rank=2))
+def test_an_array_unboxed_under_explicit_axes_lies_on_them(subject, placed):
+    """Under a mesh whose axes are `Explicit`, `unbox` returns an equal array that is sharded as the
+    names of the box say.
+    """
+    _check_unboxed(subject, placed, in_context(placed[1]))
+
+
+@requirement("BOX-18g")
+@given(placed=placed_boxes(max_rank=2))
+def test_the_deprecated_context_counts(subject, placed):
+    """Under `with mesh:`, JAX's deprecated way to put a mesh in context, `unbox` returns an equal
+    array that is sharded as the names of the box say.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        _check_unboxed(subject, placed, placed[1])
+
+
+def _check_unboxed(subject, placed, context):
+    """Fail unless a box that is unboxed in a context gives an equal array, sharded on the mesh of
+    `placed` as the names of the box say.
+    """
+    box, mesh = placed
+    _assume_names(subject, box)
+    with context:
+        array = box.unbox()
+    assert_placed(array, _wrapped(box), _sharding(box, mesh))
+
+
+def _sharding(box, mesh):
+    """The sharding of a box on a mesh: each axis by its name."""
+    return NamedSharding(mesh, PartitionSpec(*box.names))
+
+
+def _wrapped(box):
+    """The value in a box of one array, without asking the box."""
+    leaves = jax.tree_util.tree_leaves(box)
+    assert len(leaves) == 1, f"{box} has the leaves {leaves}, expected one array"
+    return leaves[0]
+
+
+def _assume_names(subject, box):
+    """Skip boxes with a tuple of mesh axes as a name, where names are logical: a tuple is no
+    logical name.
+    """
+    assume(subject.tuples or not any(isinstance(name, tuple) for name in box.names))

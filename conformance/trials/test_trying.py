@@ -1,0 +1,344 @@
+"""The driver of a law: what counts, what breaks, and what an implementation may raise."""
+
+import ast
+import asyncio
+import json
+import os
+import re
+import struct
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+import hypothesis
+import pytest
+import scutch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from scutch.implementation import Implementation, Namespace
+from scutch.judging import hypothesis_parts, isolation, suite
+from scutch.judging.hypothesis_parts import Diverted
+from scutch.judging.isolation import Channel, Closed, Runner
+from scutch.judging.suite import Law
+from scutch.judging.trying import try_law
+from scutch.lawkit.domain import assume, import_or_leave, not_available
+from scutch_reference import meta
+
+REFERENCE = Implementation("reference", "0", meta=meta)
+
+
+def law_of(function, *fixtures, must_reach=()):
+    return Law(function.__name__, function, "BOX-5", must_reach, None, fixtures)
+
+
+@given(number=st.integers(0, 1000))
+def small(number):
+    assert number < 7
+
+
+# ---------------------------------------------------------------- what Hypothesis does for us
+
+
+def test_the_counterexample_is_the_smallest_call_and_reads_back():
+    trial = try_law(law_of(small), REFERENCE, examples=100)
+    assert (trial.outcome, trial.counterexample.input) == ("failed", "small(number=7)")
+    assert type(trial.error) is AssertionError
+    assert trial.reason == trial.counterexample.error
+
+
+def test_shrinking_can_be_left_out():
+    calls = []
+    trial = try_law(law_of(small), REFERENCE, examples=100, shrink=False, journal=calls.append)
+    assert trial.outcome == "failed"
+    assert len(calls) < len(set(calls)) + 3, "the engine tried what it had tried"
+    assert trial.counterexample.input != "small(number=7)"
+
+
+def test_a_law_gets_as_many_inputs_as_it_is_told_and_its_share_of_them():
+    calls = []
+
+    @given(number=st.integers())
+    def test_any(number):
+        calls.append(number)
+
+    assert try_law(law_of(test_any), REFERENCE, examples=40).examples == len(calls) == 40
+    test_any.scutch_share = 1 / 2
+    assert try_law(law_of(test_any), REFERENCE, examples=40).examples == 20
+    assert try_law(law_of(test_any), REFERENCE, examples=4).examples == 4
+
+
+def test_the_seed_decides_what_is_drawn():
+    def drawn(seed):
+        calls = []
+        try_law(law_of(small), REFERENCE, examples=20, seed=seed, journal=calls.append)
+        return calls
+
+    assert drawn(3) == drawn(3)
+    assert drawn(3) != drawn(4)
+
+
+def test_a_law_is_afterwards_as_its_author_wrote_it():
+    before = hypothesis_parts.written(small)
+    try_law(law_of(small), REFERENCE, examples=5)
+    assert hypothesis_parts.written(small) is before
+
+
+def test_laws_leave_by_exceptions_of_the_judge():
+    """`assume` of Hypothesis and `skip` of pytest would convict whoever is judged."""
+    for file in (Path(scutch.__file__).parent / "laws").glob("*.py"):
+        text = file.read_text("utf-8")
+        assert not re.search(r"hypothesis.*\bassume\b|pytest\.(skip|importorskip|xfail)", text), (
+            file
+        )
+
+
+def test_nothing_is_imported_from_the_private_parts_of_pytest():
+    for file in Path(scutch.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not [name for name in names if name.startswith("_pytest")], file
+
+
+# ---------------------------------------------------------------- what the judge says of an input
+
+
+def test_an_input_out_of_the_domain_counts_for_nothing():
+    @given(number=st.integers())
+    def test_none(number):
+        assume(False)
+
+    trial = try_law(law_of(test_none), REFERENCE, examples=5)
+    assert (trial.outcome, trial.examples, trial.counterexample) == ("passed", 0, None)
+
+
+def test_a_law_without_inputs_may_be_out_of_its_domain_too():
+    def test_undrawn():
+        assume(False)
+
+    assert try_law(law_of(test_undrawn), REFERENCE, examples=5).examples == 0
+
+
+def test_what_the_environment_lacks_skips_a_law():
+    def test_absent():
+        import_or_leave("no_such_module", "there is no such module")
+
+    trial = try_law(law_of(test_absent), REFERENCE, examples=5)
+    assert (trial.outcome, trial.examples) == ("skipped", 0)
+    assert trial.reason == "there is no such module"
+
+
+def test_a_counterexample_is_not_dropped_when_a_later_input_is_skipped():
+    seen = []
+
+    @given(number=st.integers())
+    def test_both(number):
+        seen.append(number)
+        if len(seen) > 1:
+            not_available("not here")
+        raise ValueError("broken")
+
+    trial = try_law(law_of(test_both), REFERENCE, examples=5)
+    assert (trial.outcome, trial.reason) == ("failed", "ValueError: broken")
+
+
+def test_what_must_be_reached_and_was_not_is_told():
+    @given(number=st.integers())
+    def test_hollow(number):
+        if number is None:
+            scutch.lawkit.marks.reached("none")
+
+    law = law_of(test_hollow, must_reach=("none",))
+    assert try_law(law, REFERENCE, examples=5).unmet == ("none",)
+    assert try_law(law, REFERENCE, examples=5, replay=[{"number": 1}]).unmet == ()
+
+
+def test_a_witness_that_breaks_a_law_is_tried_alone():
+    calls = []
+    trial = try_law(
+        law_of(small), REFERENCE, examples=5, witness="small(number=9)",
+        journal=calls.append,
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke, trial.examples) == ("failed", True, 0)
+    assert calls == [trial.expected] == [trial.counterexample.input]
+
+
+def test_a_witness_out_of_the_domain_has_not_broken_the_law():
+    @given(number=st.integers(0, 5))
+    def test_domain(number):
+        assume(number < 100)
+
+    trial = try_law(
+        law_of(test_domain), REFERENCE, examples=5, witness="test_domain(number=100)"
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke, trial.examples) == ("passed", False, 5)
+
+
+def test_a_fixture_that_is_unknown_is_refused():
+    def test_odd(monkeypatch):
+        pass
+
+    marked = scutch.lawkit.marks.requirement("BOX-5")(test_odd)
+    with pytest.raises(scutch.SetupError, match="takes monkeypatch; expected arguments that"):
+        list(suite.laws_of(SimpleNamespace(__name__="mine"), "test_odd", marked))
+
+
+# ---------------------------------------------------------------- what an implementation raises
+
+
+class Odd(BaseException):
+    pass
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def _raise(error):
+    raise error
+
+
+ORDERS = {
+    "skip": lambda: pytest.skip("not here"),
+    "importorskip": lambda: pytest.importorskip("no_such_module"),
+    "xfail": lambda: pytest.xfail("as ever"),
+    "exit": lambda: pytest.exit("enough"),
+    "SkipTest": lambda: _raise(unittest.SkipTest("not here")),
+    "reject": hypothesis.reject,
+    "assume": lambda: hypothesis.assume(False),
+    "Unsatisfiable": lambda: _raise(Unsatisfiable("none")),
+    "SystemExit": lambda: _raise(SystemExit(0)),
+    "GeneratorExit": lambda: _raise(GeneratorExit()),
+    "CancelledError": lambda: _raise(asyncio.CancelledError()),
+    "BaseException": lambda: _raise(Odd("odd")),
+}
+
+
+def _raising(act):
+    class Raising(meta.Partitioned):
+        def remove_axis(self, index, params):
+            return act()
+
+    space = Namespace("raising", SimpleNamespace(Partitioned=Raising), meta)
+    return Implementation("raising", "0", meta=space)
+
+
+def the_law(requirement):
+    return suite.tried_by([requirement])[0]
+
+
+@pytest.mark.parametrize("act", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("drawn", [True, False], ids=["drawn", "replayed"])
+def test_an_order_of_an_implementation_is_a_failure(act, drawn):
+    lying, inputs = _raising(act), {"number": 3}
+
+    @given(number=st.integers(3, 9))
+    def test_removal(meta, number):
+        meta.Partitioned(1.0, ("data",)).remove_axis(0, {})
+
+    law = law_of(test_removal, "meta")
+    trial = try_law(law, lying, examples=5, replay=None if drawn else [inputs])
+    assert (trial.outcome, trial.examples) == ("failed", 0)
+    assert trial.counterexample.input == "test_removal(number=3)"
+    assert type(trial.error) is Diverted
+    assert "by which it would not have been judged" in trial.reason
+
+
+def test_a_law_of_the_suite_is_not_passed_by_rejecting_every_input():
+    trial = try_law(the_law("BOX-5"), _raising(hypothesis.reject), examples=20)
+    assert trial.outcome == "failed"
+    assert trial.counterexample.input.startswith("test_removing_an_added_axis_restores_the_box(")
+
+
+def test_an_error_without_words_is_told_by_its_type():
+    trial = try_law(the_law("BOX-5"), _raising(lambda: _raise(Mute())), examples=20)
+    assert trial.reason == "Mute: (no message: str() raised RuntimeError)"
+
+
+def test_a_user_can_interrupt_a_run_that_is_not_isolated():
+    with pytest.raises(KeyboardInterrupt):
+        try_law(the_law("BOX-5"), _raising(lambda: _raise(KeyboardInterrupt())), examples=5)
+
+
+def test_a_trial_is_sent_without_its_exception():
+    trial = try_law(law_of(small), REFERENCE, examples=100)
+    again = type(trial).from_data(trial.to_data())
+    assert again == trial
+    assert again.error is None
+
+
+# ---------------------------------------------------------------- what goes between processes
+
+
+def test_a_message_comes_as_it_was_sent():
+    one, other = Channel.pair()
+    message = {"text": "ä\ud800\x1b", "numbers": [1, 2.5, None]}
+    one.send(message)
+    assert other.receive(1) == message
+
+
+@pytest.mark.parametrize("rest", [b"", b"{"], ids=["header alone", "part"])
+def test_a_message_that_is_cut_off_midway_is_the_end_of_the_channel(rest):
+    one, other = Channel.pair()
+    os.write(one.fileno(), struct.pack("!i", 100) + rest)
+    one.close()
+    with pytest.raises(Closed):
+        other.receive(1)
+
+
+def test_a_message_that_stalls_midway_is_given_up(monkeypatch):
+    monkeypatch.setattr(isolation, "_STALL", 1)
+    one, other = Channel.pair()
+    os.write(one.fileno(), struct.pack("!i", 100) + b"{")
+    with pytest.raises(TimeoutError):
+        other.receive(1)
+    one.close()
+
+
+def test_what_is_no_message_is_the_end_of_the_channel():
+    one, other = Channel.pair()
+    text = b"\x80\x04K\x01."  # a pickle
+    os.write(one.fileno(), struct.pack("!i", len(text)) + text)
+    with pytest.raises(Closed):
+        other.receive(1)
+
+
+def test_nothing_comes_in_time():
+    one, other = Channel.pair()
+    with pytest.raises(TimeoutError):
+        other.receive(0.01)
+    one.close()
+
+
+def _behave(request):
+    if request == "print":
+        print("noise")
+        os.write(2, b"and past Python\n")
+    if request == "exit":
+        print("last words")
+        runner.note("test_x(a=1)")
+        os._exit(3)
+    return {"asked": request}
+
+
+runner = Runner(_behave)
+
+
+def test_a_runner_keeps_what_is_printed_and_what_it_did_last():
+    assert runner.ask("print", 5) == {"asked": "print"}
+    assert runner.output() == "noise\nand past Python\n"
+    lost = runner.ask("exit", 5)
+    assert (lost.outcome, lost.reason) == ("crashed", "the process exited with 3")
+    assert (lost.doing, lost.output) == ("test_x(a=1)", "last words\n")
+    assert runner.ask("again", 5) == {"asked": "again"}
+    runner.close()
+    assert runner.pid is None
+
+
+def test_a_run_goes_to_a_worker_as_plain_data():
+    from scutch.judging.run import Run, settle
+
+    run = settle("reference", isolate=False, known_files=["shipped"], patterns=["BOX"])
+    assert Run.from_data(json.loads(json.dumps(run.to_data()))) == run

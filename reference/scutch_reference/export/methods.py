@@ -1,0 +1,168 @@
+"""The methods of a module: what is said about each function, under one key (EXP-2, EXP-3).
+
+The user gives one function or a mapping of functions, and says the other things once for each key.
+A *method* here has all of them together. Its *programs* are the shapes of input that it is exported
+for: one with symbols for sizes that may vary, or one for each combination of sizes that is listed.
+
+>>> x = np.zeros((3, 2))
+>>> Method(np.dot, polymorphic_shape="b, 2").programs(x)
+[ShapeDtypeStruct(shape=(b, 2), dtype=float32)]
+>>> [spec.shape for spec in Method(np.dot, "b, 2", symbol_values={"b": (1, 3)}).programs(x)]
+[(1, 2), (3, 2)]
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.export import symbolic_args_specs, symbolic_shape
+
+from .constants import DEFAULT_METHOD_KEY
+from .errors import ExportOptionError, MethodKeysError
+
+ApplyFn: TypeAlias = Callable[[Any, Any], Any]
+"""A JAX function `apply_fn(params, x)` of a tree of parameters and a tree of inputs."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One function with what is said about it.
+
+    Args:
+      function: `apply_fn(params, x)`.
+      polymorphic_shape: Of `x`, as JAX reads it, such as `"b, 4"`; or a tree of such, or `None`
+        for the shapes of the `x` at hand.
+      symbol_values: For each symbol of the shape the sizes that it may have; `None` for all.
+      options: Those of the conversion, without shapes and gradients.
+      jit_compile: Whether TensorFlow compiles the converted function with XLA.
+    """
+
+    function: ApplyFn
+    polymorphic_shape: Any = None
+    symbol_values: Mapping[str, tuple[int, ...]] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    jit_compile: bool = True
+
+    def programs(self, x: Any) -> list[Any]:
+        """The inputs that the method is exported for: trees of `jax.ShapeDtypeStruct`.
+
+        Args:
+          x: An input; its dtypes count, and its shapes where the polymorphic shape is silent.
+
+        Raises:
+          ValueError: The polymorphic shape does not admit the shapes of `x` (EXP-1d).
+        """
+        specs = jax.eval_shape(lambda leaf: leaf, x)  # dtypes are those of JAX: no float64
+        if self.polymorphic_shape is not None:
+            constraints = tuple(self.options.get("polymorphic_constraints", ()))
+            specs = symbolic_args_specs(specs, self.polymorphic_shape, constraints=constraints)
+        if self.symbol_values is None:
+            return [specs]
+        chosen = itertools.product(*self.symbol_values.values())
+        return [_with_sizes(specs, dict(zip(self.symbol_values, c, strict=True))) for c in chosen]
+
+    def program(self, x: Any) -> Any:
+        """The one of `programs` that takes an input.
+
+        Raises:
+          ExportOptionError: The sizes of `x` are none of those that `symbol_values` lists.
+          ValueError: As `programs`.
+        """
+        specs = self.programs(x)
+        found = next((spec for spec in specs if _takes(spec, x)), None)
+        if found is None:
+            remedy = f"The input has the shapes {jax.tree.map(np.shape, x)!r}, which it leaves out."
+            option = "input_polymorphic_shape_symbol_values"
+            raise ExportOptionError(option, self.symbol_values, remedy)
+        return found
+
+
+def _with_sizes(specs: Any, sizes: Mapping[str, int]) -> Any:
+    """The specs with sizes in the place of symbols."""
+    equal = [f"{symbol} == {size}" for symbol, size in sizes.items()]
+
+    def sized(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        shape = symbolic_shape(str(spec.shape), constraints=equal)
+        return jax.ShapeDtypeStruct(shape, spec.dtype)  # type: ignore[no-untyped-call]
+
+    return jax.tree.map(sized, specs)
+
+
+def _takes(specs: Any, x: Any) -> bool:
+    """Whether an input has the sizes of a program, where these are no symbols."""
+    pairs = zip(jax.tree.leaves(specs), jax.tree.leaves(x), strict=True)
+    return all(
+        not isinstance(wanted, int) or wanted == size
+        for spec, leaf in pairs
+        for wanted, size in zip(spec.shape, np.shape(leaf), strict=True)
+    )
+
+
+def methods(
+    apply_fn: ApplyFn | Mapping[str, ApplyFn],
+    *,
+    input_polymorphic_shape: Any,
+    symbol_values: Any,
+    jax2tf_kwargs: Any,
+    jit_compile: Any,
+    with_gradient: bool,
+) -> dict[str, Method]:
+    """The methods by key: the arguments of `JaxModule`, each sorted by the keys of the functions.
+
+    Raises:
+      MethodKeysError: An argument has other keys than `apply_fn`, or is no mapping (EXP-2).
+      ExportOptionError: `apply_fn` or an option cannot be followed (EXP-2g, EXP-3d, EXP-3e).
+    """
+    arguments = {
+        "input_polymorphic_shape": input_polymorphic_shape,
+        "input_polymorphic_shape_symbol_values": symbol_values,
+        "jax2tf_kwargs": jax2tf_kwargs,
+        "jit_compile": jit_compile,
+    }
+    if callable(apply_fn):
+        functions: Mapping[str, ApplyFn] = {DEFAULT_METHOD_KEY: apply_fn}
+        arguments = {name: {DEFAULT_METHOD_KEY: given} for name, given in arguments.items()}
+    else:
+        functions = apply_fn
+        if not (
+            isinstance(functions, Mapping) and functions and all(map(callable, functions.values()))
+        ):
+            remedy = "Pass a function, or a mapping with at least one function."
+            raise ExportOptionError("apply_fn", apply_fn, remedy)
+        arguments = {name: _by_key(name, functions, given) for name, given in arguments.items()}
+    return {
+        key: Method(
+            function,
+            arguments["input_polymorphic_shape"][key],
+            arguments["input_polymorphic_shape_symbol_values"][key],
+            _options(arguments["jax2tf_kwargs"][key], with_gradient),
+            bool(arguments["jit_compile"][key]),
+        )
+        for key, function in functions.items()
+    }
+
+
+def _by_key(argument: str, functions: Mapping[str, ApplyFn], given: Any) -> Mapping[str, Any]:
+    """An argument as a mapping with the keys of the functions."""
+    if given is None or isinstance(given, bool):
+        return dict.fromkeys(functions, given)
+    if not isinstance(given, Mapping) or set(given) != set(functions):
+        raise MethodKeysError(argument, list(functions), given)
+    return given
+
+
+def _options(given: Mapping[str, Any] | None, with_gradient: bool) -> dict[str, Any]:
+    """The conversion options of one method, which must agree with `trainable`."""
+    options = dict(given or {})
+    if "polymorphic_shapes" in options:
+        remedy = "Pass the shape of the input as `input_polymorphic_shape` instead."
+        raise ExportOptionError("polymorphic_shapes", options["polymorphic_shapes"], remedy)
+    wanted = options.pop("with_gradient", with_gradient)
+    if wanted != with_gradient:
+        fault = "contains" if with_gradient else "does not contain"
+        remedy = f"The module {fault} trainable variables; leave it out, or change `trainable`."
+        raise ExportOptionError("with_gradient", wanted, remedy)
+    return options

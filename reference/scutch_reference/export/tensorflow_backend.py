@@ -1,0 +1,208 @@
+"""The path through TensorFlow: variables, converted functions, and a SavedModel.
+
+This is the only module of the reference that needs TensorFlow, and it is imported when the first
+`JaxModule` for TensorFlow is made.
+
+Each parameter becomes a `tf.Variable` of its name, or, within an export mesh, a DTensor variable
+laid out as its spec says. `jax2tf` converts a function of the flat list of values, so that no
+container and no box of the user's meets TensorFlow, which would replace containers by its own.
+
+TensorFlow 2.22 cannot run a converted function on DTensor variables in the process that exports it
+("XlaCallModule does not implement layout propagation"). Save such a module and load it: the loaded
+one has whole variables and computes.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import tensorflow as tf
+from jax.experimental import jax2tf
+from jax.sharding import NamedSharding, PartitionSpec
+from tensorflow.experimental import dtensor
+
+from .export_mesh import ExportMesh
+from .methods import Method
+from .parameters import Layout, Slot
+
+_SAVED_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+"""The names of variables that TensorFlow takes in a SavedModel."""
+
+
+class TensorFlowBackend:
+    """A module of TensorFlow's variables and functions; `JaxModule` owns it.
+
+    Args:
+      layout: Of the parameters.
+      leaves: The parameters, in order.
+      methods: By key.
+      with_gradient: Whether functions are converted with their derivatives.
+      mesh: The export mesh, or `None`.
+      consolidate: Whether an axis that is sharded over several mesh axes may keep one of them.
+      name: Of the `tf.Module`.
+
+    Raises:
+      ExportMeshError: A parameter on the mesh is no JAX array, or its spec is not for DTensor.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        leaves: Sequence[Any],
+        methods: Mapping[str, Method],
+        *,
+        with_gradient: bool,
+        mesh: ExportMesh | None,
+        consolidate: bool,
+        name: str | None,
+    ) -> None:
+        self._layout, self._specified = layout, methods
+        self._with_gradient, self._mesh, self._consolidate = with_gradient, mesh, consolidate
+        self._variables = [
+            self._variable(slot, value)
+            for slot, value in zip(layout.slots, self._values(leaves), strict=True)
+        ]
+        self.methods = {key: self._converted(m, self._variables) for key, m in methods.items()}
+        self.module = tf.Module(name=name)
+        self.module.model_variables = list(self._variables)
+        self.module.methods = dict(self.methods)
+
+    def _values(self, leaves: Sequence[Any]) -> list[Any]:
+        """The leaves as TensorFlow's tensors, on the mesh where there is one."""
+        if self._mesh is None:
+            return [np.asarray(leaf) for leaf in leaves]
+        slots = zip(self._layout.slots, leaves, strict=True)
+        return [self._on_mesh(self._mesh, slot, leaf) for slot, leaf in slots]
+
+    def _on_mesh(self, mesh: ExportMesh, slot: Slot, leaf: jax.Array) -> Any:
+        """The leaf as a DTensor, cut as its spec says."""
+        spec = mesh.consolidated(slot.spec or PartitionSpec(), allowed=self._consolidate)
+        placed = jax.device_put(leaf, NamedSharding(mesh.jax_mesh, spec))
+        shards = {shard.device: shard.data for shard in placed.addressable_shards}
+        parts = [np.asarray(shards[d]) for d in mesh.jax_mesh.devices.flat if d in shards]
+        gaps = [None] * (len(slot.shape) - len(spec))
+        entries = [entry or dtensor.UNSHARDED for entry in (*spec, *gaps)]
+        return dtensor.pack(parts, dtensor.Layout(entries, mesh.dtensor_mesh))
+
+    def _variable(self, slot: Slot, value: Any, name: str | None = None) -> Any:
+        kind = tf.Variable if self._mesh is None else dtensor.DVariable
+        with tf.device(None if self._mesh is not None else "CPU:0"):
+            return kind(
+                value, trainable=slot.trainable, shape=slot.shape, dtype=slot.dtype,
+                name=slot.name if name is None else name,
+            )  # fmt: skip
+
+    def _converted(self, method: Method, variables: Sequence[Any]) -> Any:
+        """The TensorFlow function of an input, on the values that the variables have by then."""
+
+        def function(values: Sequence[Any], x: Any) -> Any:
+            return method.function(self._layout.tree(values), x)
+
+        converted = jax2tf.convert(
+            function,
+            polymorphic_shapes=[None, method.polymorphic_shape],
+            with_gradient=self._with_gradient,
+            **method.options,
+        )
+
+        def predict(x: Any) -> Any:
+            return converted(list(variables), x)
+
+        return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
+
+    def assign(self, leaves: Sequence[Any]) -> None:
+        """Give the variables other values, all of them or, with an error, none."""
+        for variable, value in zip(self._variables, self._values(leaves), strict=True):
+            variable.assign(value)
+
+    def save(self, folder: Path, inputs: Mapping[str, Any]) -> None:
+        """Write a SavedModel with `model_variables`, `methods` and a signature for each method.
+
+        A signature takes the leaves of the input as `input_0`, `input_1`, ... and returns those of
+        the result as `output_0`, `output_1`, ...
+        """
+        saved = tf.Module(name=self.module.name)
+        saved.model_variables = self._saved_variables()
+        saved.methods, signatures = {}, {}
+        for key, method in self._specified.items():
+            (spec,) = method.programs(inputs[key])
+            converted = self._converted(method, saved.model_variables)
+            tensors = jax.tree.map(_tensor_spec, spec)
+            saved.methods[key] = tf.function(
+                converted.python_function,
+                [tensors],
+                jit_compile=method.jit_compile,
+                autograph=False,
+            )
+            signatures[key] = _signature(saved.methods[key], spec)
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=self._with_gradient)
+        tf.saved_model.save(saved, str(folder), signatures, options)
+
+    def _saved_variables(self) -> list[Any]:
+        """The variables, or copies with other names where a SavedModel cannot have theirs.
+
+        A character that TensorFlow does not take in a saved name becomes `_`, and a name must not
+        begin with one: `.` comes before it.
+        """
+        if all(_SAVED_NAME.fullmatch(slot.name) for slot in self._layout.slots):
+            return list(self._variables)
+        return [
+            self._variable(slot, variable.read_value(), _saved_name(slot.name))
+            for slot, variable in zip(self._layout.slots, self._variables, strict=True)
+        ]
+
+
+def _saved_name(name: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
+    return name if _SAVED_NAME.fullmatch(name) else f".{name}"
+
+
+def _tensor_spec(spec: jax.ShapeDtypeStruct) -> Any:
+    """A spec for TensorFlow, with `None` for sizes that may vary."""
+    sizes = [size if isinstance(size, int) else None for size in spec.shape]
+    return tf.TensorSpec(sizes, spec.dtype)
+
+
+def _signature(function: Callable[[Any], Any], spec: Any) -> Any:
+    """A function as TensorFlow Serving calls it: flat named tensors in, flat named tensors out."""
+    leaves, structure = jax.tree.flatten(spec)
+
+    def flat(**inputs: Any) -> dict[str, Any]:
+        x = jax.tree.unflatten(structure, [inputs[f"input_{i}"] for i in range(len(leaves))])
+        return {f"output_{i}": y for i, y in enumerate(tf.nest.flatten(function(x)))}
+
+    named = {
+        f"input_{i}": tf.TensorSpec(_tensor_spec(leaf).shape, leaf.dtype, f"input_{i}")
+        for i, leaf in enumerate(leaves)
+    }
+    return tf.function(flat, autograph=False).get_concrete_function(**named)
+
+
+@dataclass(eq=False)
+class Loaded:
+    """What `save` wrote, read back: variables in the order of the parameters, functions by key."""
+
+    variables: Sequence[Any]
+    methods: Mapping[str, Callable[[Any], Any]]
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Those of the variables that are trainable."""
+        return [variable for variable in self.variables if variable.trainable]
+
+
+def load(folder: Path) -> Loaded:
+    """Read a SavedModel that `save` wrote; `tf.saved_model.load` alone gives the same parts."""
+    saved = tf.saved_model.load(str(folder))
+    methods = {key: functools.partial(_called, saved, key) for key in saved.methods}
+    return Loaded(list(saved.model_variables), methods)
+
+
+def _called(saved: Any, key: str, x: Any) -> Any:
+    """Call a method of a loaded module, which must live as long: it owns the variables."""
+    return saved.methods[key](x)
