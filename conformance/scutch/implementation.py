@@ -56,7 +56,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
-            "Optimizer".split()
+            "remat Optimizer".split()
         ),
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "
