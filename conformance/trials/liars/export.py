@@ -342,10 +342,10 @@ class UpdatesJaxOnly:
 
     class JaxModule(export.JaxModule):
         def update_variables(self, params):
-            if self._layout.sharded:
+            if self._tree.sharded:
                 super().update_variables(params)
             else:
-                self._leaves = self._layout.leaves(params)
+                self._leaves = self._tree.leaves(params)
 
 
 @of_export
@@ -423,7 +423,7 @@ class NewVariables:
 
         def update_variables(self, params):
             super().update_variables(params)
-            if not self._layout.sharded:
+            if not self._tree.sharded:
                 args, options = self.made_with
                 self.kept = self._backend  # so that no new variable has the identity of an old one
                 self.__init__(params, *args, **options)
@@ -438,8 +438,8 @@ class Renames(export.JaxModule):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         if self.export_version is ExportModelType.ORBAX_MODEL:
-            for slot, variable in zip(self._layout.slots, self.variables, strict=True):
-                variable.name = self.renamed(variable.name, slot.path)
+            for parameter, variable in zip(self._tree.parameters, self.variables, strict=True):
+                variable.name = self.renamed(variable.name, parameter.path)
 
 
 @of_export
@@ -457,7 +457,8 @@ class Tildes:
 
     class JaxModule(Renames):
         def renamed(self, name, path):
-            return name.replace("_", "~") if "~" in path else name
+            numbered = name.startswith("jax_param")
+            return name.replace("_", "~") if "~" in path and not numbered else name
 
 
 @of_export
