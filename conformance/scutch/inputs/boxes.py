@@ -1,12 +1,18 @@
 """Box classes written outside any implementation, as an owner of a custom box would write them.
 
-Each obeys document `000_` and shares nothing with `Partitioned` but the abstract base class:
+A *foreign* class obeys document `000_` and shares nothing with `Partitioned` but the abstract base
+class. Tree functions must treat its boxes by its own methods, whatever its fields are called:
 
 - `Wrapped` keeps its value in a field of another name, and offers no partition spec;
 - `Annotated` carries a further piece of metadata beside the names;
 - `Padded` fills the gap before an axis beyond its rank with a name of its own;
 - `Lookalike` has the static fields of `Partitioned`, names and a mesh, and is no `Partitioned`;
-- `Plain` and `Portable` can cross the bridge: by their attributes, and by methods of their own.
+- `Plain` and `Portable` can cross the bridge of document `004_`: the one by its attributes, the
+  other by the methods `to_nnx_metadata` and `from_nnx_metadata`.
+
+Example:
+
+    box = foreign(meta.AxisMetadata)['Annotated'](value, ('data', None))
 """
 
 import functools
@@ -18,16 +24,28 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 PARTITION_NAME = "partition_name"
+"""The key of the partition name, as an owner who imports nothing but the base class writes it."""
+
 KINDS = ("Wrapped", "Annotated", "Padded", "Lookalike")
+"""The foreign classes whose value is in a field `payload`."""
+
 CROSSING = ("Plain", "Portable")
+"""The foreign classes that can cross the bridge, whose value is in a field `value`."""
 
 
 @functools.lru_cache(maxsize=32)
 def foreign(base: type) -> Mapping[str, type]:
-    """The foreign box classes over one implementation's `AxisMetadata`, by name."""
+    """The foreign box classes over one implementation's `AxisMetadata`, by name.
+
+    Args:
+      base: `AxisMetadata` of the implementation under judgment.
+
+    Returns:
+      The classes in `KINDS` and `CROSSING`; the same ones for the same base.
+    """
 
     class Named(base):  # type: ignore[misc]
-        """What the three have in common: names, one for each axis."""
+        """What the classes have in common: names, one for each axis, that axes are added to."""
 
         padding: Any = None
 

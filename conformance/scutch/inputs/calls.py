@@ -1,6 +1,11 @@
 """Calls of laws as texts, which are read back to replay a failure.
 
-Only literals and the names of descriptions are read; nothing is executed.
+A description prints as the call that makes it, so the call of a law on drawn inputs is one line of
+text: the *witness* of a failure. It is parsed, not executed, so a witness in a report or in a file
+of known failures cannot run anything:
+
+    parse_call("test_boxes_survive_pickling[logical](box=Box(Array((2,)), ('data',)))")
+    # ('test_boxes_survive_pickling[logical]', {'box': Box(Array((2,)), ('data',))})
 """
 
 import ast
@@ -18,21 +23,34 @@ VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
         if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description
     }
 )
-"""The descriptions by name."""
+"""The descriptions that a witness may name."""
 
 
 class NotACall(ValueError):
-    """A text is not the call of a law with described inputs."""
+    """A text is not the call of a law with described inputs.
+
+    Wrong, as `__import__` is no description:
+
+        parse_call("test_boxes_survive_pickling(box=__import__('os'))")
+
+    Right:
+
+        parse_call("test_boxes_survive_pickling(box=Box(Array((2,)), ('data',)))")
+    """
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     """Read `law(name=description, ...)` back into the law's name and its inputs.
 
-    Only literals and the names of `VOCABULARY` are read; nothing is executed. A parametrised
-    law is written as pytest names it: `law[logical](...)`.
+    Args:
+      text: Has literals and descriptions of `VOCABULARY` as arguments, each by keyword. A law that
+        is tried on several subjects is written as pytest names it: `law[logical](...)`.
+
+    Returns:
+      The name of the law, and its inputs by the names of its parameters.
 
     Raises:
-      NotACall: The text is something else; the message says what, and where.
+      NotACall: The text is something else; the message says what could not be read.
     """
     head, bracket, tail = text.strip().partition("(")
     try:
@@ -47,6 +65,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(node: ast.expr, text: str) -> Any:
+    """The literal or description that an expression in `text` stands for."""
     match node:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in VOCABULARY:
             named = {str(k.arg): _value(k.value, text) for k in keywords}

@@ -1,4 +1,11 @@
-"""What a described Linen model computes, in plain JAX: loops are loops, and nothing is lifted."""
+"""What a described Linen model computes, written in plain JAX.
+
+This is an oracle for lifted transformations: `scan` is a Python loop, `vmap` is a loop over the
+copies, and no module of any implementation takes part:
+
+    output, _ = evaluate(model, variables, x)
+    assert_close(module.apply(variables, x), output, **GRADIENTS)
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +16,11 @@ import jax.numpy as jnp
 from scutch.inputs import model_variables
 
 MOMENTUM = 0.5
-# Large: with less, gradients through a few features are the rounding of numbers that cancel.
+"""How much of its statistics batch normalization keeps in one training call."""
+
 EPSILON = 0.1
+"""What normalization adds to the variance. It is large: with less, the gradient through a few
+features is the rounding error of numbers that cancel."""
 
 
 def evaluate(
@@ -19,54 +29,59 @@ def evaluate(
     """The output of a model, and the variables that it changes.
 
     Args:
-      model: The description.
-      variables: Collections of unboxed arrays, as `slots` has them.
-      x: The batch.
-      train: Whether batches are normalized by themselves, and calls counted.
+      model: A `Model`; in training without dropout.
+      variables: Collections of unboxed arrays, at the paths of `declared_variables`.
+      x: The batch, of shape `(model.batch, model.width)`.
+      train: Whether batch normalization uses and updates the statistics of the batch, and counters
+        count the call.
 
     Returns:
-      The output, and the collections `batch_stats` and `counts` as they are afterwards; empty
-      unless `train`.
+      The output, of the shape of `x`, and the collections `batch_stats` and `counts` as they are
+      afterwards; the latter are empty unless `train`.
     """
     changed: dict[model_variables.Path, Any] = {}
-    x = _layers(model.layers, variables, x, train, changed, places=model.form != "compact")
+    x = _layers(model.layers, variables, x, train, changed, by_position=model.form != "compact")
     return x, model_variables.tree(changed)
 
 
 def _layers(
-    layers: Any, variables: Any, x: Any, train: bool, changed: Any, *, places: bool = False
+    layers: Any, variables: Any, x: Any, train: bool, changed: Any, *, by_position: bool = False
 ) -> Any:
-    for name, layer in zip(model_variables.part_names(layers, places=places), layers, strict=True):
+    """The output of a stack of layers; what they change goes to `changed`, by path."""
+    names = model_variables.part_names(layers, by_position=by_position)
+    for name, layer in zip(names, layers, strict=True):
         own = {c: tree[name] for c, tree in variables.items() if name in tree}
         below: dict[model_variables.Path, Any] = {}
-        step = _lift if hasattr(layer, "layers") else _layer
-        x = step(layer, own, x, train, below)
+        evaluated = _lift if hasattr(layer, "layers") else _layer
+        x = evaluated(layer, own, x, train, below)
         changed.update({(c, name, *path): value for (c, *path), value in below.items()})
     return x
 
 
 def _lift(lift: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any:
-    """A loop over the layers of a scan, or over the lanes of a map, whose mean is taken."""
-    lanes, rounds = [], []
-    for turn in range(lift.length):
-        own = {c: _taken(tree["lifted"], c, lift, turn) for c, tree in variables.items()}
+    """A loop over the layers of a `scan`, or over the copies of a `vmap`, whose mean is taken."""
+    outputs, changes = [], []
+    for index in range(lift.length):
+        own = {c: _taken(tree["lifted"], c, lift, index) for c, tree in variables.items()}
         below: dict[model_variables.Path, Any] = {}
         result = _layers(lift.layers, own, x, train, below)
-        rounds.append(below)
-        lanes.append(result)
+        changes.append(below)
+        outputs.append(result)
         x = result if lift.kind == "scan" else x
-    for collection, *path in rounds[0]:
-        values = [below[(collection, *path)] for below in rounds]
+    for collection, *path in changes[0]:
+        values = [below[(collection, *path)] for below in changes]
         changed[(collection, "lifted", *path)] = jnp.stack(values)
-    return x if lift.kind == "scan" else jnp.stack(lanes).mean(0)
+    return x if lift.kind == "scan" else jnp.stack(outputs).mean(0)
 
 
-def _taken(tree: Any, collection: str, lift: Any, turn: int) -> Any:
+def _taken(tree: Any, collection: str, lift: Any, index: int) -> Any:
+    """The variables of one layer or copy, out of the stacked ones of a collection."""
     axis = lift.axis if collection == "params" else 0
-    return jax.tree.map(lambda value: jnp.take(value, turn, axis), tree)
+    return jax.tree.map(lambda value: jnp.take(value, index, axis), tree)
 
 
 def _layer(layer: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any:
+    """The output of one layer; what it changes goes to `changed`, by path."""
     own = variables.get("params", {})
     match layer.kind:
         case "Dense":
@@ -94,6 +109,7 @@ def _layer(layer: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any
 
 
 def _batch_norm(stats: Any, x: Any, own: Any, train: bool, changed: Any) -> Any:
+    """Normalize a batch, in training by its own statistics, which move those that are kept."""
     if not train:
         return _normalized(x, stats["mean"], stats["var"], own)
     batch = {"mean": x.mean(0), "var": x.var(0)}
@@ -104,4 +120,5 @@ def _batch_norm(stats: Any, x: Any, own: Any, train: bool, changed: Any) -> Any:
 
 
 def _normalized(x: Any, mean: Any, var: Any, own: Any) -> Any:
+    """Normalize by a mean and a variance; then scale and shift by the layer's own parameters."""
     return (x - mean) / jnp.sqrt(var + EPSILON) * own["scale"] + own["bias"]

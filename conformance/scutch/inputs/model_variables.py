@@ -1,7 +1,14 @@
-"""The variables that a described Linen model has: their paths, shapes, boxes and contents.
+"""The variables that a described Linen model declares: their paths, shapes, boxes and contents.
 
-This is what `init` must find, said without running it. A layer has few variables; a lift gives
-those of its layers an axis, and a name for it.
+A module *declares* a variable where it asks for it by name and shape. Here the declarations of a
+described model are listed without running anything, so laws can compare what `init` gives with
+them. A layer declares one or two variables; a lift gives each variable of its layers one axis more,
+and a name for that axis:
+
+    model = Model((Lift('scan', (Layer('Scale', 'Partitioned', ('data',)),), 3, name='layers'),))
+    declared_variables(model)
+    # {('params', 'Lift_0', 'lifted', 'Scale_0', 'scale'):
+    #      DeclaredVariable((3, 2), 'Partitioned', ('layers', 'data'))}
 """
 
 import zlib
@@ -13,74 +20,100 @@ import jax
 import numpy as np
 
 ROWS = 3
-"""How many rows an embedding has."""
+"""How many rows the embedding of a layer has."""
 
 STACKED = ("batch_stats", "counts", "intermediates")
-"""The collections that a lift stacks at the first axis; that of parameters is drawn."""
+"""The collections that a lift stacks at axis 0; parameters are stacked at the axis of the lift."""
 
 Path = tuple[str, ...]
+"""The collection of a variable, the names of the modules around it, and its own name."""
 
 
 @dataclass(frozen=True)
-class Slot:
-    """What one variable is like.
+class DeclaredVariable:
+    """The shape and the box of one variable, whose dtype is `float32`.
 
     Args:
-      shape: Of the value.
-      box: The kind of its box; empty where it has none.
-      names: One for each axis, if it has a box.
+      shape: The shape of its value.
+      box: The class of its box, as in `Layer`; empty where it has none.
+      names: The names of its box, one for each axis; empty where it has no box.
     """
 
     shape: tuple[int, ...]
     box: str = ""
     names: tuple[Any, ...] = ()
 
-    def stacked(self, length: int, axis: int, name: Any) -> "Slot":
-        """The slot with an axis more."""
+    def stacked(self, length: int, axis: int, name: Any) -> "DeclaredVariable":
+        """The same variable stacked along a new axis, as a lift declares it.
+
+        Args:
+          length: The size of the new axis.
+          axis: The index of the new axis in the stacked value; may be negative.
+          name: What a box calls the new axis.
+        """
         at = axis if axis >= 0 else axis + len(self.shape) + 1
         names = (*self.names[:at], name, *self.names[at:]) if self.box else ()
         return replace(self, shape=(*self.shape[:at], length, *self.shape[at:]), names=names)
 
     def value(self, path: Path, seed: int) -> np.ndarray:
-        """Contents of the variable at a path; others for another path or seed, all positive."""
+        """Contents for the variable: numbers from 0.2 to 1.2.
+
+        Args:
+          path: Where the variable is; another path gives other numbers.
+          seed: Another seed gives other numbers.
+        """
         draws = np.random.default_rng([seed, zlib.crc32("/".join(path).encode())])
         return np.asarray(draws.uniform(0.2, 1.2, self.shape), "float32")
 
     def abstract(self) -> jax.ShapeDtypeStruct:
-        """A value without contents."""
+        """The shape and dtype of the variable, as `eval_shape` gives them."""
         return jax.ShapeDtypeStruct(self.shape, np.dtype("float32"))  # type: ignore[no-untyped-call]
 
 
-def slots(model: Any) -> dict[Path, Slot]:
-    """The variables of a described model, by collection and path."""
-    return dict(_of_layers(model.layers, model.width, places=model.form != "compact"))
+def declared_variables(model: Any) -> dict[Path, DeclaredVariable]:
+    """The variables that a described model declares, by their paths.
+
+    Args:
+      model: A `Model`.
+    """
+    return dict(_of_layers(model.layers, model.width, by_position=model.form != "compact"))
 
 
-def part_names(layers: Any, *, places: bool = False) -> list[str]:
-    """What the parts of a stack are called: by class and count, or by their places."""
+def part_names(layers: Any, *, by_position: bool = False) -> list[str]:
+    """What the modules of a stack are called.
+
+    Args:
+      layers: Each is a `Layer` or a `Lift`.
+      by_position: Whether they are called `layer_0`, `layer_1`, ... rather than by class and count,
+        `Dense_0`, `Lift_0`, `Dense_1`, ...
+    """
     kinds = ["Lift" if hasattr(layer, "layers") else layer.kind for layer in layers]
-    if places:
-        return [f"layer_{place}" for place in range(len(kinds))]
-    return [f"{kind}_{kinds[:place].count(kind)}" for place, kind in enumerate(kinds)]
+    if by_position:
+        return [f"layer_{position}" for position in range(len(kinds))]
+    return [f"{kind}_{kinds[:position].count(kind)}" for position, kind in enumerate(kinds)]
 
 
-def _of_layers(layers: Any, width: int, *, places: bool = False) -> Iterator[tuple[Path, Slot]]:
-    for name, layer in zip(part_names(layers, places=places), layers, strict=True):
-        for (collection, *path), slot in _of_part(layer, width):
-            yield (collection, name, *path), slot
+def _of_layers(
+    layers: Any, width: int, *, by_position: bool = False
+) -> Iterator[tuple[Path, DeclaredVariable]]:
+    """What the modules of a stack declare, each under its name."""
+    for name, layer in zip(part_names(layers, by_position=by_position), layers, strict=True):
+        for (collection, *path), declared in _of_part(layer, width):
+            yield (collection, name, *path), declared
 
 
-def _of_part(layer: Any, width: int) -> Iterator[tuple[Path, Slot]]:
+def _of_part(layer: Any, width: int) -> Iterator[tuple[Path, DeclaredVariable]]:
+    """What a layer or a lift declares, without the name of its module in the paths."""
     if hasattr(layer, "layers"):
-        for (collection, *path), slot in _of_layers(layer.layers, width):
+        for (collection, *path), declared in _of_layers(layer.layers, width):
             axis = layer.axis if collection == "params" else 0
-            yield (collection, "lifted", *path), slot.stacked(layer.length, axis, layer.name)
+            yield (collection, "lifted", *path), declared.stacked(layer.length, axis, layer.name)
         return
 
-    def boxed(*shape: int) -> Slot:
-        return Slot(shape, layer.box, layer.names if layer.box else ())
+    def boxed(*shape: int) -> DeclaredVariable:
+        return DeclaredVariable(shape, layer.box, layer.names if layer.box else ())
 
-    row = Slot((width,))
+    row = DeclaredVariable((width,))
     match layer.kind:
         case "Dense":
             yield ("params", "kernel"), boxed(width, width)
@@ -104,7 +137,7 @@ def _of_part(layer: Any, width: int) -> Iterator[tuple[Path, Slot]]:
 
 
 def tree(leaves: Mapping[Path, Any]) -> dict[str, Any]:
-    """Nested dictionaries with these leaves."""
+    """Nested dictionaries with a leaf at each path; the inverse is to flatten them by paths."""
     root: dict[str, Any] = {}
     for path, leaf in leaves.items():
         inner = root

@@ -1,11 +1,13 @@
 """Linen models made from descriptions, as a user would write them over an implementation.
 
 A described model is a stack of layers. Each takes a batch of rows and gives one as wide, so that
-any of them can be put in any order, repeated by `scan`, or mapped by `vmap`:
+layers can stand in any order. A *lift* repeats layers by `scan`, or maps copies of them by `vmap`
+and takes the mean:
 
     Model((Layer('Dense', 'Partitioned', (None, 'data')), Lift('scan', (Layer('Scale'),), 3)))
 
-`scutch.inputs.model_variables` lists the variables that such a model has, and
+To build such a description gives an `Instance`: the model over one implementation, with a batch.
+`scutch.inputs.model_variables` lists the variables that the model declares, and
 `scutch.inputs.evaluation` computes its output in plain JAX; neither uses an implementation.
 """
 
@@ -23,21 +25,24 @@ from scutch.inputs import boxes, evaluation, model_variables
 from scutch.inputs.boxes import PARTITION_NAME
 
 LIFTS = ("scan", "vmap")
+"""The transformations by which layers are lifted."""
 FORMS: Mapping[str, str] = MappingProxyType(
     {"compact": "Stack", "named": "Named", "setup": "SetUp"}
 )
-"""How a stack of layers is written: its parts are named by class and count, or `layer_0`, ..."""
+"""How a stack of layers is written, with the class that writes it so: in the compact form, with
+modules named by class and count; in the compact form, with modules named `layer_0`, `layer_1`, ...;
+or by `setup`, with the same names."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A described model over one implementation.
+    """A described model over one implementation, with a batch of inputs.
 
     Args:
-      described: The description.
-      meta: The namespace of boxes.
-      linen: The namespace of modules.
-      x: A batch.
+      described: The description, a `Model`.
+      meta: The implementation's namespace of boxes.
+      linen: The implementation's namespace of modules.
+      x: The batch, of shape `(described.batch, described.width)` and dtype `float32`.
     """
 
     described: Any
@@ -46,59 +51,77 @@ class Instance:
     x: np.ndarray
 
     def module(self, *, train: bool = False, form: str | None = None) -> Any:
-        """The model as a module.
+        """The model as a module of the implementation.
 
         Args:
-          train: Whether batches are normalized by themselves, entries dropped, and calls counted.
-          form: One of `FORMS`; the described one where left out.
+          train: Whether batch normalization uses the batch, dropout drops, and counters count.
+          form: One of `FORMS`; where left out, the form of the description.
         """
         kind = classes(self.linen, self.meta)[FORMS[form or self.described.form]]
         return kind(self.described.layers, self.described.width, train)
 
     def variables(self, seed: int = 0, *, boxed: bool = True) -> dict[str, Any]:
-        """Variables with contents of our own, in the boxes that the description says."""
-        found = self.slots().items()
-        if not boxed:
-            return model_variables.tree({path: slot.value(path, seed) for path, slot in found})
-        return model_variables.tree(
-            {path: self._box(slot, slot.value(path, seed)) for path, slot in found}
-        )
+        """Collections of variables with contents of our own, as `apply` takes them.
+
+        Args:
+          seed: Another seed gives other contents.
+          boxed: Whether variables are in the boxes that the description says, or bare.
+        """
+        return self._filled(lambda path, declared: declared.value(path, seed), boxed)
 
     def abstract(self) -> dict[str, Any]:
-        """The same with abstract values."""
-        return model_variables.tree(
-            {path: self._box(slot, slot.abstract()) for path, slot in self.slots().items()}
-        )
+        """The variables with abstract values, in the boxes that the description says."""
+        return self._filled(lambda _, declared: declared.abstract(), boxed=True)
 
-    def _box(self, slot: model_variables.Slot, value: Any) -> Any:
-        return boxed(self.linen, self.meta, slot.box, value, slot.names)
+    def _filled(self, content: Callable[..., Any], boxed: bool) -> dict[str, Any]:
+        """The variables with the `content(path, declared)` of each, boxed or bare."""
+        filled = {
+            path: box(
+                self.linen,
+                self.meta,
+                declared.box if boxed else "",
+                content(path, declared),
+                declared.names,
+            )
+            for path, declared in self.declared_variables().items()
+        }
+        return model_variables.tree(filled)
 
-    def slots(self) -> Mapping[tuple[str, ...], model_variables.Slot]:
-        """What variables the model has, by their paths."""
-        return model_variables.slots(self.described)
+    def declared_variables(self) -> dict[model_variables.Path, model_variables.DeclaredVariable]:
+        """The variables that the model declares, by their paths."""
+        return model_variables.declared_variables(self.described)
 
     def initialized(self, seed: int = 0, *, train: bool = False) -> Any:
-        """What `init` gives for the keys of a seed."""
+        """The variables that `init` of the implementation gives for the `keys` of a seed."""
         return self.module(train=train).init(keys(seed), self.x)
 
     def evaluated(
         self, variables: Any, x: Any, *, train: bool = False
     ) -> tuple[jax.Array, dict[str, Any]]:
-        """What the model computes of unboxed variables, without the implementation."""
+        """The output and the changed variables in plain JAX; see `evaluation.evaluate`."""
         return evaluation.evaluate(self.described, variables, x, train=train)
 
     def over(self, implementation: Any) -> "Instance":
-        """The same model over another implementation."""
+        """The same model and batch over another `Implementation`."""
         return replace(self, meta=implementation.meta, linen=implementation.linen)
 
 
 def keys(seed: int = 0) -> dict[str, jax.Array]:
-    """A key for each stream that a model may draw from."""
+    """A key for each stream that a model may draw from: `params` and `dropout`."""
     return dict(zip(("params", "dropout"), jax.random.split(jax.random.key(seed)), strict=True))
 
 
-def boxed(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) -> Any:
-    """Box a value, in a class of the implementation or of `scutch.inputs.boxes`."""
+def box(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) -> Any:
+    """A value in a box of some class.
+
+    Args:
+      linen: The implementation's namespace of modules.
+      meta: The implementation's namespace of boxes.
+      kind: `Partitioned` or `LogicallyPartitioned`, for the implementation's own classes; a class
+        of `boxes.foreign`; or empty, for no box.
+      value: What is boxed: an array or an abstract value.
+      names: One for each axis of the value.
+    """
     match kind:
         case "":
             return value
@@ -108,7 +131,14 @@ def boxed(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) 
 
 
 def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Callable[..., Any]:
-    """An initializer that puts what it makes in the box of a layer."""
+    """An initializer that puts what it makes in the box of a layer.
+
+    Args:
+      linen: The implementation's namespace of modules.
+      meta: The implementation's namespace of boxes.
+      layer: A `Layer`, whose box may be empty.
+      init: The initializer of the bare value.
+    """
     match layer.box:
         case "":
             return init
@@ -124,12 +154,12 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
 
 @functools.lru_cache(maxsize=64)
 def classes(linen: Any, meta: Any) -> Mapping[str, type]:
-    """The classes of modules over one implementation, by name."""
+    """The classes of modules that models are made of, written over one implementation, by name."""
     compact: Callable[..., Any] = linen.compact
     draws = linen.initializers.normal(1.0)
 
     class Scale(linen.Module):  # type: ignore[misc]
-        """A parameter of its own for each column."""
+        """Multiplies each column by a parameter."""
 
         start: Callable[..., Any]
 
@@ -138,7 +168,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x * self.param("scale", self.start, x.shape[-1:])
 
     class Mix(linen.Module):  # type: ignore[misc]
-        """The second matrix of the guide's layer."""
+        """Multiplies by a matrix and takes the hyperbolic tangent."""
 
         start: Callable[..., Any]
 
@@ -148,7 +178,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return jnp.tanh(jnp.dot(x, mix))
 
     class Shift(linen.Module):  # type: ignore[misc]
-        """A parameter without axes."""
+        """Adds a parameter without axes."""
 
         start: Callable[..., Any]
 
@@ -157,7 +187,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x + self.param("shift", self.start, ())
 
     class Place(linen.Module):  # type: ignore[misc]
-        """An embedding of the number of the row."""
+        """Adds to each row an embedding of its number, by a module of its own."""
 
         start: Callable[..., Any]
 
@@ -167,7 +197,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x + rows(jnp.arange(x.shape[0]) % model_variables.ROWS)
 
     class Counter(linen.Module):  # type: ignore[misc]
-        """Counts its calls, and adds the count."""
+        """Adds a count, which each call in training makes one larger."""
 
         start: Callable[..., Any]
         train: bool
@@ -180,7 +210,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x + calls.value
 
     class Sow(linen.Module):  # type: ignore[misc]
-        """Sows what passes."""
+        """Sows its input, and returns it."""
 
         @compact
         def __call__(self, x: Any) -> Any:
@@ -188,7 +218,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x
 
     def part(layer: Any, width: int, train: bool, **name: str) -> Any:
-        """The module of a layer."""
+        """The module of a `Layer` or a `Lift`, named by `name` or by class and count."""
         if layer.kind in LIFTS:
             return Lift(layer, width, train, **name)
         init = annotated(linen, meta, layer, draws)
@@ -212,7 +242,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
         )
 
     class Stack(linen.Module):  # type: ignore[misc]
-        """Layers, one after the other, named by class and count."""
+        """Layers, one after the other, in the compact form, named by class and count."""
 
         layers: tuple[Any, ...]
         width: int
@@ -225,32 +255,32 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x
 
         def doubled(self, x: Any) -> Any:
-            """Twice what the call gives."""
+            """Twice the output: a method to call in the place of `__call__`."""
             return 2 * self(x)
 
     class Named(Stack):
-        """The same with names that say the place."""
+        """The same layers, named by position."""
 
         @compact
         def __call__(self, x: Any) -> Any:
-            for place, layer in enumerate(self.layers):
-                x = part(layer, self.width, self.train, name=f"layer_{place}")(x)
+            for position, layer in enumerate(self.layers):
+                x = part(layer, self.width, self.train, name=f"layer_{position}")(x)
             return x
 
     class SetUp(Stack):
-        """The same with its parts made beforehand."""
+        """The same layers, made by `setup` and named by position."""
 
         def setup(self) -> None:
-            for place, layer in enumerate(self.layers):
-                setattr(self, f"layer_{place}", part(layer, self.width, self.train))
+            for position, layer in enumerate(self.layers):
+                setattr(self, f"layer_{position}", part(layer, self.width, self.train))
 
         def __call__(self, x: Any) -> Any:
-            for place in range(len(self.layers)):
-                x = getattr(self, f"layer_{place}")(x)
+            for position in range(len(self.layers)):
+                x = getattr(self, f"layer_{position}")(x)
             return x
 
-    class Turn(Stack):
-        """One turn of a loop over layers: what `scan` takes."""
+    class ScanBody(Stack):
+        """The same layers with a carry and no output: what `scan` repeats."""
 
         @compact
         def __call__(self, x: Any, _: Any) -> Any:
@@ -259,7 +289,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x, None
 
     class Lift(linen.Module):  # type: ignore[misc]
-        """Layers that are repeated, or mapped over lanes whose mean is taken."""
+        """Layers that `scan` repeats, or copies of them that `vmap` maps, whose mean is taken."""
 
         lift: Any
         width: int
@@ -270,17 +300,17 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             fields = self.lift.layers, self.width, self.train
             options = lift_options(self.lift)
             if self.lift.kind == "scan":
-                loop = linen.scan(Turn, length=self.lift.length, **options)
+                loop = linen.scan(ScanBody, length=self.lift.length, **options)
                 return loop(*fields, name="lifted")(x, None)[0]
-            lanes = linen.vmap(Stack, in_axes=None, axis_size=self.lift.length, **options)
-            return lanes(*fields, name="lifted")(x).mean(0)
+            copies = linen.vmap(Stack, in_axes=None, axis_size=self.lift.length, **options)
+            return copies(*fields, name="lifted")(x).mean(0)
 
-    found = (Scale, Mix, Shift, Place, Counter, Sow, Stack, Named, SetUp, Turn, Lift)
+    found = (Scale, Mix, Shift, Place, Counter, Sow, Stack, Named, SetUp, ScanBody, Lift)
     return MappingProxyType({kind.__name__: kind for kind in found})
 
 
 def lift_options(lift: Any) -> dict[str, Any]:
-    """The options of `scan` and `vmap` that a described lift stands for."""
+    """The options of `linen.scan` and `linen.vmap` that a `Lift` describes."""
     return {
         "variable_axes": {"params": lift.axis, **dict.fromkeys(model_variables.STACKED, 0)},
         "split_rngs": {"params": lift.split, "dropout": lift.split},

@@ -1,8 +1,11 @@
 """The box classes that the laws of boxes are tried on.
 
-A law of the boxes says what holds for *a* box. It is tried on each *subject*: the directly
-partitioned box of document `000_`, and the logically partitioned one of `002_`, which is a box too.
-An owner's own class is a third, by `scutch.judge_box`.
+A law of BOX says what holds for *a* box. It is tried on each *subject*, a box class under judgment:
+the directly partitioned box of document `000_`, and the logically partitioned one of `002_`, whose
+requirements have the prefix `LOG-9.`. An owner's own class is one more, by `scutch.judge_box`.
+
+    subject = SUBJECTS['logical'](implementation)
+    box = subject.make(np.zeros((2, 3)), ('data', None), None)
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +16,8 @@ from typing import Any
 from scutch.implementation import Implementation
 
 AXES = ("data", "model", "layers", "stage")
+"""The names of mesh axes that drawn boxes may have."""
+
 IDENTITY_RULES = tuple((axis, axis) for axis in AXES)
 """Rules by which a logical name is the mesh axis of the same name."""
 
@@ -22,10 +27,10 @@ class Subject:
     """A box class under judgment.
 
     Args:
-      name: `partitioned`, `logical`, or the owner's.
-      make: `(value, names, mesh) -> box`.
-      wrap: `(initializer, names, mesh) -> initializer` that returns such boxes.
-      tuples: Whether a name may be a tuple of mesh axes.
+      name: `partitioned`, `logical`, or what an owner calls the class.
+      make: `(value, names, mesh) -> box`; `mesh` is `None` for a box without one.
+      wrap: `(initializer, names, mesh) -> initializer`, which returns such boxes.
+      tuples: Whether a name may be a tuple of mesh axes when the box is sharded.
     """
 
     name: str
@@ -38,7 +43,7 @@ class Subject:
 
 
 def partitioned(implementation: Implementation) -> Subject:
-    """The directly partitioned box."""
+    """The directly partitioned box of an implementation, `Partitioned` (`000_`)."""
     meta = implementation.meta
     return Subject(
         PARTITIONED,
@@ -48,7 +53,10 @@ def partitioned(implementation: Implementation) -> Subject:
 
 
 def logical(implementation: Implementation) -> Subject:
-    """The logically partitioned box, with rules by which each name is its own mesh axis."""
+    """The logically partitioned box of an implementation, `LogicallyPartitioned` (`002_`).
+
+    Its rules map each name to the mesh axis of the same name, so laws of BOX hold for it unchanged.
+    """
     namespace = implementation.logical
     return Subject(
         "logical",
@@ -63,10 +71,12 @@ def logical(implementation: Implementation) -> Subject:
 
 
 PARTITIONED = "partitioned"
+"""The name of the subject that laws mean by a box."""
+
 SUBJECTS: Mapping[str, Callable[[Implementation], Subject]] = MappingProxyType(
     {PARTITIONED: partitioned, "logical": logical}
 )
-"""The box classes of an implementation, by name; the first is the one that laws mean by a box."""
+"""The subjects of an implementation, by name; the first is the one that laws mean by a box."""
 
 PREFIXES: Mapping[str, str] = MappingProxyType({PARTITIONED: "", "logical": "LOG-9."})
-"""What the identifiers of the requirements of each box class begin with."""
+"""What the identifiers of the requirements of each subject begin with."""

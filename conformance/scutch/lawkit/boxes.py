@@ -20,9 +20,8 @@ def outermost(meta: Any, tree: Any) -> tuple[list[Any], Callable[[Any], Any]]:
     Returns:
       The boxes and leaves, and a function that rebuilds the tree around as many others.
     """
-    structure: Any
-    found, structure = jax.tree_util.tree_flatten(tree, is_leaf=meta.is_axis_metadata)
-    return found, structure.unflatten
+    flat: Any = jax.tree_util.tree_flatten(tree, is_leaf=meta.is_axis_metadata)
+    return flat[0], flat[1].unflatten
 
 
 def outermost_boxes(meta: Any, tree: Any) -> list[Any]:

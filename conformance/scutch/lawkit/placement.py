@@ -60,28 +60,12 @@ def has_sharding(array: Any, sharding: Sharding) -> bool:
     return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
 
 
-def assert_sharded_as(array: Any, sharding: NamedSharding) -> None:
-    """Fail unless an array has a sharding.
-
-    Args:
-      array: A JAX array; where the spec names no axis, a NumPy array is good as well.
-      sharding: The mesh and spec that were asked for.
-
-    Raises:
-      AssertionError: The array is sharded otherwise, or not at all.
-    """
-    if not isinstance(array, jax.Array):
-        if entries(sharding.spec):
-            raise AssertionError(f"a {type(array).__name__} was not sharded as {sharding}")
-    elif not has_sharding(array, sharding):
-        raise AssertionError(f"it has the sharding {array.sharding}, expected {sharding}")
-
-
 def assert_placed(result: Any, value: Any, sharding: NamedSharding) -> None:
     """Fail unless an array has the contents of another, and a sharding.
 
     Args:
-      result: The array that the implementation gave.
+      result: The array that the implementation gave; where the spec names no axis, a NumPy array
+        is good as well.
       value: The array that it was given.
       sharding: The mesh and spec that were asked for.
 
@@ -90,4 +74,7 @@ def assert_placed(result: Any, value: Any, sharding: NamedSharding) -> None:
     """
     if not alike(np.asarray(result), np.asarray(value)):
         raise AssertionError(f"placing changed the contents: {result!r}, expected {value!r}")
-    assert_sharded_as(result, sharding)
+    on_devices = isinstance(result, jax.Array)
+    if not (has_sharding(result, sharding) if on_devices else not entries(sharding.spec)):
+        given = result.sharding if on_devices else f"that of a {type(result).__name__}"
+        raise AssertionError(f"its sharding is {given}, expected {sharding}")

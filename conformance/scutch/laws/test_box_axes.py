@@ -17,7 +17,7 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
 from scutch.lawkit.placement import entries
-from scutch.strategies import any_boxes, arrays, axis_names, boxes, held_boxes
+from scutch.strategies import any_boxes, arrays, axis_names, boxes, boxes_with_mesh
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -25,7 +25,7 @@ positions = st.integers(0, 4)
 
 
 @requirement("BOX-5")
-@given(box=st.one_of(any_boxes(), held_boxes()), index=positions, name=axis_names())
+@given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
     """`add_axis` inserts the partition name at the index, and `remove_axis` with the same arguments
     gives back a box like the first.
@@ -38,7 +38,7 @@ def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
 
 
 @requirement("BOX-6")
-@given(box=st.one_of(any_boxes(arrays(min_rank=1)), held_boxes(min_rank=1)), index=positions)
+@given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
 def test_adding_a_removed_axis_restores_the_box(meta, box, index):
     """`remove_axis` takes the name at the index away, and `add_axis` with the same arguments gives
     back a box like the first.

@@ -22,7 +22,7 @@ from scutch.strategies import (
     arrays,
     box_trees,
     boxes,
-    held_boxes,
+    boxes_with_mesh,
     nested_boxes,
     trees,
     values,
@@ -63,7 +63,7 @@ def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
 
 
 @requirement("BOX-2b")
-@given(box=st.one_of(any_boxes(), nested_boxes(), held_boxes()))
+@given(box=st.one_of(any_boxes(), nested_boxes(), boxes_with_mesh()))
 def test_unflattening_restores_a_box(box):
     """A box that is flattened and unflattened is like the original."""
     leaves, structure = jax.tree_util.tree_flatten(box)
@@ -108,7 +108,7 @@ def _mesh(size):
 
 
 @requirement("BOX-2d", must_reach=("box",))
-@given(tree=st.one_of(box_trees(), held_boxes()))
+@given(tree=st.one_of(box_trees(), boxes_with_mesh()))
 def test_tree_map_keeps_boxes(meta, tree):
     """`jax.tree.map` applies its function to the leaves inside boxes, never to a box, and the
     result has the boxes of the tree.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
-from scutch.strategies import any_boxes, axis_names, copies, held_boxes, nested_boxes, values
+from scutch.strategies import any_boxes, axis_names, boxes_with_mesh, copies, nested_boxes, values
 
 pytestmark = pytest.mark.usefixtures("subject")
 
@@ -46,7 +46,7 @@ def test_replacing_keeps_all_but_the_value(box, value):
 
 
 @requirement("BOX-4a")
-@given(box=held_boxes(), value=values())
+@given(box=boxes_with_mesh(), value=values())
 def test_replacing_keeps_the_mesh(box, value):
     """`replace_boxed` of a box that holds a mesh gives a box that holds the same mesh."""
     assert box.replace_boxed(value).mesh is box.mesh

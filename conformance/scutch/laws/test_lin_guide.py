@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import need_devices
 from scutch.lawkit.equality import assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
@@ -113,7 +113,7 @@ def guide(nn, form, devices=8):
       form: One of `FORMS`.
       devices: 8, for a mesh of 2 by 4, or 1.
     """
-    assume(len(jax.devices()) >= devices)
+    need_devices(devices)
     shape = (2, 4) if devices == 8 else (1, 1)
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("data", "model"))
     model = model_of(nn, form, mesh)
@@ -185,11 +185,11 @@ def _boxes(tree):
     return {p: (type(b), b.names, b.mesh) for p, b in found.items() if _is_box(b)}
 
 
-def _annotated(form):
-    """The names of each matrix of a form, by the name of the matrix."""
+def _annotated(form, path):
+    """The names that a form gives the matrix at a path; none where no matrix is."""
     naming, how = form.split()
     lead = (None,) if how == "scanned" else ()
-    return {name: (*lead, *names) for name, names in NAMES[naming].items()}
+    return next(((*lead, *names) for name, names in NAMES[naming].items() if name in path), ())
 
 
 @requirement("LIN-5a", must_reach=FORMS)
@@ -215,7 +215,7 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
     assert set(shardings) == set(arrays)
     matrices = 0
     for path, sharding in shardings.items():
-        expected = next((spec for name, spec in _annotated(form).items() if name in path), ())
+        expected = _annotated(form, path)
         matrices += bool(expected)
         assert entries(sharding.spec) == entries(expected), path
     layers = 1 if form.endswith("scanned") else LAYERS
@@ -235,7 +235,7 @@ def test_jitted_init_lands_where_it_should(linen, form):
     boxes = _boxes(run.states[0].params)
     assert boxes == _boxes(run.abstract.params)
     for path, (_, names, _) in boxes.items():
-        assert names == next((s for n, s in _annotated(form).items() if n in path), ()), path
+        assert names == _annotated(form, path), path
 
 
 def _assert_sharded(linen, run, state):
@@ -256,7 +256,7 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
     reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     for path, spec in _by_path(logical.specs, is_leaf=lambda leaf: isinstance(leaf, P)).items():
-        expected = next((s for n, s in _annotated(f"logical {how}").items() if n in path), ())
+        expected = _annotated(f"logical {how}", path)
         assert entries(spec) == entries(expected), path
     one, other = _by_path(direct.shardings), _by_path(logical.shardings)
     assert one.keys() == other.keys()

@@ -207,20 +207,19 @@ def test_a_model_computes_what_it_computes_on_the_reference(implementation, refe
     """The same model with the same parameters has on the implementation the outputs, gradients,
     specs and shardings that it has on the reference.
     """
-    judges = (reference.name, reference), (implementation.name, implementation)
     for what in ANSWERS:
-        answers = [(name, _answer(model.over(each), what)) for name, each in judges]
-        (_, expected), (_, found) = answers
-        same = len(expected) == len(found) and all(
-            path == other and _agree(one, two)
-            for (path, one), (other, two) in zip(expected, found, strict=True)
+        expected, found = (_answer(model.over(each), what) for each in (reference, implementation))
+        same = expected.keys() == found.keys() and all(
+            _agree(found[path], expected[path]) for path in expected
         )
-        both = "; ".join(f"{name} answers {each}" for name, each in answers)
-        assert same, f"{what} differ: {both}"
+        assert same, (
+            f"{what} differ: {reference.name} answers {expected}; "
+            f"{implementation.name} answers {found}"
+        )
 
 
 def _answer(model, what):
-    """What one implementation says of a model, one of `ANSWERS`: paths with what is there."""
+    """What one implementation says of a model, one of `ANSWERS`, by path."""
     variables, module = model.variables(), model.module()
     if what == "outputs":
         answer = module.apply(variables, model.x)
@@ -234,7 +233,7 @@ def _answer(model, what):
         mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1, 1), axes)
         answer = model.linen.get_sharding(jax.eval_shape(model.initialized), mesh)
     leaves, _ = jax.tree_util.tree_flatten_with_path(answer)
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
 def _agree(one, other):

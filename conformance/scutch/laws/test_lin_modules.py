@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
-from scutch.inputs.descriptions import Model
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
@@ -67,7 +66,7 @@ def test_abstract_init_foresees_the_variables(model):
     gives.
     """
     foreseen, found = jax.eval_shape(model.initialized), model.initialized()
-    if any(slot.box for slot in model.slots().values()):
+    if any(declared.box for declared in model.declared_variables().values()):
         reached("boxed")
     for path, one, other in leaf_pairs(foreseen, found):
         assert (one.shape, one.dtype) == (other.shape, other.dtype), path
@@ -96,7 +95,7 @@ def test_parts_are_named_by_class_and_count(model):
             found, is_leaf=model.meta.is_axis_metadata
         )[0]
     }
-    assert paths == set(model.slots())
+    assert paths == set(model.declared_variables())
 
 
 @requirement("LIN-1f", must_reach=("init_with_output", "method", "bind"))
@@ -128,7 +127,7 @@ def test_a_missing_parameter_is_refused(model, at, how):
     """`apply` without one of the parameters, or with one of another shape, raises an error whose
     message has the parameter's name and its module's.
     """
-    paths = sorted(path for path in model.slots() if path[0] == "params")
+    paths = sorted(path for path in model.declared_variables() if path[0] == "params")
     path = paths[at % len(paths)]
     variables = model.variables(boxed=False)
     *inner, name = path
@@ -179,10 +178,9 @@ def test_setup_and_compact_define_one_module(model):
     """
     if len(model.described.layers) > 1:
         reached("several")
-    described: Model = model.described
     one, other = (model.module(form=form) for form in ("named", "setup"))
     keys = models.keys()
-    assert alike(one.init(keys, model.x), other.init(keys, model.x)), described
+    assert alike(one.init(keys, model.x), other.init(keys, model.x))
     variables = one.init(keys, model.x)
     outputs = [module.apply(variables, model.x) for module in (one, other)]
     assert_close(*outputs, **MODELS)

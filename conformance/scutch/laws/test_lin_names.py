@@ -161,16 +161,15 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
                 assert found.shape == (4, 2, 3)
         return
     kind = how.split()[0]
+    module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
     if how == "scan carried":
         # What is carried must be there before the loop.
-        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
         inner = _seeing(
             linen, init, [], "scan", variable_broadcast="params", split_rngs={"params": False}
         )
         variables = jax.eval_shape(inner.init, jax.random.key(0), X)
         _, found = jax.eval_shape(lambda v: module.apply(v, X, mutable=["params"]), variables)
     else:
-        module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
         found = jax.eval_shape(module.init, jax.random.key(0), X)
     box = found["params"]["body"]["w"]
     assert (box.names, box.value.shape) == (names, (2, 3))

@@ -11,8 +11,8 @@ smaller example comes first: one device before eight, one attribute before sever
 
 from scutch.strategies.boxes import any_boxes as any_boxes
 from scutch.strategies.boxes import boxes as boxes
+from scutch.strategies.boxes import boxes_with_mesh as boxes_with_mesh
 from scutch.strategies.boxes import foreign_boxes as foreign_boxes
-from scutch.strategies.boxes import held_boxes as held_boxes
 from scutch.strategies.boxes import logical_placements as logical_placements
 from scutch.strategies.boxes import nested_boxes as nested_boxes
 from scutch.strategies.boxes import placed_boxes as placed_boxes

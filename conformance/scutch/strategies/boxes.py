@@ -1,4 +1,12 @@
-"""Boxes: of the class under judgment, and of classes written elsewhere."""
+"""Boxes: of the class under judgment, and of foreign classes, which are written elsewhere.
+
+Most boxes have any names. A *placed* box comes with a mesh on which its value can be sharded by its
+names: they are distinct axes of the mesh, and each size is a multiple of what its name divides it
+by.
+
+    boxes().example()  # such as Box(Array((2,)), ('data',))
+    placed_boxes().example()  # such as (Box(Array((2,)), ('data',)), Mesh((2,), ('data',)))
+"""
 
 from math import prod
 from typing import Any
@@ -13,31 +21,41 @@ from scutch.strategies.values import arrays, values
 
 
 def rank_of(value: Any) -> int:
-    """The number of axes of a described value."""
+    """The number of axes of a described value; numbers and keys have none."""
     return len(value.shape) if isinstance(value, Array | Abstract) else 0
 
 
 @st.composite
 def boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Box:
-    """Boxes of the class under judgment, with one name for each axis of what they wrap."""
+    """Boxes of the class under judgment, without a mesh, with one name for each axis.
+
+    Args:
+      draw: The function that Hypothesis passes.
+      wraps: Draws the values; where left out, `values()`.
+    """
     value = draw(values() if wraps is None else wraps)
     return Box(value, draw(name_tuples(rank_of(value))))
 
 
 @st.composite
 def foreign_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
-    """Boxes of the foreign classes."""
+    """Boxes of the classes in `scutch.inputs.boxes.KINDS`, with one name for each axis.
+
+    Args:
+      draw: The function that Hypothesis passes.
+      wraps: Draws the values; where left out, `values()`.
+    """
     value = draw(values() if wraps is None else wraps)
     return Foreign(draw(st.sampled_from(KINDS)), value, draw(name_tuples(rank_of(value))))
 
 
 def any_boxes(wraps: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[Any]:
-    """Boxes of any class."""
+    """Boxes of the class under judgment or of a foreign one; `wraps` as in `boxes`."""
     return st.one_of(boxes(wraps), foreign_boxes(wraps))
 
 
 def nested_boxes() -> st.SearchStrategy[Any]:
-    """Boxes that wrap boxes, or containers with boxes in them."""
+    """Boxes that wrap a box, or a dictionary with boxes in it; up to two names, of any number."""
     inner = any_boxes(arrays(max_rank=2))
     names = st.lists(axis_names(), max_size=2).map(tuple)
     wrapped = st.one_of(inner, st.builds(lambda a, b: {"b": a, "a": [b, None]}, inner, inner))
@@ -57,31 +75,40 @@ def placed_boxes(
     min_rank: int = 0,
     max_rank: int = 3,
 ) -> tuple[Box, Mesh]:
-    """A box and a mesh on which it can be laid: its names are distinct axes, its sizes divide.
+    """A box, and a mesh on which its value can be sharded by its names.
 
     Args:
+      draw: The function that Hypothesis passes.
       explicit: Whether the axes of the mesh are `Explicit`.
-      abstract: Whether the value is abstract.
+      abstract: Whether the value is abstract, and not an array.
       own_mesh: Whether the box holds the mesh.
       min_rank: The smallest number of axes.
       max_rank: The largest number of axes.
     """
     mesh = draw(meshes(explicit=explicit))
-    shape, names = draw(layouts(mesh, min_rank=min_rank, max_rank=max_rank))
+    shape, names = draw(sharded_shapes(mesh, min_rank=min_rank, max_rank=max_rank))
     value = Abstract(shape) if abstract else Array(shape)
     return Box(value, names, mesh if own_mesh else None), mesh
 
 
-def held_boxes(**options: Any) -> st.SearchStrategy[Box]:
-    """Boxes that hold a mesh, for laws that do not unbox them; options as for `placed_boxes`."""
+def boxes_with_mesh(**options: Any) -> st.SearchStrategy[Box]:
+    """Boxes that hold a mesh; options as for `placed_boxes`, whose mesh is left out."""
     return placed_boxes(own_mesh=True, **options).map(lambda placed: placed[0])
 
 
 @st.composite
-def layouts(
+def sharded_shapes(
     draw: st.DrawFn, mesh: Mesh, *, min_rank: int = 0, max_rank: int = 3, tuples: bool = True
 ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """A shape and a name for each axis, which can be laid on a mesh."""
+    """A shape, and for each axis a name by which it can be sharded on a mesh.
+
+    Args:
+      draw: The function that Hypothesis passes.
+      mesh: Names are distinct axes of it, and each size is a multiple of the sizes of its name.
+      min_rank: The smallest number of axes.
+      max_rank: The largest number of axes.
+      tuples: Whether a name may be a tuple of two mesh axes.
+    """
     size = dict(zip(mesh.axes, mesh.shape, strict=True))
     free = list(draw(st.permutations(mesh.axes)))
     shape, names = [], []
@@ -95,18 +122,18 @@ def layouts(
 
 @st.composite
 def logical_placements(draw: st.DrawFn, *, explicit: bool = False, max_rank: int = 3) -> Placement:
-    """An array, logical names for its axes, and rules that can lay it on a mesh.
+    """An array, logical names for its axes, and rules by which it can be sharded on a mesh.
 
-    Each name has one rule or none, and there is always a rule; contending rules are
-    the matter of `names.rules`.
+    Each name has one rule or none, and there is always a rule; rules that contend for one mesh axis
+    are drawn by `names.rules`.
 
     Args:
-      draw: Hypothesis's.
+      draw: The function that Hypothesis passes.
       explicit: Whether the axes of the mesh are `Explicit`.
       max_rank: The largest number of axes.
     """
     mesh = draw(meshes(explicit=explicit))
-    shape, targets = draw(layouts(mesh, max_rank=max_rank))
+    shape, targets = draw(sharded_shapes(mesh, max_rank=max_rank))
     names: list[Any] = draw(st.permutations(LOGICAL))[: len(shape)]
     rules = [(n, t) for n, t in zip(names, targets, strict=True)]
     names = [draw(st.sampled_from([n, n, None])) if t is None else n for n, t in rules]

@@ -1,4 +1,9 @@
-"""Meshes of 1, 2, 4 and 8 devices, in one to three axes."""
+"""Meshes of 1, 2, 4 and 8 devices, in one to three axes.
+
+A mesh shrinks towards fewer axes, and towards two devices: on one device nothing is sharded.
+
+    meshes(axes=(('data',),)).example()  # such as Mesh((2,), ('data',))
+"""
 
 from hypothesis import strategies as st
 
@@ -14,11 +19,12 @@ _SHAPES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
 def meshes(
     *, explicit: bool = False, axes: tuple[tuple[str, ...], ...] = tuple(_SHAPES)
 ) -> st.SearchStrategy[Mesh]:
-    """Meshes with the given names of axes.
+    """Meshes of up to eight devices.
 
     Args:
-      explicit: Whether the axes are `Explicit` rather than `Auto`.
-      axes: The names to choose from.
+      explicit: Whether all axes are `Explicit` rather than `Auto`.
+      axes: The tuples of names that a mesh may have for its axes: `("data",)`,
+        `("data", "model")` and `("data", "model", "layers")`, or some of them.
     """
     return st.sampled_from(
         [Mesh(shape, names, explicit) for names in axes for shape in _SHAPES[names]]

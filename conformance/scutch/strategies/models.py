@@ -1,4 +1,8 @@
-"""Linen models; see `scutch.models`."""
+"""Linen models: layers, lifts of layers, and stacks of both; see `scutch.inputs.models`.
+
+models().example()  # such as Model((Layer('Dense'),))
+lifted_models().example()  # such as Model((Lift('scan', (Layer('Scale'),)),))
+"""
 
 from typing import Any
 
@@ -9,20 +13,35 @@ from scutch.inputs.descriptions import Layer, Lift, Model
 from scutch.inputs.models import FORMS, LIFTS
 
 RANKS = {"Dense": 2, "Scale": 1, "Mix": 2, "Shift": 0, "Place": 2, "LayerNorm": 1, "BatchNorm": 1}
-"""Layers with parameters, and the number of axes of that which may be boxed."""
+"""The layers whose first variable may be boxed, with the number of its axes."""
+
 PLAIN = ("Dense", "Scale", "Mix", "Shift", "Place", "LayerNorm")
+"""The layers that compute the same in training and in inference."""
+
 LAYERS = (*PLAIN, "BatchNorm", "Counter", "Sow", "Dropout")
+"""All layers, simplest first."""
+
 BOXES = ("Partitioned", "LogicallyPartitioned", *KINDS)
+"""The classes of boxes."""
+
 PARTITIONS = ("layers", None, "stage")
+"""The partition names of lifts."""
 
 _least = {**RANKS, "Dense": 1, "Counter": 3, "Sow": 3, "Dropout": 3}
+"""The least number of axes of a parameter of each layer; a large one where there is none."""
 
 
 @st.composite
 def layers(
     draw: st.DrawFn, kinds: tuple[str, ...] = LAYERS, boxes: tuple[str, ...] = ("", *BOXES)
 ) -> Layer:
-    """Single layers, their first variable boxed or not."""
+    """Single layers, their first variable boxed or not.
+
+    Args:
+      draw: The function that Hypothesis passes.
+      kinds: The layers to choose from.
+      boxes: The classes of boxes to choose from; empty for no box.
+    """
     kind = draw(st.sampled_from(kinds))
     box = draw(st.sampled_from(boxes)) if kind in RANKS or kind == "Counter" else ""
     names = ("data", "model")[: RANKS.get(kind, 0)] if box else ()
@@ -39,15 +58,16 @@ def lifts(
     negative: bool | None = None,
     max_size: int = 2,
 ) -> Lift:
-    """Lifted layers.
+    """Layers that are repeated by `scan`, or mapped by `vmap`.
 
     Args:
-      draw: Hypothesis's.
-      kinds: The lifts to choose from.
-      inner: Where given, what is lifted is itself a lift of one of these kinds.
-      of: The layers.
-      negative: Whether the axis of parameters is negative; either where left out.
-      max_size: How many layers are lifted at most.
+      draw: The function that Hypothesis passes.
+      kinds: The lifts to choose from: `scan`, `vmap`, or both.
+      inner: Where given, what is lifted is one lift of one of these kinds.
+      of: Draws the layers; where left out, `layers()`.
+      negative: Whether the axis at which parameters are stacked is negative; where left out, it is
+        or it is not.
+      max_size: How many layers are lifted at most, without `inner`.
     """
     of = layers() if of is None else of
     if inner:
@@ -64,7 +84,7 @@ def lifts(
 
 
 def least_rank(part: Layer | Lift) -> int:
-    """The least number of axes of a parameter of a part."""
+    """The least number of axes of a parameter in a layer or a lift: where a lift may stack them."""
     if isinstance(part, Lift):
         return 1 + min(map(least_rank, part.layers))
     return _least[part.kind]
@@ -76,12 +96,12 @@ def models(
     forms: tuple[str, ...] = tuple(FORMS),
     max_size: int = 3,
 ) -> st.SearchStrategy[Model]:
-    """Models of a few layers.
+    """Stacks of a few layers, with a batch of 2 or 4 rows of 2 or 3 entries.
 
     Args:
-      of: Layers and lifts to choose from; layers alone where left out.
-      forms: How they are written.
-      max_size: How many there are at most.
+      of: Draws layers and lifts; where left out, `layers()`.
+      forms: How the stack is written: some of `scutch.inputs.models.FORMS`.
+      max_size: How many layers and lifts there are at most.
     """
     parts = st.lists(layers() if of is None else of, min_size=1, max_size=max_size).map(tuple)
     return st.builds(
@@ -90,5 +110,5 @@ def models(
 
 
 def lifted_models(**options: Any) -> st.SearchStrategy[Model]:
-    """Models of one lift; options as for `lifts`."""
+    """Stacks of one lift; options as for `lifts`."""
     return models(lifts(**options), max_size=1, forms=("compact", "setup"))

@@ -1,30 +1,42 @@
-"""Names of axes, direct and logical, and the rules between them."""
+"""Names of axes, direct and logical, and the rules that map logical names to mesh axes.
+
+A direct name is a mesh axis, a tuple of mesh axes, or `None` for an unsharded axis. A logical name
+says what an axis is for; a rule is a pair of a logical name and a direct one.
+
+    logical_names(max_rank=2).example()  # such as ('embed', None)
+    rules().example()  # such as (('embed', 'data'), ('embed', ('model', 'data')))
+"""
 
 from typing import Any
 
 from hypothesis import strategies as st
 
 AXES = ("data", "model", "layers")
+"""Mesh axes."""
+
 LOGICAL = ("batch", "embed", "hidden", "heads")
+"""Logical names."""
+
 TUPLES = (("data", "model"), ("layers",))
+"""Tuples of mesh axes, as the name of one axis of an array."""
 
 
 def axis_names() -> st.SearchStrategy[Any]:
-    """What one axis may be called: a mesh axis, `None`, or a tuple of mesh axes."""
+    """Direct names of one axis of an array: a mesh axis, `None`, or a tuple of mesh axes."""
     return st.sampled_from((*AXES, None, *TUPLES))
 
 
 def name_tuples(rank: int) -> st.SearchStrategy[tuple[Any, ...]]:
-    """A name for each of `rank` axes."""
+    """Tuples of direct names, one for each of `rank` axes; `0 <= rank`. Names may repeat."""
     return st.tuples(*[axis_names()] * rank)
 
 
 def logical_names(*, max_rank: int = 4, often: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Logical names, none of them twice, with `None` and `UNCONSTRAINED` among them.
+    """Tuples of logical names, none twice; `None` and `"UNCONSTRAINED"` may stand among them.
 
     Args:
-      max_rank: The largest number of axes.
-      often: Whether `UNCONSTRAINED` may come up more than once.
+      max_rank: The largest number of names, up to 4.
+      often: Whether `"UNCONSTRAINED"` may come up more than once.
     """
 
     @st.composite
@@ -44,11 +56,19 @@ def logical_names(*, max_rank: int = 4, often: bool = False) -> st.SearchStrateg
 def rules(
     axes: tuple[str, ...] = AXES, *, max_size: int = 6
 ) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
-    """Rules from logical names to mesh axes: one, several, or none; names come up repeatedly."""
+    """Tuples of rules from logical names to a mesh axis, several, or `None`.
+
+    A name may have several rules, and several names may contend for one mesh axis.
+
+    Args:
+      axes: The mesh axes that rules map to.
+      max_size: The largest number of rules.
+    """
     targets: list[Any] = [*axes, None, *_pairs(axes)]
     rule = st.tuples(st.sampled_from(LOGICAL), st.sampled_from(targets))
     return st.lists(rule, max_size=max_size).map(tuple)
 
 
 def _pairs(axes: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Every tuple of two different axes, and of one."""
     return [(a, b) for a in axes for b in axes if a != b] + [(a,) for a in axes]

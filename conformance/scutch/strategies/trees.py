@@ -1,4 +1,10 @@
-"""Nested trees of dict, list, tuple, dataclass, `None` and empty containers."""
+"""Nested trees of dict, list, tuple, dataclass, `None` and empty containers.
+
+A tree shrinks to a single leaf. Keys of dictionaries come in another order than JAX's, which sorts
+them.
+
+    box_trees(depth=1).example()  # such as {'b': Box(Array((2,)), ('data',)), 'a': None}
+"""
 
 from typing import Any
 
@@ -17,19 +23,19 @@ def trees(draw: st.DrawFn, leaf: st.SearchStrategy[Any] | None = None, depth: in
     """Trees over a strategy of leaves.
 
     Args:
-      draw: Hypothesis's.
-      leaf: What the leaves are; where left out, everything but boxes.
-      depth: How many containers lie around a leaf at most.
+      draw: The function that Hypothesis passes.
+      leaf: Draws the leaves; where left out, everything of `leaves()`, which has no boxes.
+      depth: How many containers are around a leaf at most; 0 for a leaf alone.
     """
     return _tree(draw, leaves() if leaf is None else leaf, depth)
 
 
 def box_trees(*, depth: int = 2, nested: bool = True) -> st.SearchStrategy[Any]:
-    """Trees with boxes of all classes among the leaves, and boxes in boxes.
+    """Trees with boxes of the class under judgment and of foreign classes among the leaves.
 
     Args:
-      depth: As in `trees`.
-      nested: Whether boxes may hold boxes.
+      depth: How many containers are around a leaf at most.
+      nested: Whether a box may wrap a box, or a container of boxes.
     """
     small = any_boxes(arrays(max_rank=3))
     kinds = [small, any_boxes(), leaves()] + ([nested_boxes()] if nested else [])
@@ -37,11 +43,12 @@ def box_trees(*, depth: int = 2, nested: bool = True) -> st.SearchStrategy[Any]:
 
 
 def copies(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Copies]:
-    """The same value twice, so that a change to the first shows."""
+    """One value of `of`, built twice: a law compares the second with what became of the first."""
     return st.builds(Copies, of)
 
 
 def _tree(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int) -> Any:
+    """Draw one tree of at most `depth` containers around each leaf."""
     kind = draw(st.sampled_from(_KINDS)) if depth else "leaf"
     match kind:
         case "none":

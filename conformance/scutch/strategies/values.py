@@ -1,6 +1,9 @@
-"""Arrays, abstract values, numbers and keys.
+"""Arrays, abstract values, numbers and keys: what boxes wrap, and what other leaves of trees are.
 
-Shapes are chosen from a list in order of size, by one draw: that is quick, and shrinks well.
+A shape is one draw from a list that is ordered by rank: that is quick, and it shrinks to a vector
+of two entries, the smallest array on which most laws mean something.
+
+    arrays(max_rank=2).example()  # such as Array((2, 1), 'int32')
 """
 
 import itertools
@@ -11,12 +14,17 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Abstract, Array, Key
 
 SIZES = (2, 1, 0, 3)
+"""The sizes of an axis, simplest first."""
+
 SHAPES = tuple(shape for rank in (1, 0, 2, 3, 4) for shape in itertools.product(SIZES, repeat=rank))
+"""All shapes of rank 0 to 4, simplest first."""
+
 DTYPES = ("float32", "int32", "bool", "bfloat16", "float16", "uint8", "complex64")
+"""The dtypes of arrays, simplest first."""
 
 
 def shapes(*, min_rank: int = 0, max_rank: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes with sizes 0 and 1 among them."""
+    """Shapes of `min_rank` to `max_rank` axes, from 0 to 4, with sizes from 0 to 3."""
     return st.sampled_from([s for s in SHAPES if min_rank <= len(s) <= max_rank])
 
 
@@ -26,7 +34,13 @@ def arrays(
     min_rank: int = 0,
     max_rank: int = 4,
 ) -> st.SearchStrategy[Array]:
-    """Arrays of every dtype."""
+    """NumPy arrays.
+
+    Args:
+      dtypes: The dtypes to choose from.
+      min_rank: The smallest number of axes.
+      max_rank: The largest number of axes, up to 4.
+    """
     return st.builds(
         Array,
         shapes(min_rank=min_rank, max_rank=max_rank),
@@ -36,25 +50,25 @@ def arrays(
 
 
 def abstract_values() -> st.SearchStrategy[Abstract]:
-    """Shapes and dtypes without contents."""
+    """Abstract values, `jax.ShapeDtypeStruct`, of every rank and dtype."""
     return st.builds(Abstract, shapes(), st.sampled_from(DTYPES))
 
 
 def numbers() -> st.SearchStrategy[Any]:
-    """Python's own scalars."""
+    """Python's scalars: integers, floats, a boolean, a complex number."""
     return st.sampled_from([1, 0, -1, 2.5, True, 3j])
 
 
 def keys() -> st.SearchStrategy[Key]:
-    """Typed PRNG keys."""
+    """Typed keys, as `jax.random.key` makes them."""
     return st.builds(Key, st.integers(0, 3))
 
 
 def values() -> st.SearchStrategy[Any]:
-    """Everything array-like that a box may wrap."""
+    """Everything array-like that a box may wrap: arrays, abstract values, numbers, keys."""
     return st.one_of(arrays(), abstract_values(), numbers(), keys())
 
 
 def leaves() -> st.SearchStrategy[Any]:
-    """Everything that may be a leaf beside boxes, with objects that have no shape among it."""
+    """Leaves of a tree that are no boxes; numbers and texts among them have no shape."""
     return st.one_of(arrays(max_rank=2), numbers(), abstract_values(), keys(), st.just("text"))
