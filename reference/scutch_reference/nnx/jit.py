@@ -182,10 +182,17 @@ def jit(
         made outside of that.
       LeakedTracerError: When called: a variable holds a tracer of a transformation that is over.
     """
-    options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
-    options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
-    options |= {"device": device, "backend": backend}
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "abstracted_axes": abstracted_axes,
+    }
     if fun is not None:
         chosen = {name: given for name, given in options.items() if given is not None}
         jax.jit(fun, **chosen)  # It refuses numbers and names that the function has not (JIT-10).

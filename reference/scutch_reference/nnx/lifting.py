@@ -109,8 +109,9 @@ class Lifted(Generic[P, R]):
         parameters, count = parameter_names(self.function), len(self._bound)
         static = choice(static_argnums, static_argnames, parameters, count)
         self.donated = choice(donate_argnums, donate_argnames, parameters, count)
-        signature = functools.partial(CallSignature, parameters, static)
-        self._signature = functools.lru_cache(_CACHE_LIMIT)(signature)
+        self._signature = functools.lru_cache(_CACHE_LIMIT)(
+            functools.partial(CallSignature, parameters, static)
+        )
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
@@ -200,8 +201,7 @@ class Lifted(Generic[P, R]):
         """Make the frame of calls like this one, and a place where it is kept."""
         frame = Frame(self.rules, signature, plan.definition, self.prefixes(signature), values)
         statics = frame.statics = [args[i] for i in signature.statics]
-        structural = self.structural
-        run = runner(frame, self.function, self.inside, statics, structural=structural)
+        run = runner(frame, self.function, self.inside, statics, structural=self.structural)
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
         # By a weak reference, since the frame keeps what comes out: objects that are bound to this
         # function would live until the garbage collector comes.
