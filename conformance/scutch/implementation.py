@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -150,6 +150,8 @@ class Implementation:
       transforms: Lifted `jit` and `shard_map` (`001_`).
       bridge: The Linen-NNX bridge (`004_`).
       export: Export of trained functions (`003_`).
+      known: The implementation that this one descends from, whose known failures it inherits:
+        `flax`, or `flax==0.12.8` if the two do not have the same version; empty for none.
     """
 
     name: str
@@ -161,6 +163,13 @@ class Implementation:
     transforms: Any = None
     bridge: Any = None
     export: Any = None
+    known: str = ""
+
+    @property
+    def upstream(self) -> tuple[str, str] | None:
+        """Name and version of the implementation that this one descends from."""
+        name, _, version = self.known.partition("==")
+        return (name, version or self.version) if name else None
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -181,7 +190,12 @@ def _has(implementation: Implementation, capability: str, name: str) -> bool:
 
 
 def flax_shaped(
-    name: str, *, version: str, package: str | None = None, claims: Iterable[str] | None = None
+    name: str,
+    *,
+    version: str,
+    package: str | None = None,
+    claims: Iterable[str] | None = None,
+    known: str = "",
 ) -> Implementation:
     """An implementation whose modules lie where Flax has them.
 
@@ -190,6 +204,7 @@ def flax_shaped(
       version: Its release.
       package: The import name of the package, `name` where left out.
       claims: Capabilities to judge; where left out, all that this suite has names for.
+      known: What a fork descends from, such as `flax`; see `Implementation`.
 
     Returns:
       The implementation; what an adapter calls `implementation`.
@@ -222,7 +237,7 @@ def flax_shaped(
         )
         for capability in wanted
     }
-    return Implementation(name, version, **namespaces)
+    return Implementation(name, version, **namespaces, known=known)
 
 
 def known_names() -> dict[str, str]:
@@ -286,11 +301,11 @@ def check(found: Any, where: str) -> Implementation:
             f"implementation {where!r}",
             f"it is a {type(found).__name__}; expected a scutch.Implementation",
         )
-    for field in fields(found)[:2]:
-        if not isinstance(getattr(found, field.name), str):
+    for name in ("name", "version", "known"):
+        if not isinstance(getattr(found, name), str):
             raise SetupError(
                 f"implementation {where!r}",
-                f"{field.name} is {getattr(found, field.name)!r}; expected a string",
+                f"{name} is {getattr(found, name)!r}; expected a string",
             )
     if not found.claims:
         raise SetupError(
