@@ -159,6 +159,14 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     added = command(
+        "new-adapter",
+        "write a first adapter for a package, from the names that are found in it",
+        _new_adapter,
+        "It is printed: `scutch new-adapter my_library > my_adapter.py`.",
+    )
+    added.add_argument("package", metavar="PACKAGE", help="its import name")
+
+    added = command(
         "known",
         "write what failed in a run as a file of known failures",
         _known,
@@ -225,6 +233,17 @@ def _diff(arguments: argparse.Namespace) -> int:
     compared = comparison.compare(old, new, allow_known=arguments.allow_known)
     print(compared.text(arguments.level))
     return int(compared.regressed(arguments.level))
+
+
+def _new_adapter(arguments: argparse.Namespace) -> int:
+    from scutch.adapters.draft import draft
+
+    sys.path.insert(0, "")  # a package beside the reader, as `python -m` finds it
+    try:
+        print(draft(arguments.package), end="")
+    except ImportError as error:
+        raise UsageError(f"importing {arguments.package} failed: {error}") from error
+    return 0
 
 
 def _known(arguments: argparse.Namespace) -> int:

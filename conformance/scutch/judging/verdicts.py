@@ -247,7 +247,7 @@ class Summary:
     Args:
       counts: Requirements by verdict, for each level.
       roots: Requirements at fault: those neither conforming nor blocked.
-      tested: How many requirements a law was tried for.
+      tested: How many requirements a law was tried for, and not left as unclaimed.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -262,7 +262,7 @@ def summarize(rulings: Sequence[Ruling]) -> Summary:
         level = counts.setdefault(r.requirement.level, {})
         level[r.verdict] = level.get(r.verdict, 0) + 1
     roots = tuple(r for r in rulings if not r.conforms and r.verdict != "blocked")
-    return Summary(counts, roots, sum(1 for r in rulings if r.trials))
+    return Summary(counts, roots, sum(bool(r.trials) and r.verdict != "unclaimed" for r in rulings))
 
 
 def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
