@@ -26,6 +26,7 @@ SHIPPED = MappingProxyType(
     {
         "reference": "scutch.adapters.reference:implementation",
         "flax": "scutch.adapters.flax:implementation",
+        "orbax": "scutch.adapters.orbax:implementation",
     }
 )
 
@@ -55,7 +56,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
-            "Optimizer".split()
+            "remat Optimizer".split()
         ),
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "
@@ -63,7 +64,10 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars ToNNX ToLinen to_linen "
             "lazy_init with_partitioning".split()
         ),
-        "export": frozenset(),
+        "export": frozenset(
+            "JaxModule constants save load initialize_dtensor "
+            "maybe_enable_dtensor_export_on".split()
+        ),
     }
 )
 """The names that a namespace must answer to, for each capability."""

@@ -185,7 +185,7 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
 
 def join(port: int, processes: int, rank: int) -> Exchange:
     """Join a job on this machine; its CPU devices compute together by gloo."""
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
     jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank)
     return Exchange(rank, processes)
 
