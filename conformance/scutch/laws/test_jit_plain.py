@@ -5,9 +5,10 @@ buffers it takes, how often it traces, and what it refuses.
 """
 
 import jax
-from hypothesis import assume, given
+from hypothesis import given
 
 from scutch.lawkit.agreement import attempted, difference
+from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.strategies.transformations import plain_jit_calls
 
