@@ -34,6 +34,8 @@ class Requirement:
       capability: The namespace that it judges.
       needs: Rows whose failure explains a failure of this one.
       since: The version of the suite that first had it.
+      quote: The document's own sentence, or line of code, on which the row rests; empty if it rests
+        on plain JAX's behaviour or on a silent loss, which `source` says.
     """
 
     id: str
@@ -45,6 +47,7 @@ class Requirement:
     capability: str
     needs: tuple[str, ...]
     since: str
+    quote: str = ""
 
     @property
     def area(self) -> str:

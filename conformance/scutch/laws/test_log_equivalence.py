@@ -45,26 +45,36 @@ def _train_state(params):
     return {"step": np.zeros((), "int32"), "params": params, "opt_state": (ADAM.init(params), ())}
 
 
-def _check(meta, logical, logically, directly, placed):
-    """Fail unless a tree that is annotated logically has, mapped by the rules of `placed`, the
-    specs and shardings of the tree that is annotated directly.
+def _shardings(meta, logical, logically, directly, placed):
+    """The shardings of both trees on the mesh of `placed`, with the number of axes of each array.
+
+    Returns:
+      For each array its path, its number of axes, the sharding that the rules of `placed` give the
+      tree that is annotated logically, and that of the tree that is annotated directly.
     """
     specs = meta.get_partition_spec(logically)
-    mapped = logical.logical_to_mesh(specs, placed.rules)
-    shardings = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
-    for ours, theirs in (
-        (mapped, meta.get_partition_spec(directly)),
-        (shardings, meta.get_sharding(directly, placed.mesh)),
-    ):
-        for path, one, other in leaf_pairs(ours, theirs):
-            assert one == other, f"{path} is {one} annotated logically, {other} directly"
+    mapped = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
+    pairs = leaf_pairs(mapped, meta.get_sharding(directly, placed.mesh))
+    ranks = map(np.ndim, jax.tree_util.tree_leaves(directly))
+    return [
+        (path, rank, found, expected)
+        for (path, found, expected), rank in zip(pairs, ranks, strict=True)
+    ]
+
+
+def _check(meta, logical, logically, directly, placed):
+    """Fail unless on every device the arrays of both trees have the same parts."""
+    for path, rank, found, expected in _shardings(meta, logical, logically, directly, placed):
+        assert found.is_equivalent_to(expected, rank), (
+            f"{path} is sharded as {found} annotated logically, as {expected} directly"
+        )
 
 
 @requirement("LOG-7a", must_reach=("sharded",))
 @given(placed=logical_placements(), order=st.booleans())
 def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
-    """Parameters with logical names, mapped by rules, have the specs and shardings of parameters
-    that are annotated with the mapped names.
+    """Parameters with logical names, mapped by rules, are placed on the mesh like parameters that
+    are annotated with the mapped names.
     """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed, placed] if order else [placed])
@@ -74,8 +84,8 @@ def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, ord
 @requirement("LOG-7b", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
-    """A training state with logical names, its moments and counters included, has the specs and
-    shardings of the one with mapped names; so has the abstract state.
+    """A training state with logical names, its moments and counters included, is placed on the mesh
+    like the one with mapped names; so is the abstract state.
     """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed])
@@ -84,6 +94,21 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
         lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically))
     )
     _check(meta, logical, abstract, _train_state(directly), placed)
+
+
+@requirement("LOG-7d", must_reach=("sharded",))
+@given(placed=logical_placements())
+def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
+    """The specs and shardings of a logical training state, mapped by rules, are equal to those of
+    the one with mapped names: no entry is left out because it makes no difference.
+    """
+    reached("sharded")
+    logically, directly = map(_train_state, _annotated(meta, logical, [placed]))
+    specs = logical.logical_to_mesh(meta.get_partition_spec(logically), placed.rules)
+    for path, found, expected in leaf_pairs(specs, meta.get_partition_spec(directly)):
+        assert found == expected, f"{path} has the spec {found}, expected {expected}"
+    for path, _, found, expected in _shardings(meta, logical, logically, directly, placed):
+        assert found == expected, f"{path} is sharded as {found}, expected {expected}"
 
 
 @requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
