@@ -9,10 +9,13 @@ specs and the same shardings; likewise its training state, whose optimizer keeps
 parameters.
 """
 
+import functools
+
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding
 
 from scutch.lawkit.equality import leaf_pairs
 from scutch.lawkit.marks import reached, requirement
@@ -45,26 +48,29 @@ def _train_state(params):
     return {"step": np.zeros((), "int32"), "params": params, "opt_state": (ADAM.init(params), ())}
 
 
-def _shardings(meta, logical, logically, directly, placed):
-    """The shardings of both trees on the mesh of `placed`, with the number of axes of each array.
+def _pairs(meta, logical, logically, directly, placed):
+    """What the rules of `placed` make of a tree that is annotated logically, beside what the tree
+    that is annotated directly has.
 
     Returns:
-      For each array its path, its number of axes, the sharding that the rules of `placed` give the
-      tree that is annotated logically, and that of the tree that is annotated directly.
+      Paths with both specs; and paths with both shardings on the mesh of `placed`.
     """
     specs = meta.get_partition_spec(logically)
-    mapped = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
-    pairs = leaf_pairs(mapped, meta.get_sharding(directly, placed.mesh))
-    ranks = map(np.ndim, jax.tree_util.tree_leaves(directly))
-    return [
-        (path, rank, found, expected)
-        for (path, found, expected), rank in zip(pairs, ranks, strict=True)
-    ]
+    mapped = logical.logical_to_mesh(specs, placed.rules)
+    shardings = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
+    return (
+        leaf_pairs(mapped, meta.get_partition_spec(directly)),
+        leaf_pairs(shardings, meta.get_sharding(directly, placed.mesh)),
+    )
 
 
 def _check(meta, logical, logically, directly, placed):
-    """Fail unless on every device the arrays of both trees have the same parts."""
-    for path, rank, found, expected in _shardings(meta, logical, logically, directly, placed):
+    """Fail unless by specs and by shardings every device has the same parts of both trees."""
+    specs, shardings = _pairs(meta, logical, logically, directly, placed)
+    on_mesh = functools.partial(NamedSharding, placed.mesh)
+    pairs = [(path, on_mesh(found), on_mesh(expected)) for path, found, expected in specs]
+    ranks = [np.ndim(array) for array in jax.tree_util.tree_leaves(directly)]
+    for (path, found, expected), rank in zip([*pairs, *shardings], ranks * 2, strict=True):
         assert found.is_equivalent_to(expected, rank), (
             f"{path} is sharded as {found} annotated logically, as {expected} directly"
         )
@@ -104,11 +110,9 @@ def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
     """
     reached("sharded")
     logically, directly = map(_train_state, _annotated(meta, logical, [placed]))
-    specs = logical.logical_to_mesh(meta.get_partition_spec(logically), placed.rules)
-    for path, found, expected in leaf_pairs(specs, meta.get_partition_spec(directly)):
-        assert found == expected, f"{path} has the spec {found}, expected {expected}"
-    for path, _, found, expected in _shardings(meta, logical, logically, directly, placed):
-        assert found == expected, f"{path} is sharded as {found}, expected {expected}"
+    specs, shardings = _pairs(meta, logical, logically, directly, placed)
+    for path, found, expected in [*specs, *shardings]:
+        assert found == expected, f"{path} is {found} annotated logically, {expected} directly"
 
 
 @requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
@@ -131,4 +135,4 @@ def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
         reached("sharded")
     reached(how)
     assert found == expected
-    assert placing == jax.sharding.NamedSharding(placed.mesh, expected)
+    assert placing == NamedSharding(placed.mesh, expected)
