@@ -1,7 +1,7 @@
-"""Crossing the bridge between Linen and NNX: trees of variables, and calls of a wrapped module.
+"""The bridge between Linen and NNX: converting trees of variables, and calling wrapped modules.
 
-The floor, `jax`, is a `jax.tree.map` over the values for a conversion, and the arithmetic on a list
-of arrays for a call.
+The floor, `jax`, does the least that any implementation must: one `jax.tree.map` over the values
+for a conversion, and the same arithmetic on a list of arrays for a call.
 """
 
 import contextlib
@@ -25,7 +25,10 @@ WIDTH = 8
 
 @functools.cache
 def conversions(implementation, variables):
-    """Each conversion as a call; a layer has a box, a bare array, and two batch statistics."""
+    """Each conversion as a call without arguments, by its name in `CONVERSIONS`.
+
+    A layer has four variables: a boxed kernel, a bare bias and two batch statistics.
+    """
     value, layers = np.ones((4, 2), np.float32), range(variables // 4)
     plain = {
         "params": {f"layer_{i}": {"kernel": value, "bias": value} for i in layers},
@@ -34,7 +37,7 @@ def conversions(implementation, variables):
     if implementation == "jax":
         return dict.fromkeys(CONVERSIONS, lambda: jax.tree.map(lambda x: x, plain))
     bridge = loaded(BRIDGE[implementation])
-    bridge = getattr(bridge, "variables", bridge)  # where Flax has the trees
+    bridge = getattr(bridge, "variables", bridge)  # Flax defines the conversions in this submodule
     there, back = (getattr(loaded(bridge.__name__, name), name) for name in CONVERSIONS)
     nn = loaded(LINEN[implementation], "Partitioned")
     for layer in plain["params"].values():
@@ -44,13 +47,13 @@ def conversions(implementation, variables):
 
 
 class Conversion:
-    """A whole tree of variables, from one side to the other."""
+    """One conversion of a whole tree of variables, Linen to NNX or back."""
 
     params = (IMPLEMENTATIONS, CONVERSIONS, VARIABLES)
     param_names = ("implementation", "conversion", "variables")
 
     def setup(self, implementation, conversion, variables):
-        """Build the tree once in a process; Flax is told not to place values on the way."""
+        """Build the tree once in a process, and keep Flax from placing values while it converts."""
         self.stack = contextlib.ExitStack()
         nnx = loaded(NNX[implementation]) if implementation in NNX else None
         if hasattr(nnx, "use_eager_sharding"):
@@ -58,24 +61,24 @@ class Conversion:
         self.call = conversions(implementation, variables)[conversion]
         gc.disable()
 
-    def teardown(self, *choice):
-        """Leave all as it was."""
+    def teardown(self, *parameters):
+        """Turn the garbage collector and Flax's eager sharding on again."""
         gc.enable()
         self.stack.close()
 
-    def time_conversion(self, *choice):
-        """Seconds in one call."""
+    def time_conversion(self, *parameters):
+        """Seconds of one conversion."""
         self.call()
 
     def track_calls(self, implementation, conversion, variables):
-        """Python calls for each variable in one call."""
+        """Python function calls in one conversion, divided by the number of variables."""
         return python_calls(self.call) / variables
 
     track_calls.unit = "Python calls per variable"
 
 
 def plain_call(layers, jitted):
-    """The floor: a matrix product and a sum for each layer."""
+    """The floor: a matrix product and a sum for each layer, on a list of arrays."""
     x = jnp.ones((2, WIDTH))
     weights = [(jnp.eye(WIDTH), jnp.zeros(WIDTH)) for _ in range(layers)]
 
@@ -88,7 +91,7 @@ def plain_call(layers, jitted):
 
 
 def wrapped_linen(implementation, layers, jitted):
-    """A Linen module as an NNX module."""
+    """A call of a Linen module of `layers` dense layers, wrapped by `ToNNX`."""
     bridge, nnx = loaded(BRIDGE[implementation], "ToNNX"), loaded(NNX[implementation])
     nn, x = loaded(LINEN[implementation], "Dense"), jnp.ones((2, WIDTH))
 
@@ -105,7 +108,7 @@ def wrapped_linen(implementation, layers, jitted):
 
 
 def wrapped_nnx(implementation, layers, jitted):
-    """An NNX class as a Linen module."""
+    """A call of an NNX module of `layers` linear layers, wrapped by `to_linen`."""
     bridge, nnx = loaded(BRIDGE[implementation], "to_linen"), loaded(NNX[implementation], "List")
     x = jnp.ones((2, WIDTH))
 
@@ -125,7 +128,7 @@ def wrapped_nnx(implementation, layers, jitted):
 
 @functools.cache
 def wrapped_call(implementation, wrapper, layers):
-    """A call without arguments, compiled where it is lifted."""
+    """A call without arguments of a wrapped module; under `jit` it is already compiled."""
     jitted = wrapper.endswith("jit")
     if implementation == "jax":
         call = plain_call(layers, jitted)
@@ -138,11 +141,11 @@ def wrapped_call(implementation, wrapper, layers):
 
 
 class Wrapped(Calls):
-    """One call of a small module of one kind, wrapped as one of the other."""
+    """One call of a small Linen module wrapped as NNX, or of an NNX module wrapped as Linen."""
 
     params = (IMPLEMENTATIONS, WRAPPERS, LAYERS)
     param_names = ("implementation", "wrapper", "layers")
 
-    def setup(self, *choice):
-        """Make the variables, once in a process."""
-        self.call = wrapped_call(*choice)
+    def setup(self, *parameters):
+        """Make the module and its variables, once in a process."""
+        self.call = wrapped_call(*parameters)

@@ -1,4 +1,8 @@
-"""What is measured of one call: its time, and what can be counted, which does not jitter."""
+"""What is measured of one call: its time, and three counts, which do not jitter.
+
+`Calls` is the base of the benchmarks that measure a single compiled call: seconds, Python function
+calls, traces and XLA compilations.
+"""
 
 import abc
 import gc
@@ -8,11 +12,15 @@ import jax
 
 TRACED = "/jax/core/compile/jaxpr_trace_duration"
 COMPILED = "/jax/core/compile/backend_compile_duration"
-TIMES = 3
+FURTHER_CALLS = 3
 
 
 def python_calls(function):
-    """Calls of Python functions in one call of `function`, after a first one."""
+    """How many Python functions are called in one call of `function`.
+
+    `function` is called once before, so that what happens only the first time is not counted. The
+    garbage collector is off while it counts, because its callbacks would be counted too.
+    """
     count = 0
 
     def profile(frame, event, argument):
@@ -31,7 +39,7 @@ def python_calls(function):
 
 
 def events(name, function):
-    """How often JAX reports an event while `function` runs."""
+    """How often `jax.monitoring` reports the event `name` while `function` runs."""
     heard = []
 
     def listen(event, seconds, **_):
@@ -46,30 +54,30 @@ def events(name, function):
 
 
 class Calls(abc.ABC):
-    """Benchmarks of the call without arguments that `setup` keeps as `call`, compiled."""
+    """Benchmarks of the compiled call without arguments that `setup` keeps as `self.call`."""
 
     @abc.abstractmethod
-    def setup(self, *choice):
+    def setup(self, *parameters):
         """Make the call, once in a process: asv calls this before every sample."""
 
-    def time_call(self, *choice):
-        """One call, until its output is there."""
+    def time_call(self, *parameters):
+        """Seconds of one call, until its output is ready."""
         jax.block_until_ready(self.call())
 
-    def track_python_calls(self, *choice):
-        """Calls of Python functions in one call."""
+    def track_python_calls(self, *parameters):
+        """Python functions called in one call."""
         return python_calls(self.call)
 
-    def track_traces(self, *choice):
-        """What is traced in three further calls."""
-        return events(TRACED, self._further)
+    def track_traces(self, *parameters):
+        """Functions that JAX traces in three further calls; zero where its caches hit."""
+        return events(TRACED, self._call_again)
 
-    def track_compilations(self, *choice):
-        """What XLA compiles in three further calls."""
-        return events(COMPILED, self._further)
+    def track_compilations(self, *parameters):
+        """Programs that XLA compiles in three further calls; zero where the caches hit."""
+        return events(COMPILED, self._call_again)
 
-    def _further(self):
-        for _ in range(TIMES):
+    def _call_again(self):
+        for _ in range(FURTHER_CALLS):
             jax.block_until_ready(self.call())
 
     track_python_calls.unit = "Python calls"

@@ -1,7 +1,8 @@
-"""All that can be counted, in one file that is the same whenever nothing changed.
+"""Every figure that is a count, in one file that is the same whenever nothing changed.
 
-`python -m benchmarks.counts FILE` runs every `track_*` that counts, in one process, and writes the
-figures. What is not there, an implementation or a feature, is left out.
+`python -m benchmarks.counts FILE` runs every `track_*` whose figure does not jitter, in one
+process, and writes the figures as JSON. A benchmark whose implementation or feature is not there is
+left out.
 """
 
 import argparse
@@ -11,17 +12,17 @@ import re
 import sys
 from pathlib import Path
 
-from .cases import cases
+from .configurations import configurations
 from .meshes import ask_for_devices
 
 
 def counts(select=""):
-    """Each figure by its benchmark's name, where the name matches `select`."""
+    """The count of each configuration whose name matches the regular expression `select`."""
     figures = {}
-    for case in cases("track_"):
-        if not case.jitters and re.search(select, case.name):
-            with contextlib.suppress(NotImplementedError), case.ready() as measured:
-                figures[case.name] = measured()
+    for each in configurations("track_"):
+        if not each.jitters and re.search(select, each.name):
+            with contextlib.suppress(NotImplementedError), each.ready() as measured:
+                figures[each.name] = measured()
     return figures
 
 
@@ -30,13 +31,13 @@ def main(arguments):
     parser = argparse.ArgumentParser("python -m benchmarks.counts", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--select", default="", help="a regular expression for names")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     ask_for_devices(8)
-    figures = counts(given.select)
+    figures = counts(options.select)
     if not figures:
-        print(f"nothing was counted: no benchmark that is there matches {given.select!r}")
+        print(f"nothing was counted: no benchmark that is there matches {options.select!r}")
         return 2
-    given.file.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    options.file.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
     return 0
 
 

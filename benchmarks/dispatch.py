@@ -1,9 +1,9 @@
-"""One call of a lifted function that does next to nothing, against `jax.jit` on the flat list.
+"""The overhead of one lifted call: the function does next to nothing.
 
-`time_*` are for people. `track_*` count, and counts do not jitter. An implementation that is not
-installed, or not there yet at the commit at hand, is skipped.
-
-The floor, `jax`, is the plain transformation on the list of arrays that the object holds.
+The floor, `jax`, is the plain JAX transformation on the list of arrays that the object holds.
+`time_*` are seconds, for people. `track_*` are counts, which do not jitter, for the gate. An
+implementation that is not installed, or lacks the feature at the commit that is measured, is
+skipped.
 """
 
 import functools
@@ -33,7 +33,11 @@ def one_device():
 
 
 def plain_call(kind, arrays):
-    """The floor."""
+    """The floor: a plain transformed function of a flat list of arrays.
+
+    Raises:
+      NotImplementedError: This JAX lacks the transformation.
+    """
     leaves = [jnp.ones(3) * i for i in range(arrays)]
     mesh = one_device()
 
@@ -64,7 +68,11 @@ def plain_call(kind, arrays):
 
 
 def nnx_call(implementation, kind, arrays):
-    """A function of an object that holds the arrays in layers of four."""
+    """A lifted function of an object that holds the arrays in layers of four.
+
+    Raises:
+      NotImplementedError: The library, or a feature of it, is not there.
+    """
     nnx = loaded(NNX[implementation.split()[0]], "jit", *NEEDED.get(kind.split()[0], ()))
     mesh = one_device()
 
@@ -110,7 +118,11 @@ def nnx_call(implementation, kind, arrays):
 
 
 def equinox_call(kind, arrays):
-    """`filter_jit` of a module with a list; it has no updates and no shardings of its own."""
+    """`equinox.filter_jit` of a module that holds a list of arrays.
+
+    Raises:
+      NotImplementedError: Equinox is not installed, or has no function of this kind.
+    """
     eqx = loaded("equinox")
     if kind not in ("forward", "update"):
         raise NotImplementedError(f"equinox has no {kind}")
@@ -133,7 +145,7 @@ def equinox_call(kind, arrays):
 
 @functools.cache
 def call_of(implementation, kind, arrays):
-    """A call without arguments, compiled."""
+    """The compiled call without arguments of one implementation; made once in a process."""
     if implementation == "jax":
         call = plain_call(kind, arrays)
     elif implementation == "equinox":
@@ -146,35 +158,38 @@ def call_of(implementation, kind, arrays):
 
 
 def is_too_slow(implementation, kind, arrays):
-    """Flax traces an un-jitted shard_map on every call; a larger one would take minutes."""
+    """Whether a call takes minutes: Flax traces a shard_map that is not jitted on every call."""
     return implementation.startswith("flax") and kind == "shard_map" and arrays > 32
 
 
 class Dispatch(Calls):
-    """One call of a lifted function that does next to nothing."""
+    """One call of a lifted function, on an object that holds so many arrays."""
 
     params = (IMPLEMENTATIONS, KINDS, ARRAYS)
     param_names = ("implementation", "kind", "arrays")
 
     def setup(self, implementation, kind, arrays):
-        """Compile, once for all calls."""
+        """Compile the call, once in a process."""
         if is_too_slow(implementation, kind, arrays):
             raise NotImplementedError("too slow to be worth the wait")
         self.call = call_of(implementation, kind, arrays)
 
 
 class Traces:
-    """How often a function is traced over a sequence of calls."""
+    """How often a function is traced and compiled in ten calls.
+
+    Between the calls values change, and a list grows by a variable and shrinks again.
+    """
 
     params = (["reference", "flax"],)
     param_names = ("implementation",)
 
     def setup(self, implementation):
-        """Find the library."""
+        """Import the library."""
         self.nnx = loaded(NNX[implementation], "jit", "List")
 
     def _traces(self):
-        """Ten calls, between which values change and a list grows and shrinks again."""
+        """Make the ten calls; returns how often the function was traced."""
         nnx, traces = self.nnx, []
         model = nnx.List([nnx.Param(jnp.ones(3)) for _ in range(3)])
 
@@ -193,11 +208,14 @@ class Traces:
         return len(traces)
 
     def track_traces(self, implementation):
-        """How often the function is traced."""
+        """How often the function is traced in the ten calls."""
         return self._traces()
 
     def track_compilations(self, implementation):
-        """How often XLA compiles anything on the way, once what is compiled for all is there."""
+        """How often XLA compiles a program in the ten calls.
+
+        They are made once before, so that JAX's own small programs are already compiled.
+        """
         self._traces()
         return events(COMPILED, self._traces)
 
@@ -206,26 +224,30 @@ class Traces:
 
 
 def paired(left, right, rounds):
-    """The median ratio of two calls that take turns, and the median time of each in seconds."""
+    """The time of `right` over the time of `left`, from calls that alternate.
+
+    Returns:
+      The median ratio, then the median seconds of `left` and of `right`.
+    """
     times = ([], [])
     for _ in range(rounds):
-        for call, found in zip((left, right), times, strict=True):
+        for call, seconds in zip((left, right), times, strict=True):
             start = time.perf_counter()
             jax.block_until_ready(call())
-            found.append(time.perf_counter() - start)
+            seconds.append(time.perf_counter() - start)
     ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
     return ratio, *map(statistics.median, times)
 
 
 class Ratio:
-    """The reference against plain JAX, in turns, so that a busy machine slows both."""
+    """The reference against plain JAX, called alternately so that a busy machine slows both."""
 
     params = (KINDS, ARRAYS)
     param_names = ("kind", "arrays")
     unit = "times plain JAX"
 
     def track_ratio(self, kind, arrays):
-        """At most 1.3 for 32 arrays or more, and 2 for 4; 1.5 for shard_map."""
+        """The median ratio of times; the aim: 1.3 from 32 arrays on, 2 for 4, 1.5 for shard_map."""
         calls = [call_of(name, kind, arrays) for name in ("jax", "reference")]
         return paired(*calls, max(40, 20_000 // (arrays + 20)))[0]
 

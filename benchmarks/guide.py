@@ -1,8 +1,11 @@
-"""The scaling guide's model (document 002): its train and its inference step.
+"""The train step and the inference step of the scaling guide's model (document 002).
 
-The program is that of `reference/examples/scaling_guide.py`, which takes a library as an argument:
-so every implementation is measured on the guide itself, and on commits that had no example yet.
-The floor, `jax`, is the same arithmetic on a list of arrays, without a library.
+`reference/examples/scaling_guide.py` holds the model, and takes the library as an argument. This
+tree's copy of it is used for every implementation, and for old commits that had no example yet. The
+floor, `jax`, is the same arithmetic on a list of arrays, without a library.
+
+A *program* is the train step or the inference step. A *loop* says how its layers are repeated: one
+after the other (`unrolled`), or by `jax.lax.scan` (`scanned`).
 """
 
 import functools
@@ -21,14 +24,14 @@ from .meshes import ACCELERATORS, HOST, ask_for_devices, mesh_of
 
 IMPLEMENTATIONS = ["jax", *LINEN]
 PROGRAMS = ["train", "inference"]
-LAYOUTS = ["unrolled", "scanned"]
+LOOPS = ["unrolled", "scanned"]
 LAYERS, WIDTH, ROWS = 4, 1024, 4
 EXAMPLE = Path(__file__).parents[1] / "reference" / "examples" / "scaling_guide.py"
 
 
 @functools.cache
 def example():
-    """The guide, as a module."""
+    """The guide's example, imported as a module."""
     loaded("optax")
     spec = importlib.util.spec_from_file_location("scaling_guide", EXAMPLE)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -36,17 +39,20 @@ def example():
     return module
 
 
-def library(implementation, mesh, layout, sizes):
-    """The guide's program, by a library."""
+def library(implementation, mesh, loop, sizes):
+    """The guide's model and steps on a mesh, written with the library of an implementation."""
     guide = example()
     nn, states = loaded(LINEN[implementation]), loaded(STATES[implementation], "TrainState")
-    return guide.program(nn, states, mesh, scanned=layout == "scanned", **sizes)
+    return guide.program(nn, states, mesh, scanned=loop == "scanned", **sizes)
 
 
-def plain(mesh, layout, sizes):
-    """The same without a library: a list of pairs of arrays, or one such pair when scanned."""
+def plain(mesh, loop, sizes):
+    """The guide's model and steps on a mesh, without a library.
+
+    The parameters are a list of pairs of arrays; for the scanned loop, one pair of stacked arrays.
+    """
     guide, optax = example(), loaded("optax")
-    optimizer, stacked, width = optax.adam(1e-3), layout == "scanned", sizes["width"]
+    optimizer, stacked, width = optax.adam(1e-3), loop == "scanned", sizes["width"]
     rows, replicated = NamedSharding(mesh, P("data", None)), NamedSharding(mesh, P())
 
     def constrained(value, *axes):
@@ -95,29 +101,32 @@ def plain(mesh, layout, sizes):
 
 
 class Step:
-    """One program of the guide on one mesh: compiled on demand, and run on a state of its own.
+    """One program of the guide on one mesh: it can be compiled, and run on arguments of its own.
 
     Args:
-      implementation, program, layout: Of `IMPLEMENTATIONS`, `PROGRAMS` and `LAYOUTS`.
-      mesh: Of the axes `data` and `model`; its devices need not exist to compile.
+      implementation: One of `IMPLEMENTATIONS`.
+      program: One of `PROGRAMS`.
+      loop: One of `LOOPS`.
+      mesh: Has the axes `data` and `model`. To compile, its devices need not exist.
+      width: The size of the model's layers.
     """
 
-    def __init__(self, implementation, program, layout, mesh, width=WIDTH):
+    def __init__(self, implementation, program, loop, mesh, width=WIDTH):
         sizes = {"layers": LAYERS, "width": width, "batch": ROWS * mesh.shape["data"]}
         if implementation == "jax":
-            self._ready = plain(mesh, layout, sizes)
+            self._ready = plain(mesh, loop, sizes)
         else:
-            self._ready = library(implementation, mesh, layout, sizes)
+            self._ready = library(implementation, mesh, loop, sizes)
         placed, rows = self._ready.state_sharding, self._ready.batch_sharding
         replicated = NamedSharding(mesh, P())
         self._out = (placed, replicated) if program == "train" else rows
         self.run = self._ready.train_step if program == "train" else self._ready.infer
 
     def compile(self):
-        """Trace and compile, each time anew."""
+        """Trace and compile the step, anew in each call; returns the `jax.stages.Compiled`."""
         ready, function = self._ready, self.run.__wrapped__
 
-        def program(state, x):  # JAX remembers the traces of a function that it knows
+        def program(state, x):  # a new function, because JAX keeps the traces of one it has seen
             return function(state, x)
 
         places = {"in_shardings": (ready.state_sharding, ready.batch_sharding)}
@@ -127,7 +136,7 @@ class Step:
         return lowered.compile()
 
     def arguments(self):
-        """A state and a batch, in place."""
+        """A state and a batch of inputs, placed on the mesh as the step takes them."""
         ready = self._ready
         shape, place = ready.batch.shape, ready.batch_sharding
         x = jax.jit(lambda key: jax.random.normal(key, shape), out_shardings=place)(
@@ -137,9 +146,9 @@ class Step:
 
 
 @functools.cache
-def runnable(*choice):
-    """A step, and a call of it with its arguments, compiled."""
-    *program, mesh = choice
+def runnable(*parameters):
+    """The step of these parameters, and a compiled call of it; made once in a process."""
+    *program, mesh = parameters
     ask_for_devices(8)
     step = Step(*program, mesh_of(mesh))
     call = functools.partial(step.run, *step.arguments())
@@ -148,30 +157,30 @@ def runnable(*choice):
 
 
 class Guide:
-    """A step of the guide: four layers, 1024 wide, four rows of input for each part of `data`."""
+    """One step of the guide: four layers, 1024 wide, four rows of input for each part of `data`."""
 
-    params = (IMPLEMENTATIONS, PROGRAMS, LAYOUTS, [*HOST, *ACCELERATORS])
-    param_names = ("implementation", "program", "layout", "mesh")
+    params = (IMPLEMENTATIONS, PROGRAMS, LOOPS, [*HOST, *ACCELERATORS])
+    param_names = ("implementation", "program", "loop", "mesh")
     timeout = 300
 
-    def setup(self, *choice):
-        """Compile and place, once in a process."""
-        self.step, self.call = runnable(*choice)
+    def setup(self, *parameters):
+        """Compile the step and place its arguments, once in a process."""
+        self.step, self.call = runnable(*parameters)
 
-    def time_step(self, *choice):
-        """One step, until its output is there."""
+    def time_step(self, *parameters):
+        """Seconds of one step, until its output is ready."""
         jax.block_until_ready(self.call())
 
-    def time_compile(self, *choice):
-        """Tracing and compiling."""
+    def time_compile(self, *parameters):
+        """Seconds to trace and compile the step."""
         self.step.compile()
 
-    def peakmem_step(self, *choice):
-        """The most memory of a process that compiles a step and runs it."""
+    def peakmem_step(self, *parameters):
+        """The peak memory of a process that compiles the step and runs it."""
         jax.block_until_ready(self.call())
 
-    def track_python_calls(self, *choice):
-        """Calls of Python functions in one step."""
+    def track_python_calls(self, *parameters):
+        """Python functions called in one step."""
         return python_calls(self.call)
 
     time_compile.number = 1

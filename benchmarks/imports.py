@@ -1,4 +1,4 @@
-"""What it costs to import a library, in a process that has nothing but JAX."""
+"""The time and memory of importing a library into a process that has imported only JAX."""
 
 import importlib
 
@@ -9,19 +9,19 @@ MODULES |= {f"{name} linen": module for name, module in LINEN.items()}
 
 
 class Imports:
-    """Importing a library, after JAX."""
+    """Importing a library after JAX."""
 
     params = (list(MODULES),)
     param_names = ("library",)
 
     def setup(self, library):
-        """Skip what is not there."""
+        """Skip a library that is not installed."""
         loaded(MODULES[library])
 
     def timeraw_import(self, library):
-        """Seconds for the module; JAX is imported before."""
+        """Seconds to import the module; JAX is imported before the clock starts."""
         return f"import {MODULES[library]}", "import jax"
 
     def peakmem_import(self, library):
-        """The most memory of a process that imports the module, and JAX."""
+        """The peak memory of a process that imports JAX and the module."""
         importlib.import_module(MODULES[library])

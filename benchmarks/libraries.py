@@ -1,7 +1,8 @@
-"""Where each implementation has the names of the documents.
+"""Which module of each implementation holds the names of the documents.
 
-What is not installed, or not there yet at the commit at hand, is skipped: asv skips a benchmark
-whose `setup` raises `NotImplementedError`, and so does whatever else runs benchmarks here.
+A library that is not installed, or lacks a feature at the commit that is measured, is skipped:
+`loaded` raises `NotImplementedError`, and asv skips a benchmark whose `setup` raises it. All other
+programs that run these benchmarks do the same.
 """
 
 import importlib
@@ -15,15 +16,27 @@ BRIDGE = {"reference": "scutch_reference.bridge", "flax": "flax.nnx.bridge"}
 
 
 def loaded(name, *needed):
-    """A module that has the names needed, or the exception by which it is skipped."""
+    """Import a module and check that it has the names that a benchmark needs.
+
+    Args:
+      name: The full name of the module.
+      *needed: Names that must be in it.
+
+    Returns:
+      The module.
+
+    Raises:
+      NotImplementedError: It is not installed, lies outside the package that is measured, or lacks
+        a name.
+    """
     try:
         package = importlib.import_module(name.partition(".")[0])
         module = importlib.import_module(name)
     except ImportError as error:
         raise NotImplementedError(f"{name} is not installed") from error
-    # What an older tree lacks, Python finds in the checkout that is installed: that is another.
+    # A module that an older tree lacks is found in the installed checkout: that is another version.
     if not Path(module.__file__).is_relative_to(Path(package.__file__).parent):
-        raise NotImplementedError(f"{name} is not where {package.__name__} is")
+        raise NotImplementedError(f"{name} is not in the folder of {package.__name__}")
     for each in needed:
         if not hasattr(module, each):
             raise NotImplementedError(f"{name} has no {each}")

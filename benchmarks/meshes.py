@@ -1,7 +1,8 @@
-"""Meshes `data` by `model`, named by their shape: `2x4` are eight devices of the host.
+"""Meshes with the axes `data` and `model`, named by their shape.
 
-`accelerators 1xN` are all GPUs or TPUs of the machine in one row; where there are none, what is
-measured on them is skipped.
+`2x4` is a mesh of eight devices of the host: two along `data`, four along `model`.
+`accelerators 1xN` is one row of all GPUs or TPUs of the machine; where there are none, benchmarks
+on it are skipped.
 """
 
 import math
@@ -16,7 +17,10 @@ ACCELERATORS = ["accelerators 1xN", "accelerators Nx1"]
 
 
 def ask_for_devices(count):
-    """Have so many fake devices of the host, unless JAX has begun in this process with fewer."""
+    """Have XLA make `count` fake devices of the host, unless `XLA_FLAGS` already names a number.
+
+    It must run before JAX first looks for devices in this process; later it has no effect.
+    """
     option = "--xla_force_host_platform_device_count"
     flags = os.environ.get("XLA_FLAGS", "")
     if option not in flags:
@@ -24,12 +28,24 @@ def ask_for_devices(count):
 
 
 def accelerators():
-    """All GPUs or TPUs of this machine."""
+    """The GPUs or TPUs of this machine."""
     return [device for device in jax.devices() if device.platform != "cpu"]
 
 
 def mesh_of(name, devices=None):
-    """The mesh of that name, of the first of these devices, or else of this machine's."""
+    """The mesh of a name.
+
+    Args:
+      name: Such as `2x4` or `accelerators 1xN`; `N` stands for the number of devices.
+      devices: The mesh takes the first of these; without them, accelerators or devices of the host
+        as the name says.
+
+    Returns:
+      A mesh with the axes `data` and `model`.
+
+    Raises:
+      NotImplementedError: There are too few devices.
+    """
     if devices is None:
         devices = accelerators() if name in ACCELERATORS else jax.devices("cpu")
     shape = name.split()[-1].replace("N", str(len(devices)))

@@ -1,7 +1,8 @@
-"""Functions on trees of boxes, against a plain `jax.tree.map` over the unboxed tree.
+"""The functions of sharding metadata on whole trees of boxes.
 
-`time_*` are for people. `track_*` count Python calls, which do not jitter, for the gate. An
-implementation that is not installed, or not there yet at the commit at hand, is skipped.
+The floor, `jax`, is a plain `jax.tree.map` over the same tree without boxes. `time_*` are seconds,
+for people. `track_*` count Python calls, which do not jitter, for the gate. An implementation that
+is not installed, or lacks a feature at the commit that is measured, is skipped.
 """
 
 import functools
@@ -27,7 +28,7 @@ FUNCTIONS = (
 
 @functools.cache
 def calls(implementation, boxes):
-    """Each function as a call without arguments, on a tree with ten boxes in a layer."""
+    """Each function as a call without arguments, on a tree of layers with ten boxes each."""
     value = np.ones((4, 2), np.float32)
     plain = [{f"p{i}": value for i in range(10)} for _ in range(boxes // 10)]
     if implementation == "jax":
@@ -49,7 +50,7 @@ def calls(implementation, boxes):
 
 
 class Trees:
-    """One function over a whole tree of boxes."""
+    """One call of one function on a whole tree of boxes."""
 
     params = (["reference", "flax", "jax"], list(FUNCTIONS), [100, 1000, 10000])
     param_names = ("implementation", "function", "boxes")
@@ -60,15 +61,15 @@ class Trees:
         gc.disable()
 
     def teardown(self, implementation, function, boxes):
-        """Give the collector back."""
+        """Turn the garbage collector on again."""
         gc.enable()
 
     def time_function(self, implementation, function, boxes):
-        """Seconds in one call."""
+        """Seconds of one call."""
         self.call()
 
     def track_calls(self, implementation, function, boxes):
-        """Python calls for each box in one call."""
+        """Python function calls in one call, divided by the number of boxes."""
         return python_calls(self.call) / boxes
 
     track_calls.unit = "Python calls per box"

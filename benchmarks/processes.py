@@ -1,8 +1,8 @@
-"""The guide's train step in a job of several processes, which `jax.distributed` joins.
+"""The guide's train step in a job of several processes that `jax.distributed` connects.
 
-`python -m benchmarks.processes --processes 2` trains on a 2x4 mesh whose devices are divided among
-the processes, and prints a norm of the parameters after each step, and the seconds of a step. A
-process that ends early ends the job.
+`python -m benchmarks.processes --processes 2` trains on a 2x4 mesh whose eight devices are divided
+among the processes. It prints the squared norm of the state after each step, and the median seconds
+of a step. When one process of the job ends early, the others are killed and the job fails.
 """
 
 import argparse
@@ -19,15 +19,15 @@ from pathlib import Path
 
 DEVICES = 8
 LIMIT = 300.0
-CHOICE = ("train", "unrolled")
+PROGRAM = ("train", "unrolled")
 
 
 class JobFailed(Exception):
-    """A process of the job ended before its work was done; the text says which, and how."""
+    """A process of the job ended early; the text names the process and quotes its output."""
 
 
 def train(rank, processes, port, implementation, steps, width):
-    """What one process does; the first prints."""
+    """Train in one process of the job; the process of rank 0 prints the figures as JSON."""
     import jax
     import jax.numpy as jnp
 
@@ -38,7 +38,7 @@ def train(rank, processes, port, implementation, steps, width):
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank)
     mesh = mesh_of("2x4")
-    step = Step(implementation, *CHOICE, mesh, width)
+    step = Step(implementation, *PROGRAM, mesh, width)
     state, x = step.arguments()
     run = step.compile()
     replicated = jax.NamedSharding(mesh, jax.P())
@@ -62,15 +62,18 @@ def job(implementation, *, processes=2, steps=3, width=256, on_start=None):
 
     Args:
       implementation: One of `guide.IMPLEMENTATIONS`.
-      processes: How many, `8 % processes == 0`.
-      on_start: Is told the processes when they run.
+      processes: How many processes; divides 8, the number of devices.
+      steps: How many train steps.
+      width: The size of the model's layers.
+      on_start: Called with the list of `subprocess.Popen` once all have started.
 
     Returns:
-      `norms` after each step and the median `seconds` of a step.
+      A dictionary: `norms`, the squared norm of the state after each step, and `seconds`, the
+      median time of a step.
 
     Raises:
-      JobFailed: A process ended with an error, or was killed; the others are ended. Or the job
-        took too long.
+      JobFailed: A process ended with an error or was killed, and the others were killed with it; or
+        the job took longer than `LIMIT` seconds.
     """
     flags = f"--xla_force_host_platform_device_count={DEVICES // processes}"
     roots = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
@@ -100,10 +103,14 @@ def job(implementation, *, processes=2, steps=3, width=256, on_start=None):
 
 
 def watch(members, folder):
-    """Wait until all have ended well; complain about the first that does not."""
+    """Wait until all processes have ended with code 0.
+
+    Raises:
+      JobFailed: One did not, or the job took longer than `LIMIT` seconds.
+    """
     started = time.monotonic()
     while any(member.poll() is None for member in members) or any(m.returncode for m in members):
-        # A process that is killed takes others with it: the one with a signal is to blame.
+        # Killing one process makes the others fail: the one that a signal ended came first.
         ended = {rank: m.returncode for rank, m in enumerate(members) if m.poll()}
         if ended:
             rank = min(ended, key=lambda each: (ended[each] > 0, each))
@@ -118,26 +125,26 @@ def watch(members, folder):
 
 
 def free_port():
-    """A port of this machine that nobody listens to."""
+    """A free TCP port of the loopback interface."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return made.getsockname()[1]
 
 
 class Processes:
-    """A train step of the guide on a 2x4 mesh, in one process and divided among two."""
+    """The guide's train step on a 2x4 mesh, in one process and divided among two."""
 
     params = (["jax", "reference", "flax"], [1, 2])
     param_names = ("implementation", "processes")
     timeout = 2 * LIMIT
 
     def track_step_seconds(self, implementation, processes):
-        """The median step of ten; it jitters."""
+        """The median seconds of ten steps; it jitters."""
         from .guide import Step
         from .meshes import ask_for_devices, mesh_of
 
         ask_for_devices(DEVICES)
-        Step(implementation, *CHOICE, mesh_of("2x4"))  # is skipped where it is not there
+        Step(implementation, *PROGRAM, mesh_of("2x4"))  # skips an implementation that is absent
         return job(implementation, processes=processes, steps=10)["seconds"]
 
     track_step_seconds.unit = "seconds"
@@ -145,7 +152,7 @@ class Processes:
 
 
 def main(arguments):
-    """Run a job, or a process of one; returns an exit code."""
+    """Run a job, or with `--worker` one process of a job; returns an exit code."""
     if arguments[:1] == ["--worker"]:
         implementation, *numbers = arguments[1:]
         steps, width, rank, processes, port = map(int, numbers)

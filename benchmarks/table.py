@@ -1,13 +1,13 @@
-"""The README's table and picture of speed: reference, Flax and plain JAX side by side.
+"""The README's table and picture of speed: the reference, Flax and plain JAX side by side.
 
-`python -m benchmarks.table` measures each row for the implementations in turns, so that a busy
-machine slows all of them, and writes the figures between the marks in README.md.
+`python -m benchmarks.table` measures each row for the three implementations alternately, so that a
+busy machine slows all of them, writes the table between two marks in README.md, and draws
+`benchmarks/dispatch.svg`.
 """
 
 import argparse
 import contextlib
 import datetime
-import math
 import os
 import platform
 import sys
@@ -15,16 +15,19 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from .cases import cases
+from .configurations import configurations
 from .dispatch import ARRAYS
+from .drawing import DOCUMENT, figure_text, line_chart
 from .meshes import ask_for_devices
-from .turns import BLOCKS, calls_in_a_block, seconds
+from .timing import BLOCKS, calls_in_a_block, seconds
 
 ROOT = Path(__file__).parents[1]
-BEGIN, END = "<!-- written by python -m benchmarks.table -->", "<!-- the end of the table -->"
+BEGIN = "<!-- written by python -m benchmarks.table -->"
+END = "<!-- the end of the table -->"
 IMPLEMENTATIONS = {"reference": "reference", "flax": "Flax", "jax": "plain JAX"}
 DISPATCH = "dispatch.Dispatch.time_call({}, forward, %s)"
-STEP, SCANNED = "({}, train, unrolled, 2x4)", "({}, train, scanned, 2x4)"
+UNROLLED = "({}, train, unrolled, 2x4)"
+SCANNED = "({}, train, scanned, 2x4)"
 ROWS = {
     "a lifted `jit` is called, 4 arrays": DISPATCH % 4,
     "the same, 256 arrays": DISPATCH % 256,
@@ -39,62 +42,67 @@ ROWS = {
     "a `ToNNX` of four layers is called in `jit`": (
         "bridge.Wrapped.time_call({}, ToNNX in jit, 4)"
     ),
-    "the guide's train step": f"guide.Guide.time_step{STEP}",
+    "the guide's train step": f"guide.Guide.time_step{UNROLLED}",
     "the same, scanned": f"guide.Guide.time_step{SCANNED}",
     "the guide's inference step": "guide.Guide.time_step({}, inference, unrolled, 2x4)",
-    "the train step is traced and compiled": f"guide.Guide.time_compile{STEP}",
+    "the train step is traced and compiled": f"guide.Guide.time_compile{UNROLLED}",
     "the scanned one is traced and compiled": f"guide.Guide.time_compile{SCANNED}",
     "Python calls in a lifted `jit`, 256 arrays": (
         "dispatch.Dispatch.track_python_calls({}, forward, 256)"
     ),
-    "bytes between devices in a train step": f"compilation.Compilation.track_bytes_moved{STEP}",
+    "bytes between devices in a train step": f"compilation.Compilation.track_bytes_moved{UNROLLED}",
 }
-LEAST, MOST, BUDGET = 5, 40, 2.0
+LEAST_ROUNDS = 5
+MOST_ROUNDS = 40
+SECONDS_FOR_A_ROW = 2.0
 
 
 def measured(template):
-    """Seconds of one call, or a count, of each implementation that is there.
+    """Measure one row.
 
-    Times are taken in turns: the least over rounds, as many as the time allows.
+    Args:
+      template: The name of a configuration, with `{}` for the implementation.
+
+    Returns:
+      For each implementation that is there, seconds of one call or a count. Seconds are the least
+      over several rounds; the implementations alternate within a round.
     """
-    known = {case.name: case for case in cases("time_", "track_")}
+    known = {each.name: each for each in configurations("time_", "track_")}
     with contextlib.ExitStack() as stack:
         calls = {}
         for implementation in IMPLEMENTATIONS:
             with contextlib.suppress(NotImplementedError):
-                case = known[template.format(implementation)]
-                calls[implementation] = stack.enter_context(case.ready())
+                row = known[template.format(implementation)]
+                calls[implementation] = stack.enter_context(row.ready())
         if ".track_" in template:
             return {implementation: call() for implementation, call in calls.items()}
-        numbers = {implementation: calls_in_a_block(call) for implementation, call in calls.items()}
-        found = {implementation: [] for implementation in calls}
-        started, rounds = time.perf_counter(), 0
-        while rounds < LEAST or (rounds < MOST and time.perf_counter() - started < BUDGET):
-            for implementation, call in calls.items():
-                number = numbers[implementation]
-                found[implementation].append(seconds(call, number, min(number, BLOCKS)))
-            rounds += 1
-        return {implementation: min(each) for implementation, each in found.items()}
+        return _least_seconds(calls)
 
 
-def figure(template, value):
-    """A figure for people; a dash where there is none."""
+def _least_seconds(calls):
+    """The least seconds of each call, over as many alternating rounds as the time allows."""
+    numbers = {implementation: calls_in_a_block(call) for implementation, call in calls.items()}
+    times = {implementation: [] for implementation in calls}
+    started = time.perf_counter()
+    for rounds in range(MOST_ROUNDS):
+        if rounds >= LEAST_ROUNDS and time.perf_counter() - started > SECONDS_FOR_A_ROW:
+            break
+        for implementation, call in calls.items():
+            number = numbers[implementation]
+            times[implementation].append(seconds(call, number, min(number, BLOCKS)))
+    return {implementation: min(each) for implementation, each in times.items()}
+
+
+def cell(template, value):
+    """The text of one cell of the table; a dash where there is no figure."""
     if value is None:
         return "-"
-    if ".track_" in template:
-        return f"{value:,}"
-    return span(value)
-
-
-def span(value):
-    """Seconds, in a unit of which there are at least one, with two or three digits."""
-    unit, size = next((u, s) for u, s in (("s", 1), ("ms", 1e-3), ("µs", 0)) if value >= s)
-    digits = value / (size or 1e-6)
-    return f"{digits:,.{max(0, 1 - math.floor(math.log10(digits)))}f} {unit}"
+    unit = "count" if ".track_" in template else "seconds"
+    return figure_text(value, unit, digits=2)
 
 
 def conditions():
-    """On what, with what and when."""
+    """One sentence on how the figures were measured: machine, versions and date."""
     return (
         f"The least of several rounds in turns, on {os.cpu_count()} CPU cores "
         f"({platform.machine()}, load average {os.getloadavg()[1]:.1f}), the guide on a 2x4 mesh "
@@ -104,21 +112,28 @@ def conditions():
 
 
 def section(figures, under):
-    """What stands between the marks.
+    """The Markdown that stands between the marks.
 
     Args:
       figures: For each of `ROWS`, the figure of each implementation that is there.
-      under: The conditions.
+      under: The conditions, which stand under the table.
+
+    Returns:
+      The table and the conditions.
     """
     lines = ["| | " + " | ".join(IMPLEMENTATIONS.values()) + " |", "|---|--:|--:|--:|"]
     for label, template in ROWS.items():
-        cells = (figure(template, figures[label].get(name)) for name in IMPLEMENTATIONS)
+        cells = (cell(template, figures[label].get(name)) for name in IMPLEMENTATIONS)
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", under])
 
 
-def written(text, inside):
-    """A text in which this stands between the marks."""
+def replaced(text, inside):
+    """`text` with `inside` between its two marks.
+
+    Raises:
+      ValueError: The marks are not in the text, or not in this order.
+    """
     before, found, rest = text.partition(BEGIN)
     _, ended, after = rest.partition(END)
     if not found or not ended:
@@ -126,79 +141,53 @@ def written(text, inside):
     return f"{before}{BEGIN}\n\n{inside}\n\n{END}{after}"
 
 
-# The picture --------------------------------------------------------------------------------------
-
-COLOURS = {"reference": "#1b7837", "flax": "#d95f02", "jax": "#4575b4"}
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 380, 70, 110, 50, 50
+TITLE = "One call of a lifted jit that does next to nothing, by the arrays of its object"
+STYLE = """
+.picture { font: 13px sans-serif; background: white; }
+.title { font-size: 15px; }
+.x { text-anchor: middle; }
+.y { text-anchor: end; }
+.grid { stroke: #ddd; }
+polyline { fill: none; stroke-width: 2.5; }
+polyline.reference { stroke: #1b7837; } .name.reference, circle.reference { fill: #1b7837; }
+polyline.Flax { stroke: #d95f02; } .name.Flax, circle.Flax { fill: #d95f02; }
+polyline.plain-JAX { stroke: #4575b4; } .name.plain-JAX, circle.plain-JAX { fill: #4575b4; }
+"""
 
 
 def picture(points):
-    """Time against arrays, both logarithmic, as an SVG document.
+    """Seconds of a call against the arrays of its object, both logarithmic, as an SVG document.
 
     Args:
-      points: For each implementation, seconds for each number of arrays.
+      points: For each implementation, the seconds for each number of arrays.
+
+    Returns:
+      The text of the document, which needs no other file.
     """
-    times = [value for each in points.values() for value in each.values()]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
-    first, last = math.log10(min(ARRAYS)), math.log10(max(ARRAYS))
-
-    def across(arrays):
-        return LEFT + (math.log10(arrays) - first) / (last - first) * (WIDTH - LEFT - RIGHT)
-
-    def down(value):
-        return TOP + (high - math.log10(value)) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="13">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{LEFT}" y="28" font-size="15">One call of a lifted jit that does next to '
-        "nothing, by the arrays of its object</text>",
-    ]
-    for power in range(low, high + 1):
-        y = down(10.0**power)
-        right = WIDTH - RIGHT
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#ddd"/>')
-        label = span(10.0**power * 1.0001).replace(".0", "")
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
-    for arrays in ARRAYS:
-        x, y = across(arrays), HEIGHT - BOTTOM + 20
-        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{arrays:,}</text>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">arrays</text>')
-    free = 0.0  # labels are written from top to bottom, none over another
-    for name, each in sorted(points.items(), key=lambda item: -max(item[1].values())):
-        places = [(across(arrays), down(value)) for arrays, value in each.items()]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        colour, (x, y) = COLOURS[name], places[-1]
-        style = f'fill="none" stroke="{colour}" stroke-width="2.5"'
-        parts.append(f'<polyline points="{line}" {style}/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
-        free = max(free + 18, y + 4)
-        label = f'x="{x + 12:.1f}" y="{free:.1f}" fill="{colour}"'
-        parts.append(f"<text {label}>{IMPLEMENTATIONS[name]}</text>")
-    return "\n".join([*parts, "</svg>", ""])
+    series = {IMPLEMENTATIONS[name]: sorted(each.items()) for name, each in points.items()}
+    options = {"logarithmic": True, "frame": DOCUMENT, "title": TITLE, "style": STYLE}
+    return line_chart(series, "seconds", "arrays", **options)
 
 
 def main(arguments):
-    """Measure and write; returns an exit code."""
+    """Measure, and write table and picture; returns an exit code."""
     parser = argparse.ArgumentParser("python -m benchmarks.table", description=__doc__)
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--picture", type=Path, default=ROOT / "benchmarks" / "dispatch.svg")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     ask_for_devices(8)
     figures = {}
     for label, template in ROWS.items():
         print(f"{label} ...", flush=True)
         figures[label] = measured(template)
-    points = {name: {} for name in COLOURS}
+    points = {name: {} for name in IMPLEMENTATIONS}
     for arrays in ARRAYS:
         for name, value in measured(DISPATCH % arrays).items():
             points[name][arrays] = value
-    points = {name: each for name, each in points.items() if each}
-    given.picture.write_text(picture(points), "utf-8")
+    drawn = picture({name: each for name, each in points.items() if each})
+    options.picture.write_text(drawn, "utf-8")
     inside = section(figures, conditions())
-    given.readme.write_text(written(given.readme.read_text("utf-8"), inside), "utf-8")
+    options.readme.write_text(replaced(options.readme.read_text("utf-8"), inside), "utf-8")
     print(inside)
     return 0
 

@@ -1,27 +1,28 @@
-"""Calls that take micro- to milliseconds, at the desk: `pytest benchmarks/desk -k forward`.
+"""Calls that take micro- to milliseconds, timed by hand: `pytest benchmarks/desk -k forward`.
 
-Each is a `time_*` of the asv benchmarks, with its setup. The implementations of a benchmark make a
-group; `--benchmark-group-by=param:implementation` makes a group for each implementation.
+Each test is a `time_*` of the asv benchmarks, with its setup, run by pytest-benchmark. The
+implementations of one benchmark make a group; `--benchmark-group-by=param:implementation` makes a
+group of each implementation instead.
 """
 
 import pytest
 
-from benchmarks.cases import cases
+from benchmarks.configurations import configurations
 
 MODULES = ("bridge", "dispatch", "metadata")
-CASES = {}
-for case in cases("time_"):
-    if case.module in MODULES:
-        implementation, *further = map(str, case.choice)
-        CASES[f"{case.kind.__name__} {', '.join(further)}", implementation] = case
+CONFIGURATIONS = {}
+for each in configurations("time_"):
+    if each.module in MODULES:
+        implementation, *further = map(str, each.parameters)
+        CONFIGURATIONS[f"{each.owner.__name__} {', '.join(further)}", implementation] = each
 
 
-@pytest.mark.parametrize(("what", "implementation"), CASES, ids=str)
-def test_call(benchmark, what, implementation):
-    """One call takes so long."""
-    benchmark.group = what
+@pytest.mark.parametrize(("group", "implementation"), CONFIGURATIONS, ids=str)
+def test_call(benchmark, group, implementation):
+    """One call is timed by pytest-benchmark."""
+    benchmark.group = group
     try:
-        with CASES[what, implementation].ready() as call:
+        with CONFIGURATIONS[group, implementation].ready() as call:
             benchmark(call)
     except NotImplementedError as absent:
         pytest.skip(str(absent))

@@ -28,11 +28,26 @@ BOX_LAWS = (
 
 
 class Nonconforming(AssertionError):
-    """Laws do not hold; the message has each with the smallest input that breaks it."""
+    """Laws do not hold; the message has each with the smallest input that breaks it.
+
+    Wrong, in a box class, because everything else that the box has is lost (BOX-4a):
+
+        def replace_boxed(self, val):
+            return type(self)(val, self.names)
+
+    Right:
+
+        def replace_boxed(self, val):
+            return dataclasses.replace(self, value=val)
+
+    Attributes:
+      title: The name of the class.
+      rulings: On the requirements that do not hold, causes and consequences.
+    """
 
     def __init__(self, title: str, broken: Sequence[Ruling]) -> None:
         """Say which of the `broken` requirements are causes, and how each is broken."""
-        self.rulings = tuple(broken)
+        self.title, self.rulings = title, tuple(broken)
         roots = [r for r in broken if r.verdict != "blocked"]
         lines = [f"{title} breaks {', '.join(r.requirement.id for r in roots)}"]
         for ruling in roots:

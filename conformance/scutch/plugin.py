@@ -9,7 +9,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 
 import functools
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
 from scutch.judging import hypothesis_parts, isolation, profiles
+from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
@@ -40,7 +41,12 @@ class LawItem(pytest.Item):
 
     @classmethod
     def of(cls, collector: pytest.Collector, law: Law) -> "LawItem":
-        """The item of a law, under the module that has it."""
+        """The item of a law.
+
+        Args:
+          collector: Of the module that has the law.
+          law: The law.
+        """
         item: LawItem = cls.from_parent(collector, name=law.name)
         item.law = law
         marks = getattr(law.function, "pytestmark", [])
@@ -63,9 +69,16 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback, without the frames of the judge and of Hypothesis."""
+        """The traceback from the law on, without the frames of the judge and of Hypothesis.
+
+        Args:
+          excinfo: What broke the law.
+          style: Not used: `--tb` decides.
+        """
         chosen = self.config.option.tbstyle
-        return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
+        shown = pytest.ExceptionInfo.from_exception(error)
+        return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -95,6 +108,7 @@ class Judge:
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(self.answer, capture=self.config.option.capture != "no")
         self.unasserted = Unasserted(self.run.where)
+        self.job = Job(self.run.processes, {"where": self.run.where})
 
     @functools.cached_property
     def implementation(self) -> Implementation:
@@ -109,6 +123,21 @@ class Judge:
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
             journal=self.runner.note,
         )  # fmt: skip
+
+    def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
+        """Try a law in every process of the job at the same time."""
+        if self.run.processes == 1:
+            reason = "needs several processes, and this run has --processes 1"
+            return Trial(law.name, law.requirement, "skipped", reason=reason)
+        request = {
+            "law": law.name,
+            "examples": self.run.examples,
+            "seed": self.run.seed,
+            "witness": self.run.witness(law.requirement, law.name),
+            "replay": self.run.replay or None,
+        }
+        answer = self.job.ask(request, self.run.timeout)
+        return answer if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
 
     def answer(self, nodeid: str) -> Any:
         """In a runner: try a law; gives its report as JSON."""
@@ -132,6 +161,7 @@ class Judge:
         """Rule on every requirement, write the report, and set the exit code."""
         self.runner.close()
         self.unasserted.close()
+        self.job.close()
         asked = self.items or self.trials or self.run.patterns or self.run.replay
         if hasattr(self.config, "workerinput") or not asked:
             return
@@ -153,8 +183,15 @@ class Judge:
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the verdicts."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Print the verdicts; what pytest would print of many failures is in the report."""
+        if terminal.is_brief(terminalreporter, self.rulings):
+            self.config.option.tbstyle = "no"
+            terminalreporter.reportchars = ""
+        yield
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
@@ -164,9 +201,17 @@ class Judge:
 JUDGE = pytest.StashKey[Judge]()
 
 
+Refused: Any = type("scutch", (pytest.exit.Exception,), {"__module__": "builtins"})
+"""Ends pytest with a sentence and an exit code; pytest prints its name before the sentence."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
-    add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
+    add_options(parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption)
+
+
+def add_options(add: Callable[..., Any]) -> None:
+    """Add the options of a conformance run, with the method of a parser that adds one."""
     tries = "; ".join(
         f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
     )
@@ -193,6 +238,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
     add("--law-timeout", type=float, metavar="SECONDS",
         help="time that one law may take (default: the profile's)")  # fmt: skip
+    add("--platform", metavar="NAME",
+        help="the platform of JAX that laws run on: cpu (the default, with eight fake devices), "
+        "cuda, tpu; what needs more devices than there are is unclaimed")  # fmt: skip
+    add("--processes", type=int, metavar="N",
+        help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
+        "for none (default: 2)")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -203,21 +254,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(id, must_reach=()): the row of scutch's catalogue that a law tries"
     )
-    profiles.prepare_devices()
     option = config.option
+    profiles.prepare_devices(option.platform)
     isolate = not (option.in_process or option.usepdb) and isolation.available()
     worker = getattr(config, "workerinput", None)
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
             raise SetupError(
-                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+                f"--report {option.scutch_report!r}", "expected a path that ends in .json"
             )
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
     except SetupError as error:
-        pytest.exit(f"scutch: {error}", returncode=2)
+        raise Refused(str(error), 2) from None
     judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
@@ -231,6 +282,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         option.implementation, profile=option.profile, examples=option.examples, seed=seed,
         level=option.level, patterns=option.requirement, known_files=option.known,
         replay=option.replay, timeout=option.law_timeout, isolate=isolate,
+        processes=option.processes,
     )  # fmt: skip
 
 
@@ -282,7 +334,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
-        pytest.exit(f"scutch: --replay: there is no law {replayed!r}, or it is unclaimed", 2)
+        raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
 
 
 # ---------------------------------------------------------------- how a law is tried
@@ -292,12 +344,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Try a law in the runner, and log what it reports."""
     judge = item.config.stash[JUDGE]
-    if not isinstance(item, LawItem) or not judge.isolate:
+    if not isinstance(item, LawItem) or not (judge.isolate or item.law.in_job):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    answer = judge.runner.ask(item.nodeid, judge.run.timeout)
+    answer: Any
+    if item.law.in_job:
+        answer = judge.attempt_in_job(item.law)
+    else:
+        answer = judge.runner.ask(item.nodeid, judge.run.timeout)
     if isinstance(answer, isolation.Lost):
         report = _lost(item, answer)
+    elif isinstance(answer, Trial):
+        report = _told_by_job(item, answer)
     else:
         from_data = item.config.hook.pytest_report_from_serializable
         report = from_data(config=item.config, data=answer)
@@ -316,6 +374,23 @@ def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
         when="call", sections=[("Captured output call", lost.output)] if lost.output else [],
         user_properties=[(PROPERTY, trial.to_data())],
     )  # fmt: skip
+
+
+def _told_by_job(item: LawItem, trial: Trial) -> pytest.TestReport:
+    """The report of a law that was tried in a job."""
+    longrepr: Any = None
+    outcome: Any = trial.outcome
+    if trial.broke or outcome == "skipped":
+        outcome, longrepr = "skipped", (str(item.path), item.reportinfo()[1], trial.reason or "")
+    elif outcome == "failed":
+        longrepr = f"{trial.reason}\nwhile trying {getattr(trial.counterexample, 'input', '')}"
+    report = pytest.TestReport(
+        nodeid=item.nodeid, location=item.location, keywords={}, outcome=outcome, longrepr=longrepr,
+        when="call", user_properties=[(PROPERTY, trial.to_data())],
+    )  # fmt: skip
+    if trial.broke:
+        report.wasxfail = "known failure"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,9 @@
 The first line says what is judged, and how; each further line is one trial, written when the law
 has been tried. So whatever ends a run, the laws that were tried need not be tried again. Those that
 crashed or timed out are, for what ended the run may have ended them.
+
+    run, progress = resume(Path("night.trials"), run)
+    progress.keep(trial)
 """
 
 import json
@@ -48,6 +51,10 @@ def seed_in(path: Path) -> int | None:
 def resume(path: Path, run: Run) -> tuple[Run, Progress]:
     """The run without the laws that were tried, and the file, which is begun where it is missing.
 
+    Args:
+      path: Of the file; its folder exists.
+      run: What is judged, and how.
+
     Raises:
       SetupError: The file is of a run that judged something else, or in another way.
     """
@@ -56,8 +63,9 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SetupError(
-                f"--resume {path}: its run had {name} {found.get(name)!r}, and this one has "
-                f"{value!r}; expected a file of the same run, or none"
+                f"--resume {path}",
+                f"its run had {name} {found.get(name)!r}, and this one has {value!r}; "
+                "expected a file of the same run, or none",
             )
     tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
     # Written anew: without a line that was cut off, and without what is to be tried again.

@@ -1,4 +1,7 @@
-"""What a run says: on the screen, and as the document that reports are made from."""
+"""What a run says: on the screen, and as the document that reports are made from.
+
+`header` and `headline` are its first and last lines; `document` is the `Report` of the same facts.
+"""
 
 import os
 import platform
@@ -20,7 +23,8 @@ COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
 
 _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked": "light"}
-_WIDTH = 100
+_FEW = 5
+"""Root causes that are shown with input, error and replay."""
 
 
 def header(run: Run) -> str:
@@ -49,13 +53,26 @@ def _relative(path: str) -> str:
 
 
 def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
-    """A command that breaks the law again, where it is broken."""
+    """A command that breaks the law again, where it is broken.
+
+    Args:
+      run: What is judged.
+      ruling: On the requirement.
+      prefix: How this run was started, as `command` has it.
+
+    Returns:
+      A line for a shell; `None` if the law holds, or has no counterexample.
+    """
     found = ruling.counterexample
     if found is None or ruling.verdict in ("passed", "unclaimed"):
         return None
     chosen = [prefix, "--implementation", shlex.quote(run.where)]
     if ruling.requirement.level == "should":
         chosen += ["--level", "should"]
+    if run.platform != "cpu":
+        chosen += ["--platform", run.platform]
+    if run.processes != 2 and ruling.requirement.area == "DST":
+        chosen += ["--processes", str(run.processes)]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", run.profile]
@@ -71,7 +88,17 @@ def _quoted(text: str) -> str:
 
 
 def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
-    """The run as a report."""
+    """The run as a report.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+
+    Returns:
+      What `report.write` writes.
+    """
     return Report(
         suite=suite(),
         implementation=Product(run.name, run.version),
@@ -113,14 +140,28 @@ def show(
     *,
     complete: bool,
 ) -> None:
-    """Print what is not as it should be, the counts, and the headline."""
+    """Print what is not as it should be, the counts, and the headline.
+
+    Args:
+      terminal: pytest's.
+      run: What is judged.
+      rulings: On the requirements.
+      prefix: How this run was started, as `command` has it.
+      complete: Whether every law was tried.
+    """
+    brief = is_brief(terminal, rulings)
     terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {run.name} {run.version}")
     verbose = terminal.config.get_verbosity() > 0
-    for ruling in rulings:
-        if verbose or ruling.verdict not in ("passed", "unclaimed"):
-            _show_one(terminal, run, ruling, prefix)
     total = summarize(rulings)
+    for ruling in total.roots if brief else rulings:
+        if verbose or ruling.verdict not in ("passed", "unclaimed"):
+            _show_one(terminal, run, ruling, prefix, brief=brief)
+    if brief:
+        terminal.write_line(
+            f"inputs, errors and replays: in the report (--report NAME.json, and `scutch report "
+            f"NAME.json`), or with --requirement {total.roots[0].requirement.id}, or with -v"
+        )
     for level, counts in total.counts.items():
         listed = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
         terminal.write_line(f"{level}: {listed}")
@@ -135,7 +176,12 @@ def show(
 
 
 def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
-    """The verdict on the whole, and its colour."""
+    """The verdict on the whole, and its colour.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+    """
     total = summarize(rulings)
     name = f"{run.name} {run.version}"
     if not total.tested:
@@ -154,13 +200,25 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(terminal: pytest.TerminalReporter, run: Run, ruling: Ruling, prefix: str) -> None:
+def is_brief(terminal: pytest.TerminalReporter, rulings: Sequence[Ruling]) -> bool:
+    """Whether each root cause gets one line, because all that is known would not fit a screen.
+
+    Args:
+      terminal: pytest's.
+      rulings: On the requirements.
+    """
+    return terminal.config.get_verbosity() <= 0 and len(summarize(rulings).roots) > _FEW
+
+
+def _show_one(
+    terminal: pytest.TerminalReporter, run: Run, ruling: Ruling, prefix: str, *, brief: bool
+) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")
     terminal.write(f"{ruling.verdict:9} ", **{colour: True})
     terminal.write_line(f"{row.id:12} {row.title}{level}")
-    if ruling.verdict in ("passed", "unclaimed"):
+    if brief or ruling.verdict in ("passed", "unclaimed"):
         return
     indent = " " * 10
     found = ruling.counterexample

@@ -11,17 +11,19 @@ import jax
 import pytest
 
 from benchmarks import meshes
-from benchmarks.cases import cases
+from benchmarks.configurations import configurations
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ("time_", "timeraw_", "track_", "peakmem_")
 
 
-def is_smallest(case):
+def is_smallest(configuration):
     """Whether each parameter that is a size, a number or a mesh such as 2x4, is the first."""
     return all(
         value == values[0] or not str(value).replace("x", "").isdigit()
-        for value, values in zip(case.choice, getattr(case.kind, "params", ()), strict=True)
+        for value, values in zip(
+            configuration.parameters, getattr(configuration.owner, "params", ()), strict=True
+        )
     )
 
 
@@ -30,19 +32,21 @@ def _devices():
     meshes.ask_for_devices(8)
 
 
-SMALLEST = [pytest.param(case, id=case.name) for case in cases(*MEASURED) if is_smallest(case)]
+SMALLEST = [
+    pytest.param(each, id=each.name) for each in configurations(*MEASURED) if is_smallest(each)
+]
 
 
-@pytest.mark.parametrize("case", SMALLEST)
-def test_a_benchmark_runs(case):
+@pytest.mark.parametrize("configuration", SMALLEST)
+def test_a_benchmark_runs(configuration):
     try:
-        with case.ready() as measure:
+        with configuration.ready() as measure:
             measured = measure()
     except NotImplementedError as absent:  # what asv skips
         pytest.skip(str(absent))
-    if case.method.startswith("track_"):
+    if configuration.method.startswith("track_"):
         assert measured >= 0
-    if case.method.startswith("timeraw_"):
+    if configuration.method.startswith("timeraw_"):
         code, before = measured
         subprocess.run([sys.executable, "-c", f"{before}\n{code}"], check=True)
 

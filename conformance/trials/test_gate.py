@@ -7,21 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from scutch_ci import checkout, gate
 
 ROOT = Path(__file__).parents[2]
 COUNTED = r"^dispatch\.(Dispatch.*forward, (4|32)\)|Traces).*"
 ALL_GATHERS = r"^compilation\.Compilation\.track_all_gathers\(reference, train"
 TIMED = "dispatch.Dispatch.time_call(reference, forward, 32)"
-
-
-@pytest.fixture(scope="module")
-def gatekeeper():
-    sys.path.insert(0, str(ROOT / "ci"))
-    try:
-        import gatekeeper
-    finally:
-        sys.path.remove(str(ROOT / "ci"))
-    return gatekeeper
 
 
 @pytest.fixture
@@ -40,25 +31,25 @@ def planted(tmp_path):
     return plant
 
 
-def worse(gatekeeper, head, select):
-    before, after = gatekeeper.counted((ROOT, head), select)
-    return {one.benchmark for one in gatekeeper.worse_counts(before, after)}
+def worse(head, select):
+    before, after = gate.counted((ROOT, head), select)
+    return {one.benchmark for one in gate.worse_counts(before, after)}
 
 
-def test_a_list_walk_in_the_forward_dispatch_is_caught_by_name(gatekeeper, planted):
+def test_a_list_walk_in_the_forward_dispatch_is_caught_by_name(planted):
     line = "        values = list(map(getitem, plan.containers, plan.keys))\n"
     head = planted("nnx/lifting.py", line, f"{line}        sum(1 for _ in values)\n")
     name = "dispatch.Dispatch.track_python_calls(reference, forward, 32)"
-    assert name in worse(gatekeeper, head, COUNTED)
+    assert name in worse(head, COUNTED)
 
 
-def test_an_extra_trace_is_caught_by_name(gatekeeper, planted):
+def test_an_extra_trace_is_caught_by_name(planted):
     line = "            self._frames[key] = frame\n"
     head = planted("nnx/lifting.py", line, f"            self._frames.clear()\n{line}")
-    assert "dispatch.Traces.track_traces(reference)" in worse(gatekeeper, head, COUNTED)
+    assert "dispatch.Traces.track_traces(reference)" in worse(head, COUNTED)
 
 
-def test_an_extra_all_gather_in_the_guide_is_caught_by_name(gatekeeper, planted):
+def test_an_extra_all_gather_in_the_guide_is_caught_by_name(planted):
     line = "class TrainState("
     # XLA gathers whole rows for a Fourier transform.
     gathering = """
@@ -68,25 +59,25 @@ TrainState.apply_gradients = lambda self, **given: _apply(
 )
 """
     head = planted("linen/train_state.py", line, line, end=gathering)
-    found = worse(gatekeeper, head, ALL_GATHERS)
+    found = worse(head, ALL_GATHERS)
     name = "compilation.Compilation.track_all_gathers(reference, train, unrolled, 2x4)"
     assert name in found
 
 
-def test_a_tenth_more_time_in_the_dispatch_is_caught_by_name(gatekeeper, planted):
-    with gatekeeper.timers(ROOT) as (timer,):
+def test_a_tenth_more_time_in_the_dispatch_is_caught_by_name(planted):
+    with gate.timers(ROOT) as (timer,):
         number = int(timer.ask(0, TIMED))
         tenth = min(timer.ask(number, TIMED) for _ in range(20)) / 10
     line = "        return self.execute(self.prepared(args, kwargs))\n"
     wait = f"        stop = _clock() + {tenth}\n        while _clock() < stop:\n            pass\n"
     clock = "\nfrom time import perf_counter as _clock\n"
     head = planted("nnx/lifting.py", line, wait + line, end=clock)
-    timed, findings = gatekeeper.slower(ROOT, head, [TIMED])
+    timed, findings = gate.slower(ROOT, head, [TIMED])
     assert (timed, [one.benchmark for one in findings]) == (1, [TIMED])
 
 
-def test_a_tree_is_not_slower_than_itself(gatekeeper):
-    assert gatekeeper.slower(ROOT, ROOT, [TIMED]) == (1, [])
+def test_a_tree_is_not_slower_than_itself():
+    assert gate.slower(ROOT, ROOT, [TIMED]) == (1, [])
 
 
 def test_counts_in_two_processes_are_the_same_file(tmp_path):
@@ -99,27 +90,27 @@ def test_counts_in_two_processes_are_the_same_file(tmp_path):
     assert all(figure >= 0 for figure in json.loads(files[0].read_text()).values())
 
 
-def test_a_worse_count_fails_until_it_is_accepted(gatekeeper, capsys):
-    findings = list(gatekeeper.worse_counts({"a": 1, "b": 2, "c": 3}, {"a": 2, "b": 1, "d": 4}))
+def test_a_worse_count_fails_until_it_is_accepted(capsys):
+    findings = list(gate.worse_counts({"a": 1, "b": 2, "c": 3}, {"a": 2, "b": 1, "d": 4}))
     assert [(one.benchmark, one.text) for one in findings] == [
         ("a", "1 before, 2 now"),
         ("c", "3 before, and not counted any more"),
     ]
-    assert gatekeeper.report(findings, {}) == 1
+    assert gate.report(findings, {}) == 1
     shown = capsys.readouterr().out
     assert 'ci/accepted.toml:\n\n[[accepted]]\nbenchmark = "a"\nfigure = 2.0\nreason = ' in shown
-    assert gatekeeper.report(findings, {"a": 2.0, "c": float("inf")}) == 0
-    assert gatekeeper.report(findings, {"a": 1.5, "c": float("inf")}) == 1
+    assert gate.report(findings, {"a": 2.0, "c": float("inf")}) == 0
+    assert gate.report(findings, {"a": 1.5, "c": float("inf")}) == 1
 
 
 @pytest.mark.parametrize("arguments", [["no-such-commit"], ["HEAD", "--select", "no such name"]])
-def test_a_gate_that_measures_nothing_fails(gatekeeper, capsys, arguments):
-    assert gatekeeper.main(arguments) == 2
+def test_a_gate_that_measures_nothing_fails(capsys, arguments):
+    assert gate.main(arguments) == 2
     assert "nothing was measured" in capsys.readouterr().err
 
 
 @pytest.fixture
-def checkout(gatekeeper, monkeypatch, tmp_path):
+def repository(monkeypatch, tmp_path):
     """A repository of its own, in which commands of git run."""
     identity = ["-c", "user.name=trial", "-c", "user.email=trial@localhost"]
 
@@ -130,7 +121,7 @@ def checkout(gatekeeper, monkeypatch, tmp_path):
     git("init", "--quiet", "--initial-branch", "main")
     (tmp_path / "reference").mkdir()
     (tmp_path / "conformance").mkdir()
-    monkeypatch.setattr(gatekeeper, "ROOT", tmp_path)
+    monkeypatch.setattr(checkout, "ROOT", tmp_path)
 
     def commit(text):
         (tmp_path / "reference" / "file").write_text(text)
@@ -141,39 +132,39 @@ def checkout(gatekeeper, monkeypatch, tmp_path):
     return git, commit, tmp_path
 
 
-def test_without_a_base_the_change_at_hand_is_compared(gatekeeper, checkout):
-    git, commit, folder = checkout
+def test_without_a_base_the_change_at_hand_is_compared(repository):
+    git, commit, folder = repository
     commit("first")
-    with pytest.raises(gatekeeper.NothingMeasured, match="the commit before it is not in this cl"):
-        gatekeeper.default_base()
+    with pytest.raises(gate.NothingMeasured, match="the commit before it is not in this cl"):
+        gate.default_base()
     (folder / "reference" / "file").write_text("changed")
-    assert gatekeeper.default_base() == "HEAD"
+    assert gate.default_base() == "HEAD"
     first = git("rev-parse", "HEAD")
     second = commit("second")
-    assert gatekeeper.default_base() == first
+    assert gate.default_base() == first
     git("switch", "--quiet", "--create", "change")
-    assert gatekeeper.default_base() == first
+    assert gate.default_base() == first
     commit("third")
     commit("fourth")
-    assert gatekeeper.default_base() == second
+    assert gate.default_base() == second
 
 
-def test_a_tree_is_compared_with_itself_again_and_again(gatekeeper, monkeypatch, capsys):
+def test_a_tree_is_compared_with_itself_again_and_again(monkeypatch, capsys):
     """Until the first false alarm."""
     arguments = ["--against-itself", "2", "--select", r"^dispatch\.Traces.*\(reference"]
-    assert gatekeeper.main(arguments) == 0
+    assert gate.main(arguments) == 0
     shown = capsys.readouterr().out
     assert "run   1: 0 alarms, 2 counts and 0 times, " in shown
     assert "no false alarm in 2 runs" in shown
-    alarm = gatekeeper.Comparison([gatekeeper.Finding("a", 2.0, "1 before, 2 now")], 1, 0, {})
-    monkeypatch.setattr(gatekeeper, "compared", lambda *_: alarm)
-    assert gatekeeper.main(arguments) == 1
+    alarm = gate.Comparison([gate.Finding("a", 2.0, "1 before, 2 now")], 1, 0, {})
+    monkeypatch.setattr(gate, "compared", lambda *_: alarm)
+    assert gate.main(arguments) == 1
     assert capsys.readouterr().out.count("run ") == 1
 
 
-def test_noise_is_not_slower_and_a_tenth_is(gatekeeper):
-    assert not gatekeeper.is_slower([[0.9, 1.1] * 10] * 5)
-    assert not gatekeeper.is_slower([[1.04] * 20] * 5)
-    assert not gatekeeper.is_slower([[1.1] * 20] * 3 + [[1.0] * 20] * 2)
-    assert not gatekeeper.is_slower([[1.1] * 5])
-    assert gatekeeper.is_slower([[1.0, 1.1, 1.1] * 7] * 5)
+def test_noise_is_not_slower_and_a_tenth_is():
+    assert not gate.is_slower([[0.9, 1.1] * 10] * 5)
+    assert not gate.is_slower([[1.04] * 20] * 5)
+    assert not gate.is_slower([[1.1] * 20] * 3 + [[1.0] * 20] * 2)
+    assert not gate.is_slower([[1.1] * 5])
+    assert gate.is_slower([[1.0, 1.1, 1.1] * 7] * 5)

@@ -1,6 +1,5 @@
 """A night judges, measures and publishes; it survives its end, and names what regressed."""
 
-import importlib
 import json
 import os
 import shutil
@@ -10,6 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from scutch_ci import asv_site, environments, regressions
+from scutch_ci.checkout import NothingMeasured
+from scutch_ci.measurements import Figure
 
 ROOT = Path(__file__).parents[2]
 NAME = "dispatch.Dispatch.track_python_calls"
@@ -59,9 +61,10 @@ class Project:
             opened.write(text)
 
     def start(self, *options):
-        """The process of a night."""
-        command = [sys.executable, str(self.folder / "ci" / "nightwatch.py"), *OPTIONS, *options]
-        roots = os.pathsep.join(str(self.folder / name) for name in ("reference", "conformance"))
+        """The process of a nightly."""
+        command = [sys.executable, "-P", "-m", "scutch_ci.nightly", *OPTIONS, *options]
+        names = ("reference", "conformance", "ci", ".")
+        roots = os.pathsep.join(str(self.folder / name) for name in names)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         return subprocess.Popen(
             command, cwd=self.folder, env={**environment, "PYTHONPATH": roots}, text=True,
@@ -69,13 +72,13 @@ class Project:
         )  # fmt: skip
 
     def night(self, *options):
-        """The exit code of a night, and what it printed."""
+        """The exit code of a nightly, and what it printed."""
         process = self.start(*options)
         printed = process.communicate(timeout=300)[0]
         return process.returncode, printed
 
     def results(self):
-        """Every file that a step left, with the time of its writing."""
+        """Every file that a task left, with the time of its writing."""
         paths = [p for p in self.state.glob("nights/*/*/*.json") if not p.name.startswith(".")]
         return {path: path.stat().st_mtime_ns for path in paths}
 
@@ -89,13 +92,6 @@ def _git(folder, *arguments):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     return Project(tmp_path_factory.mktemp("project"))
-
-
-@pytest.fixture
-def ci(monkeypatch):
-    """The modules of the folder `ci`, by name."""
-    monkeypatch.syspath_prepend(ROOT / "ci")
-    return importlib.import_module
 
 
 @pytest.fixture(scope="module")
@@ -198,10 +194,10 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     assert any(before < after for before, after in drawn)
 
 
-def _measured(figure, **times):
+def _measured(**times):
     """Figures of one benchmark: of each implementation, its time and how far off it may be."""
     return {
-        ("guide.Guide.time_step", (repr(name),)): figure(time, time - off, time + off, "seconds")
+        ("guide.Guide.time_step", (repr(name),)): Figure(time, time - off, time + off, "seconds")
         for name, (time, off) in times.items()
     }
 
@@ -210,33 +206,31 @@ def _measured(figure, **times):
     ("reference", "jax", "worse"),
     [
         ((1.0, 0.1), (1.0, 0.1), []),
-        ((1.5, 0.1), (1.0, 0.1), ["1 s before, 1.5 s now: 1.50 times, beside 1.00"]),
+        ((1.5, 0.1), (1.0, 0.1), ["1.00 s before, 1.50 s now: 1.50 times, beside 1.00"]),
         ((1.5, 0.1), (1.5, 0.1), []),  # the machine is slower tonight
         ((1.5, 0.4), (1.0, 0.1), []),  # who knows
         ((1.5, float("inf")), (1.0, 0.1), []),
-        ((1.5, 0.1), (0.5, 0.1), ["1.5 s now: 3.00 times, beside 0.50"]),
+        ((1.5, 0.1), (0.5, 0.1), ["1.50 s now: 3.00 times, beside 0.50"]),
         ((float("inf"), 0.0), (1.0, 0.1), ["not measured any more"]),
         ((1.0, 0.1), (9.0, 0.1), []),
     ],
 )
-def test_a_time_is_worse_beside_what_is_not_ours(ci, reference, jax, worse):
-    figure = ci("measurements").Figure
-    before = _measured(figure, reference=(1.0, 0.1), jax=(1.0, 0.1))
-    after = _measured(figure, reference=reference, jax=jax)
-    found = list(ci("regressions").worse_figures(before, after, ("time",)))
+def test_a_time_is_worse_beside_what_is_not_ours(reference, jax, worse):
+    before = _measured(reference=(1.0, 0.1), jax=(1.0, 0.1))
+    after = _measured(reference=reference, jax=jax)
+    found = list(regressions.worse_figures(before, after, ("time",)))
     assert [one.benchmark for one in found] == ["guide.Guide.time_step(reference)"] * len(worse)
     assert all(text in one.text for one, text in zip(found, worse, strict=True))
 
 
-def test_without_npm_the_page_stays_as_asv_made_it(ci, tmp_path, monkeypatch):
-    dashboard = ci("dashboard")
-    monkeypatch.setattr(dashboard.shutil, "which", lambda name: None)
+def test_without_npm_the_page_stays_as_asv_made_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(asv_site.shutil, "which", lambda name: None)
     page = '<script src="https://code.jquery.com/jquery-3.3.1.min.js"></script>'
-    with pytest.raises(dashboard.Incomplete, match="npm is not installed"):
-        dashboard.with_libraries(page, tmp_path, tmp_path / "cache")
+    with pytest.raises(asv_site.NeedsNetwork, match="npm is not installed"):
+        asv_site.with_libraries(page, tmp_path, tmp_path / "cache")
     page = '<script src="https://example.org/new.js"></script>'
-    with pytest.raises(dashboard.Incomplete, match=r"needs https://example.org/new.js"):
-        dashboard.with_libraries(page, tmp_path, tmp_path / "cache")
+    with pytest.raises(asv_site.NeedsNetwork, match=r"needs https://example.org/new.js"):
+        asv_site.with_libraries(page, tmp_path, tmp_path / "cache")
 
 
 def test_a_change_in_no_commit_is_refused(project, regressed):
@@ -250,18 +244,17 @@ def test_a_change_in_no_commit_is_refused(project, regressed):
 def test_a_night_that_measures_nothing_fails(project, resumed):
     code, printed = project.night("--no-conformance", "--select", "no such benchmark")
     assert code == 2
-    assert "nothing was measured: no step is asked for" in printed
+    assert "nothing was measured: no task is asked for" in printed
 
 
-def test_an_interpreter_may_be_named_from_where_one_stands(ci, monkeypatch):
+def test_an_interpreter_may_be_named_from_where_one_stands(monkeypatch):
     """asv runs in a folder of its own, where a relative path would lead elsewhere."""
     monkeypatch.chdir(Path(sys.executable).parent)
-    found = ci("environments").described(f"./{Path(sys.executable).name}").python
+    found = environments.described(f"./{Path(sys.executable).name}").python
     assert os.path.isabs(found)
     assert os.path.samefile(found, sys.executable)
 
 
-def test_an_interpreter_that_is_not_there_is_refused_by_name(ci):
-    environments = ci("environments")
-    with pytest.raises(environments.NothingMeasured, match="'no/python' is no Python: expected"):
+def test_an_interpreter_that_is_not_there_is_refused_by_name():
+    with pytest.raises(NothingMeasured, match="'no/python' is no Python: expected"):
         environments.described("no/python")

@@ -47,7 +47,7 @@ def test_a_law_without_an_input_in_its_domain_tests_nothing():
     assert verdict([trial("BOX-5", examples=0)]).verdict == "untested"
 
 
-def test_a_case_that_never_came_up_leaves_it_untested():
+def test_an_input_that_never_came_up_leaves_it_untested():
     ruling = verdict([trial("BOX-5", unmet=("nested",))])
     assert (ruling.verdict, ruling.reason) == ("untested", "never came up: nested")
 

@@ -1,23 +1,48 @@
 """The reference implementation: it defines what conforming looks like.
 
-Read it top to bottom: `errors`; `placement`, `content`, and on them `meta`; `logical`; then
-`arithmetic`, and on it `linen` and `nnx`, which do not know each other, and `bridge` between them.
+Read it from top to bottom:
+
+- `errors`, `jax_versions`, `placement`, `comparison`, `struct`: what all rooms use;
+- `meta`, `logical`: boxes, which know the names of axes, and rules for logical names;
+- `functional`: what layers compute, as functions of arrays;
+- `linen` and `nnx`: modules over collections of variables, and objects that hold them; the two do
+  not know each other;
+- `bridge`: modules of one kind as modules of the other.
+
+The functions on boxes and on logical names are here as well, under the names that Flax gives them.
+
+>>> import numpy as np
+>>> Partitioned(np.ones((2, 3)), names=(None, "model")).get_partition_spec() == (
+...     get_partition_spec({"w": Partitioned(np.ones((2, 3)), (None, "model"))})["w"])
+True
 """
 
 __version__ = "0.1.0"
 
-from . import errors as errors, logical as logical, meta as meta
-from .logical import LogicallyPartitioned as LogicallyPartitioned, RulesFallback as RulesFallback
-from .logical import get_logical_axis_rules as get_logical_axis_rules
-from .logical import logical_axis_rules as logical_axis_rules, logical_to_mesh as logical_to_mesh
-from .logical import logical_to_mesh_axes as logical_to_mesh_axes
-from .logical import logical_to_mesh_sharding as logical_to_mesh_sharding
-from .logical import set_logical_axis_rules as set_logical_axis_rules
-from .logical import with_logical_constraint as with_logical_constraint
-from .logical import with_logical_partitioning as with_logical_partitioning
-from .meta import PARTITION_NAME as PARTITION_NAME, AxisMetadata as AxisMetadata
-from .meta import Partitioned as Partitioned, add_axis as add_axis
-from .meta import get_partition_spec as get_partition_spec, get_sharding as get_sharding
-from .meta import is_axis_metadata as is_axis_metadata, map_axis_meta as map_axis_meta
-from .meta import remove_axis as remove_axis, replace_boxed as replace_boxed, unbox as unbox
-from .meta import with_partitioning as with_partitioning
+from . import errors as errors, logical as logical, meta as meta, struct as struct
+from .logical import (
+    LogicallyPartitioned as LogicallyPartitioned,
+    RulesFallback as RulesFallback,
+    get_logical_axis_rules as get_logical_axis_rules,
+    logical_axis_rules as logical_axis_rules,
+    logical_to_mesh as logical_to_mesh,
+    logical_to_mesh_axes as logical_to_mesh_axes,
+    logical_to_mesh_sharding as logical_to_mesh_sharding,
+    set_logical_axis_rules as set_logical_axis_rules,
+    with_logical_constraint as with_logical_constraint,
+    with_logical_partitioning as with_logical_partitioning,
+)
+from .meta import (
+    PARTITION_NAME as PARTITION_NAME,
+    AxisMetadata as AxisMetadata,
+    Partitioned as Partitioned,
+    add_axis as add_axis,
+    get_partition_spec as get_partition_spec,
+    get_sharding as get_sharding,
+    is_axis_metadata as is_axis_metadata,
+    map_axis_meta as map_axis_meta,
+    remove_axis as remove_axis,
+    replace_boxed as replace_boxed,
+    unbox as unbox,
+    with_partitioning as with_partitioning,
+)

@@ -19,7 +19,7 @@ In the examples `jax`, `jnp` (jax.numpy), `P` (PartitionSpec), `mesh` (eight dev
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, dataclass_transform
 
 Path = Sequence[Any]
@@ -30,18 +30,23 @@ class ScutchReferenceError(ValueError):
     """The base of the errors that the reference raises; catch it to catch them all."""
 
     text: ClassVar[str]
-    __str__ = Exception.__str__  # That of `KeyError` would put the message in quotes.
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclass(eq=False, repr=False)(cls)
 
-    def __post_init__(self) -> None:
-        super().__init__(" ".join(self.text.split()).format(**vars(self)))
+    def __str__(self) -> str:
+        return " ".join(self.text.split()).format(**vars(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy by the parts, which the constructor takes, not by the message."""
-        return type(self), tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
+
+class UsageError(ScutchReferenceError):
+    """The base of the errors that are told in words: something is used in a way it is not for.
+
+    Raised are its subclasses, one for each part of the reference.
+    """
+
+    message: str
+    text = "{message}"
 
 
 class PartitioningUnspecifiedError(ScutchReferenceError):
@@ -103,7 +108,7 @@ class AxisIndexError(ScutchReferenceError, IndexError):
     {lowest}."""
 
 
-class NamesError(ScutchReferenceError):
+class NamesError(UsageError):
     """Axis names are no sequence, or repeat a name, or do not fit the rank (LOG-2, LOG-3, LOG-8).
 
     Wrong::
@@ -115,8 +120,7 @@ class NamesError(ScutchReferenceError):
         ref.Partitioned(jnp.ones(4), ("data",))
     """
 
-    problem: str
-    text = """Axis names are a sequence with one entry for each axis, {problem}. A name may stand
+    text = """Axis names are a sequence with one entry for each axis, {message}. A name may stand
     for one axis only; None is an unsharded axis."""
 
 
@@ -139,7 +143,7 @@ class StructureMismatchError(ScutchReferenceError):
     tree has {ours}, the updates have {theirs}."""
 
 
-class AxisRulesError(ScutchReferenceError):
+class AxisRulesError(UsageError):
     """Axis rules are no list of pairs of a logical name and mesh axes (LOG-3).
 
     Wrong::
@@ -151,9 +155,8 @@ class AxisRulesError(ScutchReferenceError):
         ref.logical_to_mesh_axes(("batch",), (("batch", "data"),))
     """
 
-    problem: str
     rule: Any
-    text = """{problem}, got {rule!r}. Axis rules are pairs of a logical name and the mesh axes for
+    text = """{message}, got {rule!r}. Axis rules are pairs of a logical name and the mesh axes for
     it, which are a name, a tuple of names, or None:
     (('batch', 'data'), ('hidden', ('model', 'expert')))."""
 
@@ -289,7 +292,7 @@ class NoFilterMatchError(ScutchReferenceError):
     at {place}. Add a filter for it, or `...` as the last filter for all the rest."""
 
 
-class FilterError(ScutchReferenceError, TypeError):
+class FilterError(UsageError, TypeError):
     """Something is no filter, or a filter that takes everything stands before others (OBJ-3).
 
     Wrong::
@@ -301,12 +304,11 @@ class FilterError(ScutchReferenceError, TypeError):
         nnx.split(nnx.Dict(w=nnx.Param(1.0)), nnx.Param, ...)
     """
 
-    problem: str
-    text = """{problem} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`,
+    text = """{message} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`,
     None, or a sequence of filters; `...` and True come last."""
 
 
-class UnknownPathError(ScutchReferenceError, KeyError):
+class UnknownPathError(UsageError, KeyError):
     """A state has a path that the object does not have, or lacks one that it needs (OBJ-2).
 
     Wrong::
@@ -318,9 +320,8 @@ class UnknownPathError(ScutchReferenceError, KeyError):
         nnx.update(nnx.Dict(w=nnx.Param(jnp.ones(2))), {"w": jnp.zeros(2)})
     """
 
-    problem: str
     paths: Sequence[Path]
-    text = "{problem}: {paths!r}."
+    text = "{message}: {paths!r}."
 
 
 class MeshAxisError(ScutchReferenceError):
@@ -388,16 +389,6 @@ class ReplicationError(ScutchReferenceError):
     text = """{place}: the value may differ along the mesh axes {axes!r}, but not by its spec
     {spec!r}. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or do not check:
     check_rep=False."""
-
-
-class UsageError(ScutchReferenceError):
-    """The base of the errors whose one part is the message: a thing is used in a way it is not for.
-
-    Raised are its subclasses, one for each part of the reference.
-    """
-
-    message: str
-    text = "{message}"
 
 
 class DataError(UsageError):

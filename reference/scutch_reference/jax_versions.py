@@ -17,10 +17,13 @@ True
 ('data',)
 """
 
+import operator
 import warnings
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
+import jax.extend.core
 from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh
 
@@ -90,3 +93,85 @@ def axes_of_type(mesh: Mesh | AbstractMesh | None, axis_type: str) -> list[Any]:
     if not isinstance(types, tuple):  # JAX 0.4.35 to 0.5 have None, or a mapping, here.
         return list(names) if axis_type == "Auto" else []
     return [name for name, its in zip(names, types, strict=True) if its.name == axis_type]
+
+
+# ---------------------------------------------------------------- what `nnx` needs
+
+# JAX 0.4 has no name for a trace but the trace itself, and `multinomial` came later.
+_opaque_trace_state: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
+multinomial: Any = getattr(jax.random, "multinomial", None)
+
+# Gets the sharding of an array without a Python call: `array.sharding` is a property, which costs
+# one for each array of a call. Other leaves (NumPy arrays, numbers) raise an `AttributeError`.
+stored_sharding: Callable[[Any], Any] = operator.attrgetter("_sharding")
+
+
+def trace_level() -> Any:
+    """Return the running trace, as a value that is equal to itself and to no other trace (JIT-1).
+
+    Outside transformations that is the trace of eager computation, always the same one.
+    """
+    if _opaque_trace_state is not None:
+        return _opaque_trace_state(convention="nnx")
+    from jax._src import core
+
+    stack = core.thread_local_state.trace_state.trace_stack  # type: ignore[attr-defined]
+    return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
+
+
+def varying_axes(value: Any) -> Collection[Any]:
+    """Return the axes of the mesh along which a value inside `shard_map` may differ (SHM-4).
+
+    Args:
+      value: A traced value.
+
+    Returns:
+      Names of axes; none where this JAX does not track them.
+    """
+    kind = typeof(value) if typeof is not None else None
+    return getattr(kind, "vma", ()) or getattr(getattr(kind, "mat", None), "varying", ())
+
+
+def shard_mapped(
+    function: Callable[..., Any],
+    mesh: Any,
+    in_specs: Any,
+    out_specs: Any,
+    *,
+    check: bool,
+    auto: frozenset[Any],
+) -> Callable[..., Any]:
+    """Return `jax.shard_map` of a function, under the names that this JAX has for its options.
+
+    Args:
+      function: A function of arrays.
+      mesh: The mesh, concrete or abstract.
+      in_specs: A prefix of the arguments.
+      out_specs: A prefix of the output.
+      check: Whether JAX checks that values agree between devices where the specs say so.
+      auto: Axes of the mesh that are left to the compiler.
+    """
+    options: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
+    shard_map: Any = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
+
+        options |= {"auto": auto, "check_rep": check}
+    else:
+        options |= {"axis_names": frozenset(mesh.axis_names) - auto} if auto else {}
+        options["check_vma"] = check
+    return shard_map(function, **options)  # type: ignore[no-any-return]
+
+
+def format_attribute(stage: Any, name: str) -> str:
+    """Return the name that a compiled function of JAX has for the layouts of its arrays (JIT-9).
+
+    Args:
+      stage: A `jax.stages.Compiled`.
+      name: `input_formats`, `output_formats`, or with `layouts`, as JAX 0.4 calls them; another
+        name is returned as it is.
+    """
+    side, _, kind = name.partition("_")
+    candidates: Sequence[str] = [f"{side}_formats", f"{side}_layouts"]
+    found = (each for each in candidates if hasattr(stage, each))
+    return next(found, name) if kind in ("layouts", "formats") else name

@@ -14,7 +14,6 @@ from scutch_reference import jax_versions
 
 ROOT = Path(scutch_reference.__file__).parent
 NOT_PUBLIC = re.compile(r"jax\.(_src|core|extend|interpreters)\b|getattr\(jax\b|jax\.__version__")
-NOT_MOVED_YET = {"nnx/tracking.py", "nnx/shard_map.py", "nnx/rngs.py"}
 VERSION = tuple(int(part) for part in jax.__version__.split(".")[:2])
 since_axis_types = pytest.mark.skipif(VERSION < (0, 7), reason="JAX has no axis types yet")
 
@@ -37,7 +36,7 @@ def test_no_other_module_touches_a_private_part_of_jax():
     files = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
     touching = {name for name, path in files.items() if NOT_PUBLIC.search(code_of(path))}
     assert "jax_versions.py" in touching
-    assert touching - NOT_MOVED_YET == {"jax_versions.py"}
+    assert touching == {"jax_versions.py"}
 
 
 def test_a_traced_value_is_a_tracer():
@@ -109,3 +108,55 @@ def test_an_array_has_a_type_with_a_sharding():
     with jax.set_mesh(mesh):
         array = jax_versions.reshard(jax.numpy.zeros(2), jax.sharding.PartitionSpec("data"))
     assert tuple(jax_versions.typeof(array).sharding.spec) == ("data",)
+
+
+# ---------------------------------------------------------------- what `nnx` needs
+
+
+def test_a_trace_level_is_equal_to_itself_alone():
+    """Outside of transformations, inside one, and inside another."""
+    levels = [jax_versions.trace_level(), jax_versions.trace_level()]
+    jax.jit(lambda x: levels.append(jax_versions.trace_level()))(1.0)
+    jax.jit(lambda x: levels.append(jax_versions.trace_level()))(2.0)
+    assert levels[0] == levels[1]
+    assert levels[0] != levels[2] != levels[3]
+
+
+def test_the_stored_sharding_of_an_array_is_its_sharding():
+    """So far; if JAX moves it, every call would look at each array anew."""
+    array = jax.numpy.zeros(2)
+    assert jax_versions.stored_sharding(array) is array.sharding
+    with pytest.raises(AttributeError):
+        jax_versions.stored_sharding(np.zeros(2))
+
+
+@since_axis_types
+def test_values_inside_shard_map_say_along_which_axes_they_differ():
+    """A part does, a sum does not; and the options of `shard_map` have the names that JAX has."""
+    seen, mesh = [], Mesh(np.array(jax.devices()[:1]), ("data",))
+
+    def sums(x):
+        total = jax.lax.psum(x, "data")
+        seen.extend(set(jax_versions.varying_axes(each)) for each in (x, total))
+        return total
+
+    spec = jax.sharding.PartitionSpec
+    for auto in (frozenset(), frozenset({"other"})):
+        mapped = jax_versions.shard_mapped(
+            sums, mesh, (spec("data"),), spec(), check=True, auto=auto
+        )
+        assert float(jax.jit(mapped)(jax.numpy.ones(1))[0]) == 1.0
+    assert seen[:2] == [{"data"}, set()]
+
+
+def test_the_layouts_of_a_compiled_function_are_found_under_both_names():
+    """Today's and that of JAX 0.4; other names stay."""
+    compiled = jax.jit(lambda x: x).lower(1.0).compile()
+    for name in ("input_formats", "output_formats", "input_layouts", "output_layouts"):
+        assert hasattr(compiled, jax_versions.format_attribute(compiled, name))
+    assert jax_versions.format_attribute(compiled, "as_text") == "as_text"
+
+
+def test_all_distributions_of_jax_are_there():
+    """`multinomial` is the youngest."""
+    assert jax_versions.multinomial is not None or VERSION < (0, 6)

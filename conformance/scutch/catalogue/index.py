@@ -1,4 +1,10 @@
-"""Which laws try a requirement, read from their marks without importing them."""
+"""Which laws try a requirement, read from their marks without importing them.
+
+The command line and the report name laws, and must not import JAX to do so: the index is made from
+the text of `scutch.laws`.
+
+    laws_of("BOX-22")     # ('test_box_axes.py::test_axes_commute_with_replacing',)
+"""
 
 import ast
 import functools
@@ -6,7 +12,10 @@ from importlib import resources
 
 
 def laws_of(identifier: str) -> tuple[str, ...]:
-    """The laws of a requirement, as `file::function`; those of LOG-9.BOX-2a are BOX-2a's own."""
+    """The laws of a requirement, as `file::function`, in the order of files and of their text.
+
+    Those of LOG-9.BOX-2a are BOX-2a's own, tried on the other box class.
+    """
     return _index().get(identifier.rpartition(".")[2], ())
 
 

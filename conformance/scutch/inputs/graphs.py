@@ -252,6 +252,9 @@ def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
       root: Where the path begins.
       path: Attribute names, keys and indices.
 
+    Returns:
+      The value; `root` itself for the empty path.
+
     Raises:
       AssertionError: Nothing is there; the message shows the path and what is there instead.
     """
@@ -332,9 +335,12 @@ def same_leaves(nnx: Any, ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) ->
     """Whether two mappings have the same keys, and under each key leaves without `differences`.
 
     Args:
-      nnx: The namespace of the objects.
+      nnx: The namespace of objects of the implementation.
       ours: Leaves of a state by path, as `flat_state` or `leaves` gives them.
       theirs: Others.
+
+    Returns:
+      Whether they are the same; plain arrays are compared by dtype, shape and contents.
     """
     return ours.keys() == theirs.keys() and not any(
         differences(nnx, ours[path], theirs[path]) for path in ours

@@ -23,7 +23,9 @@ from hypothesis.errors import HypothesisException, Unsatisfiable
 from scutch.lawkit.domain import OutOfDomain
 
 
-def law_settings(examples: int, *, share: float = 1.0, shrink: bool = True) -> settings:
+def law_settings(
+    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+) -> settings:
     """Hypothesis settings for one law.
 
     Nothing is kept between runs: a failure is replayed from its own text, and past ones are
@@ -31,11 +33,15 @@ def law_settings(examples: int, *, share: float = 1.0, shrink: bool = True) -> s
 
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
-      share: The part of them that this law gets, in (0, 1]; never fewer than 15.
+      share: The part of them that this law gets, in (0, 1].
+      least: How many of them it gets at least, above 0.
       shrink: Whether a broken law is broken again by smaller inputs.
+
+    Returns:
+      The settings, for `_hypothesis_internal_use_settings`.
     """
     return settings(
-        max_examples=max(min(15, examples), round(examples * share)),
+        max_examples=max(min(least, examples), round(examples * share)),
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),
         deadline=None,
         database=None,
@@ -86,7 +92,10 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    law._hypothesis_internal_use_settings = law_settings(examples, share=share, shrink=shrink)
+    least = getattr(law, "scutch_least", 15)
+    law._hypothesis_internal_use_settings = law_settings(
+        examples, share=share, least=least, shrink=shrink
+    )
     hypothesis.seed(seed)(law)
 
     @functools.wraps(inner)
@@ -138,6 +147,19 @@ def is_order(error: BaseException) -> bool:
         return isinstance(error, pytest.xfail.Exception)
     orders = (HypothesisException, unittest.SkipTest, pytest.exit.Exception)
     return isinstance(error, orders) or not isinstance(error, Exception)
+
+
+def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseException:
+    """An error with the part of its traceback that begins in the law, if there is one.
+
+    Args:
+      error: What broke the law, or kept it from being tried.
+      function: The law.
+    """
+    code, rest = written(function).__code__, error.__traceback__
+    while rest is not None and rest.tb_frame.f_code is not code:
+        rest = rest.tb_next
+    return error if rest is None else error.with_traceback(rest)
 
 
 def describe(error: BaseException) -> str:

@@ -61,7 +61,12 @@ class Lost:
 class Closed(Exception):
     """The other end of a channel is gone, or what it said is no message.
 
-    Wrong, for the end that waits: `channel.receive()` in a loop without an end. Right:
+    Wrong, for the end that waits:
+
+        while True:
+            answer(channel.receive())
+
+    Right:
 
         try:
             request = channel.receive()
@@ -79,7 +84,10 @@ class Channel:
 
     @classmethod
     def pair(cls) -> "tuple[Channel, Channel]":
-        """Both ends. An end gives up on a message of which no more comes for `_STALL` seconds."""
+        """Both ends of a new channel.
+
+        An end gives up on a message of which no more comes for `_STALL` seconds.
+        """
         ends = socket.socketpair()
         for end in ends:
             stall = struct.pack("ll", _STALL, 0)

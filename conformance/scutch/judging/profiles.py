@@ -1,4 +1,9 @@
-"""How hard a run tries: the profiles, and what each law gets from one."""
+"""How hard a run tries: the profiles, and the devices that laws are tried on.
+
+A *profile* says on how many inputs each law is tried, for how long, and with which seed:
+
+    PROFILES["quick"].examples     # 15
+"""
 
 import os
 import random
@@ -37,11 +42,17 @@ def fresh_seed() -> int:
     return random.SystemRandom().randrange(2**31)
 
 
-def prepare_devices() -> None:
+def prepare_devices(platform: str | None = None) -> None:
     """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not.
+
+    Args:
+      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, that of the
+        environment variable `JAX_PLATFORMS`, and `cpu` without it.
     """
+    if platform is not None:
+        os.environ["JAX_PLATFORMS"] = platform
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_force_host_platform_device_count" not in flags:

@@ -1,4 +1,11 @@
-"""What a run judges, and how: settled once, before anything is collected."""
+"""What a run judges, and how: settled once, before any law is collected.
+
+`settle` checks every option and imports the implementation in a process of its own, to learn its
+name, version and claims. The `Run` that it returns is plain data, the same in every process.
+
+    run = settle("flax", profile="quick", patterns=["BOX"])
+    run.version, run.claims, len(run.requirements)
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +20,7 @@ from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import isolation, known, profiles
 
 _PROBE_TIMEOUT = 300.0
+_PROCESSES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Run:
       known: The known failures about this release.
       replay: A call to try instead of searching, as text; empty for none.
       timeout: Seconds that one law may take.
+      processes: Of the job in which laws of several processes are tried; 1 for no job.
       tried: Names of laws that are not tried again.
     """
 
@@ -51,6 +60,7 @@ class Run:
     known: tuple[known.Known, ...]
     replay: str
     timeout: float
+    processes: int = 2
     tried: tuple[str, ...] = ()
 
     @property
@@ -70,7 +80,12 @@ class Run:
         return cls(**{**data, **lists, "known": entries})
 
     def witness(self, requirement: str, test: str) -> str | None:
-        """The call that is expected to break a law, if it is known to fail."""
+        """The call that is expected to break a law, if it is known to fail.
+
+        Args:
+          requirement: The identifier that the law tries.
+          test: The name of the law.
+        """
         for entry in self.known:
             if entry.requirement == requirement and entry.test == test:
                 return entry.witness
@@ -89,8 +104,26 @@ def settle(
     replay: str = "",
     timeout: float | None = None,
     isolate: bool = True,
+    processes: int | None = None,
 ) -> Run:
     """Check every choice and find the implementation.
+
+    Args:
+      where: How the implementation is found, as `implementation.load` takes it.
+      profile: The name of a profile.
+      examples: Inputs for each law, at least 1; the profile's where left out.
+      seed: Of the search; the profile's where left out.
+      level: `must` or `should`: the level that must hold.
+      patterns: Requirements, as `catalogue.select` takes them; empty for all.
+      known_files: Paths of files of known failures, `shipped` or `none`; empty for `shipped`.
+      replay: A call to try instead of searching; empty for none.
+      timeout: Seconds that one law may take; the profile's where left out.
+      isolate: Whether the implementation is imported in a process of its own.
+      processes: Of the job in which laws of several processes are tried: 2, 4 or 8, or 1 for none;
+        2 where left out, and 1 on another platform than the CPU.
+
+    Returns:
+      The settings of the run.
 
     Raises:
       SetupError: Something is not as it must be; the message says what, and what to do.
@@ -98,31 +131,42 @@ def settle(
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
-        raise SetupError(f"--examples {examples}: expected at least 1")
+        raise SetupError(f"--examples {examples}", "expected at least 1")
+    if processes is not None and processes not in _PROCESSES:
+        expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
+        raise SetupError(f"--processes {processes}", expected)
     if patterns:
         catalogue.select(patterns)
     if replay:
         try:
             parse_call(replay)
         except NotACall as error:
-            raise SetupError(f"--replay: {error}") from None
+            raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
+    if processes is None:
+        processes = 2 if found["platform"] == "cpu" else 1
+    if processes > 1 and found["platform"] != "cpu":
+        raise SetupError(
+            f"--processes {processes}",
+            f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
+            "expected --processes 1 or --platform cpu",
+        )
     return Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
         tuple(patterns),
         () if replay else known.applicable(entries, found["name"], found["version"]), replay,
-        chosen.timeout if timeout is None else timeout,
+        chosen.timeout if timeout is None else timeout, processes,
     )  # fmt: skip
 
 
 def _one_of(option: str, value: str, choices: Any) -> None:
     if value not in choices:
-        raise SetupError(f"{option} {value!r}: expected one of {', '.join(choices)}")
+        raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(choices)}")
 
 
 def _known(file: str) -> tuple[known.Known, ...]:
@@ -146,9 +190,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
         answer = runner.ask(where, _PROBE_TIMEOUT)
         runner.close()
     if isinstance(answer, isolation.Lost):
-        raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
+        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}")
     if "refused" in answer:
-        raise SetupError(answer["refused"])
+        raise SetupError(*answer["refused"])
     return answer
 
 
@@ -156,7 +200,7 @@ def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
     except SetupError as error:
-        return {"refused": str(error)}
+        return {"refused": [error.subject, error.problem]}
     devices = jax.devices()
     return {
         "name": found.name,

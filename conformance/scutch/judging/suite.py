@@ -42,6 +42,7 @@ class Law:
       must_reach: Names that the law must call `reached` with, or the requirement is untested.
       subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
       fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
+      in_job: Whether it is tried in a job of several processes.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Law:
     must_reach: tuple[str, ...]
     subject: str | None
     fixtures: tuple[str, ...]
+    in_job: bool = False
 
     def arguments(
         self, implementation: Implementation, subject: Subject, unasserted: Any = None
@@ -60,6 +62,9 @@ class Law:
           implementation: The one under judgment.
           subject: The box class that is tried.
           unasserted: An `unasserted.Unasserted`, for laws that take it.
+
+        Returns:
+          The fixtures that the law takes, and no others.
         """
         made = {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
         if "reference" in self.fixtures:
@@ -84,6 +89,14 @@ def laws() -> tuple[Law, ...]:
 def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     """The laws that a function of a module is: none, one, or one for each box class.
 
+    Args:
+      module: The module; its `pytestmark` may say that its laws are tried on each box class.
+      name: Of the function in the module.
+      function: Anything; a law if it is a function with the mark `requirement`.
+
+    Yields:
+      The laws, in the order of `SUBJECTS`.
+
     Raises:
       SetupError: It takes an argument that is neither drawn nor a fixture.
     """
@@ -94,13 +107,15 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     fixtures = tuple(inspect.signature(function).parameters)
     if strange := [each for each in fixtures if each not in FIXTURES]:
         raise SetupError(
-            f"law {name} of {module.__name__} takes {', '.join(strange)}; expected arguments that "
-            f"@given draws, and fixtures: {', '.join(FIXTURES)}"
+            f"law {name} of {module.__name__}",
+            f"it takes {', '.join(strange)}; expected arguments that @given draws, and fixtures: "
+            f"{', '.join(FIXTURES)}",
         )
     on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
     for subject, prefix in PREFIXES.items() if on_subjects else ((None, ""),):
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
-        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures)
+        in_job = getattr(function, "scutch_in_job", False)
+        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures, in_job)
 
 
 def _used(marks: Any) -> set[str]:

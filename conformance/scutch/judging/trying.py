@@ -24,11 +24,12 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, build
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
+from scutch.judging.exchange import Exchange, JobBroken
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.lawkit import marks
-from scutch.lawkit.domain import NotAvailable, OutOfDomain
+from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices
 
 Inputs = Mapping[str, Any]
 
@@ -38,7 +39,12 @@ def no_journal(call: str) -> None:
 
 
 def call_text(name: str, inputs: Inputs) -> str:
-    """The call of a law as `inputs.calls.parse_call` reads it."""
+    """The call of a law as `inputs.calls.parse_call` reads it.
+
+    Args:
+      name: Of the law.
+      inputs: Descriptions by name.
+    """
     return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
 
 
@@ -54,6 +60,7 @@ def try_law(
     replay: Iterable[Inputs] | None = None,
     shrink: bool = True,
     journal: Callable[[str], None] = no_journal,
+    exchange: Exchange | None = None,
 ) -> Trial:
     """Try one law on an implementation.
 
@@ -71,6 +78,7 @@ def try_law(
       replay: Inputs to try, one after the other, instead of drawing any.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made.
+      exchange: In process 0 of a job: lets every process of it try each input at the same time.
 
     Returns:
       The trial, with the exception that broke the law as its `error`.
@@ -82,7 +90,7 @@ def try_law(
     builder = Builder(implementation.meta, subject.make, implementation.nnx, implementation.linen)
     fixtures = law.arguments(implementation, subject, unasserted)
     function = hypothesis_parts.written(law.function)
-    attempt = _Attempt(law.name, function, builder, fixtures, journal)
+    attempt = _Attempt(law.name, function, builder, fixtures, journal, exchange)
     started, broke, error = time.perf_counter(), False, None
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
@@ -112,7 +120,7 @@ def try_law(
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found,
-        reason=reason, error=error,
+        reason=reason, error=error, too_few_devices=attempt.too_few_devices,
     )  # fmt: skip
 
 
@@ -125,9 +133,11 @@ class _Attempt:
     builder: Builder
     fixtures: Inputs
     journal: Callable[[str], None]
+    exchange: Exchange | None
     examples: int = 0
     counterexample: Counterexample | None = None
     broken_by: BaseException | None = None
+    too_few_devices: str = ""
 
     def call(self, inputs: Inputs) -> None:
         """Build the inputs, call the law, and keep account.
@@ -142,13 +152,18 @@ class _Attempt:
         text = call_text(self.name, inputs)
         self.journal(text)
         try:
-            self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
-        except (OutOfDomain, NotAvailable):
+            if self.exchange is None:
+                self.try_here(inputs)
+            else:
+                self.exchange.together(text, lambda: self.try_here(inputs))
+        except (OutOfDomain, NotAvailable) as left:
+            if isinstance(left, TooFewDevices):
+                self.too_few_devices = str(left)
             raise
         except BaseException as error:
             if _from_keyboard(error):
                 raise
-            order = hypothesis_parts.is_order(error)
+            order = hypothesis_parts.is_order(error) and not isinstance(error, JobBroken)
             self.broken_by = Diverted(error) if order else error
             self.counterexample = Counterexample(self.name, text, describe(self.broken_by))
             if order:
@@ -156,6 +171,11 @@ class _Attempt:
             raise
         if self.counterexample is None:
             self.examples += 1
+
+    def try_here(self, inputs: Inputs) -> None:
+        """Build the inputs and call the law, in this process."""
+        __tracebackhide__ = True
+        self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
 
     def replay(self, several: Iterable[Inputs]) -> None:
         """Call the law on each of several inputs; those out of its domain are passed over."""

@@ -22,7 +22,12 @@ from scutch.judging.profiles import prepare_devices
 
 
 def main(descriptor: str, where: str) -> None:
-    """Answer requests until the other end is closed."""
+    """Answer requests until the other end is closed.
+
+    Args:
+      descriptor: Of this process's end of the channel, in decimal.
+      where: How the implementation is found.
+    """
     prepare_devices()
     implementation = load(where)
     channel = Channel(int(descriptor))

@@ -4,7 +4,7 @@ A *trial* is one law, tried once in a run: it passed, failed, crashed the proces
 time. A requirement's *verdict* follows from its trials, from whether the implementation claims
 it, and from the *known failures*:
 
-    passed      every law holds, and every case that gives it meaning came up
+    passed      every law holds, and reached every input that gives it meaning
     failed      a law does not hold
     known       it fails as the known failures expect, and in no other way
     fixed       it is expected to fail, and does not: the entry must go
@@ -55,12 +55,13 @@ class Trial:
       outcome: `passed`, `failed`, `crashed`, `timeout` or `skipped`.
       examples: Inputs on which it ran to its end.
       seconds: How long it took.
-      unmet: Cases that never came up, of those that give it meaning.
+      unmet: Names of inputs that it must reach and never did.
       expected: The known failure that it was first tried on, as its witness, if any.
       broke: Whether that witness broke it, so that no search was made.
       counterexample: What broke it.
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
+      too_few_devices: Why some input was not tried, where that was for want of devices.
     """
 
     test: str
@@ -74,6 +75,7 @@ class Trial:
     counterexample: Counterexample | None = None
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
+    too_few_devices: str = ""
 
     def to_data(self) -> str:
         """As text, which every channel and report of pytest can carry."""
@@ -91,7 +93,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Ruling:
-    """The verdict on one requirement, and what led to it."""
+    """The verdict on one requirement, and what led to it.
+
+    Args:
+      requirement: The row of the catalogue.
+      verdict: One of `VERDICTS`.
+      trials: Of its laws.
+      blocked_by: Identifiers of the failed requirements that it follows from.
+      reason: Why it is not `passed`.
+      upstream: Address of the issue of a known failure.
+    """
 
     requirement: Requirement
     verdict: str
@@ -113,7 +124,14 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A known failure, as far as verdicts are concerned."""
+    """A known failure, as far as verdicts are concerned.
+
+    Args:
+      requirement: The identifier that fails.
+      witness: The call that breaks it.
+      reason: Why the implementation departs.
+      upstream: Address of an issue, if there is one.
+    """
 
     requirement: str
     witness: str
@@ -135,6 +153,9 @@ def rule(
       trials: What every law that ran did.
       claims: Capabilities of the implementation.
       expectations: Its known failures.
+
+    Returns:
+      As many rulings as there are requirements.
     """
     of: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -158,7 +179,8 @@ def _rule_one(
     unclaimed = [c for c in requirement.capabilities if c not in claims]
     outcomes = [t.outcome for t in trials if not t.broke]
     skipped = [t.reason for t in trials if t.outcome == "skipped"]
-    unmet = [case for t in trials for case in t.unmet]
+    unmet = [name for t in trials for name in t.unmet]
+    untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
     elif not trials and not laws_of(requirement.id):
@@ -176,6 +198,8 @@ def _rule_one(
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
         verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
+    elif few := "; ".join(dict.fromkeys(t.too_few_devices for t in untried)):
+        verdict, reason = "unclaimed", few
     elif not all(t.examples for t in trials):
         verdict, reason = "untested", "no input was in its domain"
     elif unmet:
@@ -239,6 +263,7 @@ def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
     """0 conforms, 1 does not, 2 nothing was tested.
 
     Args:
+      rulings: Of every requirement that was asked for.
       level: `must`: departures from `should` are reported, not failed. `should`: they fail too.
     """
     if not any(t.examples or t.broke or t.outcome != "skipped" for r in rulings for t in r.trials):

@@ -14,6 +14,8 @@ Neither is an `Exception`, so that no `except Exception` on the way catches it.
 import importlib
 from typing import Any, NoReturn
 
+import jax
+
 
 class OutOfDomain(BaseException):
     """A law says nothing about the input that it was called with.
@@ -25,6 +27,26 @@ class OutOfDomain(BaseException):
 
     Right: `assume(index <= len(box.names))`.
     """
+
+
+class TooFewDevices(OutOfDomain):
+    """An input needs more devices than the machine has.
+
+    A requirement that no other input could try is `unclaimed` on this machine, with this reason.
+
+    Wrong, in a law, since the reason is lost: `assume(len(jax.devices()) >= 8)`.
+    Right: `need_devices(8)`.
+
+    Attributes:
+      needed: How many devices the input needs.
+      present: How many there are.
+    """
+
+    def __init__(self, needed: int, present: int) -> None:
+        """Keep both numbers."""
+        self.needed = needed
+        self.present = present
+        super().__init__(f"needs {needed} devices, and there are {present}")
 
 
 class NotAvailable(BaseException):
@@ -51,6 +73,17 @@ def assume(condition: object) -> None:
     """
     if not condition:
         raise OutOfDomain
+
+
+def need_devices(count: int) -> None:
+    """Leave the law where JAX has fewer devices than this.
+
+    Raises:
+      TooFewDevices: It has.
+    """
+    present = jax.device_count()
+    if present < count:
+        raise TooFewDevices(count, present)
 
 
 def not_available(reason: str) -> NoReturn:

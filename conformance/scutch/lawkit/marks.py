@@ -41,6 +41,18 @@ def dear(test: Test) -> Test:
     return test
 
 
+def across_processes(test: Test) -> Test:
+    """Mark a law that is tried in a job of several processes.
+
+    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
+    six of them at least.
+    """
+    test.scutch_in_job = True  # type: ignore[attr-defined]
+    test.scutch_share = 1 / 12  # type: ignore[attr-defined]
+    test.scutch_least = 6  # type: ignore[attr-defined]
+    return test
+
+
 def reached(name: str) -> None:
     """Note that the law is being tried on an input that its mark lists in `must_reach`."""
     seen = _reached.get()

@@ -1,5 +1,5 @@
 """The laws: one or more properties for each requirement, in one module for each chapter.
 
-Laws touch the implementation only through the fixtures `meta`, `logical`, ... of `scutch.plugin`.
-Every law in a module that uses the fixture `subject` is tried on both box classes.
+Laws touch the implementation only through the fixtures `meta`, `logical`, ... that `judging.suite`
+lists. Every law in a module that uses the fixture `subject` is tried on both box classes.
 """

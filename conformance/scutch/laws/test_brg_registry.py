@@ -80,13 +80,13 @@ def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
 @requirement("BRG-1c")
 @given(stem=stems, base=bases)
 def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
-    """Asking for the name of a new type whose class name belongs to another type raises an error
-    that shows the name and the other type, and the registered pair stays.
+    """Asking for the name of a new type whose class name belongs to another type raises an error,
+    and the registered pair stays.
     """
     owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)
     name = newcomer.__name__
     bridge.register_variable_name_type_pair(name, owner)
-    refused(lambda: bridge.variable_type_name(newcomer), naming=(name, owner.__name__))
+    refused(lambda: bridge.variable_type_name(newcomer))
     assert bridge.variable_type(name) is owner
     assert bridge.variable_type_name(owner) == name
 
@@ -94,19 +94,31 @@ def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
 @requirement("BRG-1c")
 @given(stem=stems, base=bases)
 def test_a_taken_name_is_refused(bridge, nnx, stem, base):
-    """Registering a taken name for another type raises an error that shows the name and both types,
-    and the registered pair stays.
-    """
+    """Registering a taken name for another type raises an error, and the registered pair stays."""
     owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, "newcomer")
     name = _fresh(stem)
     bridge.register_variable_name_type_pair(name, owner)
-    refused(
-        lambda: bridge.register_variable_name_type_pair(name, newcomer),
-        naming=(name, owner.__name__, newcomer.__name__),
-    )
+    refused(lambda: bridge.register_variable_name_type_pair(name, newcomer))
     assert bridge.variable_type(name) is owner
     assert bridge.variable_type_name(owner) == name
     assert bridge.variable_type_name(newcomer) == newcomer.__name__
+
+
+@requirement("BRG-1e", must_reach=("registering", "asking"))
+@given(stem=stems, base=bases, how=st.sampled_from(["registering", "asking"]))
+def test_the_refusal_of_a_name_shows_both_types(bridge, nnx, stem, base, how):
+    """The error for a taken name, whether a type is registered or asked for its name, shows the
+    name, the type that has it, and the type that was to get it.
+    """
+    reached(how)
+    owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)
+    name = newcomer.__name__ if how == "asking" else _fresh(stem)
+    bridge.register_variable_name_type_pair(name, owner)
+    call = {
+        "registering": lambda: bridge.register_variable_name_type_pair(name, newcomer),
+        "asking": lambda: bridge.variable_type_name(newcomer),
+    }[how]
+    refused(call, naming=(name, owner.__name__, newcomer.__name__))
 
 
 @requirement("BRG-1d", must_reach=("had a name", "had none"))

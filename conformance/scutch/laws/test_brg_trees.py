@@ -107,17 +107,27 @@ def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
     assert {path: type(variable) for path, variable in _flat(back).items()} == {("a", "b"): typ}
 
 
-@requirement("BRG-6c", must_reach=("same", "below", "above"))
-@given(
-    linen=collections(),
-    col=collection_names(),
-    place=st.integers(0, 5),
-    how=st.sampled_from(["same", "below", "above"]),
-    first=st.booleans(),
-)
-def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
-    """A path that is in two collections, or is a variable in one and a sub-layer in the other,
-    raises an error that shows the path and the collections.
+clashes = {
+    "linen": collections(),
+    "col": collection_names(),
+    "place": st.integers(0, 5),
+    "how": st.sampled_from(["same", "below", "above"]),
+    "first": st.booleans(),
+}
+
+
+def _clashing(linen, col, place, how, first):
+    """Collections with a path that two of them hold.
+
+    Args:
+      linen: Collections without such a path.
+      col: The collection that is added.
+      place: Chooses the path.
+      how: Whether the added variable lies at the path, below it, or above it.
+      first: Whether the added collection comes first.
+
+    Returns:
+      The collections, and what an error about the path ought to show.
     """
     paths = sorted(path for path in _flat(linen) if path[0] != col and col not in linen)
     assume(paths)
@@ -134,7 +144,24 @@ def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, fi
     for layer in reversed(path[:-1]):
         other = {layer: other}
     both = {col: other, **linen} if first else {**linen, col: other}
-    naming = (*path, col, owner) if how != "above" else (*path, col)
+    return both, (*path, col, owner) if how != "above" else (*path, col)
+
+
+@requirement("BRG-6c", must_reach=("same", "below", "above"))
+@given(**clashes)
+def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
+    """A path that is in two collections, or is a variable in one and a sub-layer in the other,
+    raises an error.
+    """
+    both, _ = _clashing(linen, col, place, how, first)
+    refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
+
+
+@requirement("BRG-6g", must_reach=("same", "below", "above"))
+@given(**clashes)
+def test_the_refusal_shows_the_path_and_both_collections(bridge, linen, col, place, how, first):
+    """The error for a path in two collections shows the path and the collections."""
+    both, naming = _clashing(linen, col, place, how, first)
     refused(lambda: bridge.linen_vars_to_nnx_attrs(both), naming=naming)
 
 
@@ -176,21 +203,31 @@ def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty,
     assert not [path for path in wanted if differences(nnx, flat[path], wanted[path])]
 
 
+OTHER_KEYS = {"31": SequenceKey(31), "attr": GetAttrKey("attr"), "71": FlattenedIndexKey(71)}
+"""First keys of a path that are no collection, by what an error about them ought to show."""
+
+
 @requirement("BRG-6e", must_reach=("collection", "refused"))
 @given(col=collection_names(), rest=st.lists(st.integers(0, 3), max_size=2), key=st.integers(0, 3))
 def test_the_collection_is_the_first_key(bridge, col, rest, key):
-    """`get_col_name` of a key path gives its first dictionary key, and refuses, showing it, a path
-    that begins with any other key.
+    """`get_col_name` of a key path gives its first dictionary key, and refuses a path that begins
+    with any other key.
     """
-    keys = [DictKey(col), SequenceKey(31), GetAttrKey("attr"), FlattenedIndexKey(71)]
+    keys = [DictKey(col), *OTHER_KEYS.values()]
     path = (keys[key], *(keys[i] for i in rest))
     if key == 0:
         reached("collection")
         assert bridge.get_col_name(path) == col
     else:
         reached("refused")
-        shown = (("31",), ("attr",), ("71",))[key - 1]
-        refused(lambda: bridge.get_col_name(path), naming=shown)
+        refused(lambda: bridge.get_col_name(path))
+
+
+@requirement("BRG-6h")
+@given(shown=st.sampled_from(list(OTHER_KEYS)))
+def test_the_refusal_shows_the_first_key(bridge, shown):
+    """The error for a path that does not begin with a dictionary key shows its first key."""
+    refused(lambda: bridge.get_col_name((OTHER_KEYS[shown],)), naming=(shown,))
 
 
 @requirement("BRG-6f")

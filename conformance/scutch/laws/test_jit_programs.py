@@ -122,22 +122,36 @@ def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
     _run(transforms, nnx, program_copies, calls=2)
 
 
-@requirement("JIT-1i", must_reach=("variable",))
-@given(program=programs((), results=()))
-def test_a_captured_variable_is_not_changed(transforms, program):
-    """Assigning inside a jitted function to a variable that was not passed to it is refused with an
-    error that shows the variable's type, and leaves the variable as it was.
-    """
+def _assigning(transforms, program):
+    """A jitted function that assigns to a variable which it is not passed, and the variable."""
     captured = [n for n in program.nodes() if isinstance(n, program.nnx.Variable)]
     assume(captured)
     reached("variable")
     variable = captured[-1]
-    before = variable.get_raw_value()
 
     @transforms.jit
     def assign(x):
         variable.set_value(x)
         return x
 
-    refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))
+    return assign, variable
+
+
+@requirement("JIT-1i", must_reach=("variable",))
+@given(program=programs((), results=()))
+def test_a_captured_variable_is_not_changed(transforms, program):
+    """Assigning inside a jitted function to a variable that was not passed to it is refused, and
+    leaves the variable as it was.
+    """
+    assign, variable = _assigning(transforms, program)
+    before = variable.get_raw_value()
+    refused(lambda: assign(inputs(0)[0]))
     assert variable.get_raw_value() is before
+
+
+@requirement("JIT-1j", must_reach=("variable",))
+@given(program=programs((), results=()))
+def test_the_refusal_names_the_captured_variable(transforms, program):
+    """The error for a variable that was not passed shows the variable's type."""
+    assign, variable = _assigning(transforms, program)
+    refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))

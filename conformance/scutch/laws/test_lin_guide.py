@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import need_devices
 from scutch.lawkit.equality import assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
@@ -113,7 +113,7 @@ def guide(nn, form, devices=8):
       form: One of `FORMS`.
       devices: 8, for a mesh of 2 by 4, or 1.
     """
-    assume(len(jax.devices()) >= devices)
+    need_devices(devices)
     shape = (2, 4) if devices == 8 else (1, 1)
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("data", "model"))
     model = model_of(nn, form, mesh)

@@ -144,12 +144,19 @@ def _small(nnx):
     inside=st.booleans(),
 )
 def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
-    """A number in the place of a filter, or inside one, is refused with an error that shows it."""
+    """A number in the place of a filter, or inside one, is refused."""
     reached(how)
     if inside:
         reached("inside")
     call = getattr(nnx, how)
-    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong), naming=(wrong,))
+    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong))
+
+
+@requirement("OBJ-3k")
+@given(wrong=st.sampled_from([31, 2.5]), how=st.sampled_from(["state", "split"]))
+def test_the_refusal_shows_what_is_no_filter(nnx, wrong, how):
+    """The error for a number in the place of a filter shows the number."""
+    refused(lambda: getattr(nnx, how)(_small(nnx), wrong), naming=(wrong,))
 
 
 @requirement("OBJ-3j")

@@ -153,19 +153,33 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
     assert not differences(nnx, root, nnx.merge(definition, *shuffled))
 
 
-@requirement("OBJ-1f")
-@given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
-def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
-    """`split` with filters that leave a leaf out raises an error that shows the path of such a
-    leaf.
-    """
+few_filters = st.lists(type_filters(), min_size=1, max_size=2)
+
+
+def _refused_split(nnx, root, wanted):
+    """The message of the error that `split` raises, and the paths that its filters leave out."""
     left = [
         path
         for path, leaf in leaves(nnx, root).items()
         if not any(takes(nnx, each, path, leaf) for each in wanted)
     ]
     assume(left)
-    error = str(refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted))))
+    error = refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted)))
+    return str(error), left
+
+
+@requirement("OBJ-1f")
+@given(root=object_trees(), wanted=few_filters)
+def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
+    """`split` with filters that leave a leaf out raises an error."""
+    _refused_split(nnx, root, wanted)
+
+
+@requirement("OBJ-1s")
+@given(root=object_trees(), wanted=few_filters)
+def test_the_refusal_of_a_split_shows_a_path(nnx, root, wanted):
+    """The error of `split` shows the path of a leaf that no filter takes."""
+    error, left = _refused_split(nnx, root, wanted)
     shown = [path for path in left if all(repr(key) in error for key in path)]
     assert shown, f"{error!r} shows no path of {left}"
 
@@ -280,16 +294,22 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
 @requirement("OBJ-1p", must_reach=("shared",))
 @given(root=graphs(marks=False))
 def test_iterating_meets_each_node_once(nnx, root):
-    """`iter_graph` gives every object and variable once, with a path that leads to it, and the root
-    last.
-    """
+    """`iter_graph` gives every object and variable once, with a path that leads to it."""
     if _meetings(nnx, root):
         reached("shared")
     found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
     wrong = [path for path, value in found if follow(nnx, root, path) is not value]
     assert not wrong, f"other objects are at the paths {wrong}"
     assert sorted(id(value) for _, value in found) == sorted(map(id, nodes(nnx, root)))
-    assert found[-1][1] is root
+
+
+@requirement("OBJ-1t")
+@given(root=graphs(marks=False))
+def test_iterating_ends_with_the_root(nnx, root):
+    """`iter_graph` gives the object itself last."""
+    found = [value for _, value in nnx.iter_graph(root)]
+    assert found, "there is nothing to iterate"
+    assert found[-1] is root
 
 
 @requirement("OBJ-1q", must_reach=("variable",))

@@ -204,24 +204,3 @@ def test_automatic_axes_are_left_to_the_compiler(transforms, nnx, mesh):
     result = transforms.jit(mapped)(module, X)
     assert np.allclose(result, jnp.tanh(X @ module.a.get_value()), atol=1e-6)
     assert set(shapes) == {(8 // mesh.shape["data"], 4)}
-
-
-@requirement("SHM-5e")
-@given(mesh=lines)
-def test_a_mapped_function_is_traced_once(transforms, nnx, mesh):
-    """A second and third call with the same structure and shapes run the Python function at most
-    once more.
-    """
-    traces = []
-
-    def work(module, x):
-        traces.append(x)
-        return _forward(module, x)
-
-    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
-    module = _module(nnx)
-    mapped(module, X)
-    first = len(traces)
-    mapped(module, X)
-    mapped(module, X)
-    assert len(traces) - first <= 1

@@ -24,12 +24,36 @@ SCHEMA: Final = "scutch-report/1"
 
 
 class ReportError(Exception):
-    """A report cannot be read, written or shown; the message says which, where and why."""
+    """A report cannot be read, written or shown; the message says which, where and why.
+
+    Wrong, because pytest's own report is another document:
+
+        scutch report junit.xml
+
+    Right:
+
+        scutch run --report flax.json
+        scutch report flax.json
+
+    Attributes:
+      path: Of the report, the picture or the site.
+      problem: Where in it, what was found and what was expected.
+    """
+
+    def __init__(self, path: object, problem: str, action: str = "") -> None:
+        """Say what could not be done with a path, and why."""
+        self.path, self.problem = str(path), problem
+        super().__init__(f"{action}{path}: {problem}")
 
 
 @dataclass(frozen=True)
 class Product:
-    """Something with a name and a version: the suite, or the implementation."""
+    """Something with a name and a version: the suite, or the implementation.
+
+    Args:
+      name: As in `pip install NAME`, or what its adapter calls it.
+      version: Of the release.
+    """
 
     name: str
     version: str
@@ -41,7 +65,14 @@ class Product:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where the run took place."""
+    """Where the run took place.
+
+    Args:
+      jax: The version of JAX.
+      python: The version of Python.
+      platform: JAX's, such as `cpu`.
+      devices: How many there were.
+    """
 
     jax: str
     python: str
@@ -51,7 +82,23 @@ class Environment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one requirement; `blocked_by` names the failed ones that it needs."""
+    """What became of one requirement.
+
+    Args:
+      id: Such as `BOX-2a`.
+      level: `must` or `should`.
+      title: One line.
+      verdict: One of `verdicts.VERDICTS`.
+      needs: Identifiers of the requirements whose failure explains one of this.
+      blocked_by: The failed ones among them.
+      tests: Names of the laws that tried it.
+      examples: Inputs on which they ran to their end.
+      seconds: How long they took.
+      reason: Why it is not `passed`.
+      upstream: Address of the issue of a known failure.
+      counterexample: The smallest input that was found to break it.
+      replay: A command that breaks it again.
+    """
 
     id: str
     level: str
@@ -75,7 +122,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """One run of the judge over one implementation."""
+    """One run of the judge over one implementation.
+
+    Args:
+      suite: The scutch that judged.
+      implementation: What was judged.
+      environment: Where.
+      profile: How hard it was tried.
+      seed: Of the search.
+      level: The level that must hold.
+      requirements: What became of each; in any order.
+      complete: Whether every law that was to be tried was tried.
+    """
 
     suite: Product
     implementation: Product
@@ -161,12 +219,12 @@ def write(report: Report, path: str | Path) -> None:
     """
     path = Path(path)
     if path.suffix != ".json":
-        raise ReportError(f"cannot write a report to {path}: expected a name that ends in .json")
+        raise ReportError(path, "expected a name that ends in .json", "cannot write a report to ")
     text = json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
     try:
         publish(text, path)
     except OSError as error:
-        raise ReportError(f"cannot write a report to {path}: {error.strerror}") from error
+        raise ReportError(path, str(error.strerror), "cannot write a report to ") from error
 
 
 def load(path: str | Path) -> Report:
@@ -180,7 +238,7 @@ def load(path: str | Path) -> Report:
     found = document.get("schema") if isinstance(document, dict) else None
     if isinstance(found, str) and found != SCHEMA:
         raise ReportError(
-            f"{path}: at schema: found {line(found)!r}, but this scutch reads {SCHEMA!r}"
+            path, f"at schema: found {line(found)!r}, but this scutch reads {SCHEMA!r}"
         )
     _validate(document, path)
     report = Report.from_json(document)
@@ -188,8 +246,9 @@ def load(path: str | Path) -> Report:
     for index, identifier in enumerate(ids):
         if identifier in ids[:index]:
             raise ReportError(
-                f"{path}: at requirements[{index}].id: found {identifier} a second time, "
-                "expected each requirement once"
+                path,
+                f"at requirements[{index}].id: found {identifier} a second time, "
+                "expected each requirement once",
             )
     return report
 
@@ -202,11 +261,13 @@ def _parse(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
     except OSError as error:
         raise ReportError(
-            f"cannot read {path}: {error.strerror}; expected a report of scutch "
-            "(run the judge with --report NAME.json)"
+            path,
+            f"{error.strerror}; expected a report of scutch (run the judge with "
+            "--report NAME.json)",
+            "cannot read ",
         ) from error
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: not JSON: {error}; expected a report of scutch") from error
+        raise ReportError(path, f"not JSON: {error}; expected a report of scutch") from error
 
 
 def _validate(document: Any, path: str | Path) -> None:
@@ -229,4 +290,4 @@ def _validate(document: Any, path: str | Path) -> None:
             found = json.dumps(error.instance)
     expected = error.schema.get("description", f"{error.validator} {error.validator_value}")
     found = line(found if len(found) <= 80 else found[:77] + "...")
-    raise ReportError(f"{path}: at {where}: found {found}, expected {expected}")
+    raise ReportError(path, f"at {where}: found {found}, expected {expected}")

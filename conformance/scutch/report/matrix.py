@@ -55,7 +55,12 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True)
 class Column:
-    """One report, under a label that no other column has."""
+    """One report beside others.
+
+    Args:
+      label: Names it; no other column has it.
+      report: The report.
+    """
 
     label: str
     report: Report
@@ -125,7 +130,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One requirement across all columns."""
+    """One requirement across all columns.
+
+    Args:
+      id: Such as `BOX-2a`.
+      level: `must` or `should`.
+      title: One line.
+      needs: Identifiers of the requirements that it needs.
+      verdicts: One for each column; `absent` where a report does not have it.
+    """
 
     id: str
     level: str
@@ -146,7 +159,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Area:
-    """The rows of one chapter of the contract."""
+    """The rows of one chapter of the contract.
+
+    Args:
+      name: Three letters, such as `BOX`.
+      rows: Its requirements.
+    """
 
     name: str
     rows: tuple[Row, ...]
@@ -159,7 +177,12 @@ class Area:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Several reports, lined up by requirement."""
+    """Several reports, lined up by requirement.
+
+    Args:
+      columns: One for each report.
+      areas: The chapters that have a row.
+    """
 
     columns: tuple[Column, ...]
     areas: tuple[Area, ...]

@@ -35,7 +35,7 @@ def write(
     *,
     above: str | None = None,
 ) -> Path:
-    """Write the site and return the path of its first page.
+    """Write the site.
 
     Everything is rendered before anything is written, each file is replaced whole, and no file is
     deleted.
@@ -46,6 +46,9 @@ def write(
         is shown with what the reports say.
       folder: Made when missing.
       above: Address of a page that this site belongs to, as seen from the folder.
+
+    Returns:
+      The path of `index.html`.
 
     Raises:
       ReportError: The folder cannot be written, or holds an `index.html` that is not of scutch.
@@ -59,7 +62,7 @@ def write(
             publish(text, folder / name)
     except OSError as error:
         raise ReportError(
-            f"cannot write the site to {folder}: {error.filename}: {error.strerror}"
+            folder, f"{error.filename}: {error.strerror}", "cannot write the site to "
         ) from error
     return folder / "index.html"
 
@@ -67,15 +70,26 @@ def write(
 def _refuse_foreign(path: Path) -> None:
     if path.exists() and _GENERATOR not in path.read_text(encoding="utf-8", errors="replace"):
         raise ReportError(
-            f"cannot write the site: {path} is there and is not a page of scutch; "
-            "expected an empty folder or a site of scutch"
+            path.parent,
+            f"{path} is there and is not a page of scutch; "
+            "expected an empty folder or a site of scutch",
+            "cannot write the site to ",
         )
 
 
 def render(
     reports: Sequence[Report], catalogue: Iterable["Requirement"], *, above: str | None = None
 ) -> dict[str, str]:
-    """The pages of the site: from path inside the site to text."""
+    """The pages of the site, unwritten.
+
+    Args:
+      reports: As in `write`.
+      catalogue: As in `write`.
+      above: As in `write`.
+
+    Returns:
+      The text of each page, by its path inside the site.
+    """
     lined_up = matrix(reports)
     known = {requirement.id: requirement for requirement in catalogue}
     rows = {row.id: row for row in lined_up.rows}

@@ -1,4 +1,7 @@
-"""The terminal table: requirements by implementations, the headlines, and what to run next."""
+"""The terminal table: requirements by implementations, the headlines, and what to run next.
+
+show([load("reference.json"), load("flax.json")])
+"""
 
 import os
 import sys
@@ -32,6 +35,10 @@ def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
 
     An area that nobody claims is one line. Colours follow the terminal and `NO_COLOR`; where there
     is no terminal, lines are 120 wide, unless `COLUMNS` says otherwise.
+
+    Args:
+      reports: At least one, in the order of the columns.
+      file: Where to print; standard output where left out.
     """
     file = file or sys.stdout
     wide = None if file.isatty() or "COLUMNS" in os.environ else 120

@@ -37,6 +37,10 @@ def line(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """A number and its noun in the right form.
 
+    Args:
+      number: Zero or more.
+      noun: In the singular; its plural ends in `s`.
+
     >>> count(1, "root cause"), count(2, "root cause")
     ('1 root cause', '2 root causes')
     """
@@ -45,6 +49,10 @@ def count(number: int, noun: str) -> str:
 
 def publish(text: str, path: Path) -> None:
     """Put `text` at `path`, whole or not at all; missing folders are made.
+
+    Args:
+      text: Written as UTF-8; lines end as they do in it.
+      path: Of a file, which is replaced if it is there.
 
     Raises:
       OSError: The place cannot be written; what was there before is still there.

@@ -78,6 +78,17 @@ class SilentlyTaken:
 
 
 @of_bridge
+class TakenByWhom:
+    """Breaks BRG-1e: the error for a taken name shows the name alone."""
+
+    def register_variable_name_type_pair(name, typ, overwrite=False):
+        try:
+            bridge.register_variable_name(name, typ, overwrite=overwrite)
+        except RegistryError as error:
+            raise ValueError(f"{name} is taken") from error
+
+
+@of_bridge
 class NeverOverwrites:
     """Breaks BRG-1d: a pair that is there stays, whatever is asked."""
 
@@ -89,7 +100,7 @@ class NeverOverwrites:
 @inside
 def NoCache(variables):
     """Breaks BRG-2: `cache` is no collection that is known from the start."""
-    del variables._pairs[variables._pairs.pop("cache")]
+    variables.forget_pair("cache")
 
 
 def _depth(typ):
@@ -168,11 +179,22 @@ class CreatesAgain:
 
 @of_bridge
 class SharesContainers:
-    """Breaks BRG-4f: the value on the other side is in the same containers."""
+    """Breaks BRG-4h: the value on the other side is in the same containers."""
 
     def to_linen_var(variable):
         made, value = bridge.to_linen_var(variable), variable.get_raw_value()
         return made.replace_boxed(value) if meta.is_axis_metadata(made) else value
+
+
+@of_bridge
+class EmptiesTheBox:
+    """Breaks BRG-4f: a logical box that has crossed has no rules any more."""
+
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        if type(x) is logical.LogicallyPartitioned:
+            object.__setattr__(x, "rules", None)
+        return variable
 
 
 @of_bridge
@@ -262,6 +284,17 @@ class FirstComeFirstServed:
 
 
 @of_bridge
+class ClashWithoutAPath:
+    """Breaks BRG-6g: the error for a path in two collections shows neither."""
+
+    def linen_vars_to_nnx_attrs(collections):
+        try:
+            return bridge.linen_vars_to_nnx_attrs(collections)
+        except CrossingError as error:
+            raise ValueError("a path is taken") from error
+
+
+@of_bridge
 class DictionariesOnly:
     """Breaks BRG-6d: mappings of other classes are refused."""
 
@@ -277,6 +310,16 @@ class AnyKey:
 
     def get_col_name(keypath):
         return str(getattr(keypath[0], "key", keypath[0]))
+
+
+@of_bridge
+class KeyUnnamed:
+    """Breaks BRG-6h: the error for a path without a collection does not show the path."""
+
+    def get_col_name(keypath):
+        if not isinstance(keypath[0], jax.tree_util.DictKey):
+            raise TypeError("no collection")
+        return bridge.get_col_name(keypath)
 
 
 @of_bridge

@@ -134,6 +134,18 @@ class SwallowsCaptured:
 
 
 @lifted
+class CapturedUnnamed:
+    """Breaks JIT-1j: the error for a captured variable does not show its type."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except TraceLevelError as error:
+            raise ValueError("another trace level") from error
+
+
+@lifted
 class ClonesKeywords:
     """Breaks JIT-2a: an object that is passed by position and by name is two."""
 

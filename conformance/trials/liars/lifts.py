@@ -17,12 +17,12 @@ NAME = meta.PARTITION_NAME
 def of_names(lie):
     """Tell a lie of how the boxes are renamed: `rename(change, tree, axis, params)`."""
     module = _copy(lie.__name__)
-    honest = module._crossed
+    honest = module.cross_axis
 
     def crossed(change, *others):
         return honest(functools.partial(lie.rename, change), *others)
 
-    module._crossed = crossed
+    module.cross_axis = crossed
     for name in ("scan", "vmap", "jit", "remat", "broadcast"):
         setattr(lie, name, getattr(module, name))
     return of_linen(lie)

@@ -12,6 +12,7 @@ from scutch_reference.errors import (
     ScopeParamNotFoundError,
     ScopeParamShapeError,
 )
+from scutch_reference.linen.scope import NamesInUse
 from trials.liars.tale import names_in, tell
 
 
@@ -26,11 +27,14 @@ def of_linen(lie):
 
 
 def of_modules(lie):
-    """Tell a lie of what every module of the user's does: the methods in it."""
-    methods = {name: each for name, each in vars(lie).items() if inspect.isfunction(each)}
-    for method in methods.values():
+    """Tell a lie of what every module of the user's does: the methods and `names_in_use` in it."""
+    parts = {name: each for name, each in vars(lie).items() if inspect.isfunction(each)}
+    for method in parts.values():
         method.nowrap = True
-    lie.Module = type("Module", (linen.Module,), {"__module__": __name__, **methods})
+    for seam in ("names_in_use", "__init_subclass__"):
+        if seam in vars(lie):
+            parts[seam] = vars(lie)[seam]
+    lie.Module = type("Module", (linen.Module,), {"__module__": __name__, **parts})
     return of_linen(lie)
 
 
@@ -83,11 +87,10 @@ class ScalesWhenTraced:
 class Miscounts:
     """Breaks LIN-1e: the second sub-module of a class is called the third."""
 
-    def _admit(self, child, attribute=None):
-        second = type(child).__name__ == "Shift" and ("Shift_0", None) in self._taken
-        if second and child.name is None and attribute is None:
-            child._set(name="Shift_2")
-        honest._admit(self, child, attribute)
+    class names_in_use(NamesInUse):
+        def free_name(self, cls):
+            name = super().free_name(cls)
+            return "Shift_2" if name == "Shift_1" else name
 
 
 @of_modules
@@ -125,29 +128,33 @@ class SaysNothing:
 class SharesNames:
     """Breaks LIN-1h: a name is given twice."""
 
-    def _reserve(self, name, collection=None):
-        self._taken.add((name, collection))
+    class names_in_use(NamesInUse):
+        def reserve(self, path, name, collection=None):
+            self.add((name, collection))
 
 
 @of_modules
 class SharesNamesSilently:
     """Breaks LIN-1k: the error for a name that is given twice does not say which."""
 
-    def _reserve(self, name, collection=None):
-        try:
-            honest._reserve(self, name, collection)
-        except NameInUseError as error:
-            raise ValueError("a name is given twice") from error
+    class names_in_use(NamesInUse):
+        def reserve(self, path, name, collection=None):
+            try:
+                NamesInUse.reserve(self, path, name, collection)
+            except NameInUseError as error:
+                raise ValueError("a name is given twice") from error
 
 
 @of_modules
 class RoundsSetUp:
     """Breaks LIN-1i: what a module with `setup` computes is rounded."""
 
-    def _run(self, function, args, kwargs, stage=None):
-        result = honest._run(self, function, args, kwargs, stage)
-        rounds = function.__name__ == "__call__" and type(self).__name__ == "SetUp"
-        return jnp.round(result) if rounds else result
+    def __init_subclass__(cls, **kwargs):
+        if cls.__name__ == "SetUp":
+            exact = cls.__call__
+            cls.__call__ = lambda self, *args, **options: jnp.round(exact(self, *args, **options))
+            cls.__call__.__name__ = "__call__"
+        honest.__init_subclass__.__func__(cls, **kwargs)
 
 
 @of_modules

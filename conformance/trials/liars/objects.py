@@ -91,6 +91,17 @@ class LeavesTheRest:
 
 
 @of_objects
+class RefusesWithoutAPath:
+    """Breaks OBJ-1s: the error for a leaf that no filter takes does not say which leaf."""
+
+    def split(node, *filters):
+        try:
+            return nnx.split(node, *filters)
+        except NoFilterMatchError as error:
+            raise ValueError("no filter takes it") from error
+
+
+@of_objects
 class DefinitionWithoutMetadata:
     """Breaks OBJ-1h: objects that differ in metadata alone have equal definitions."""
 
@@ -152,8 +163,16 @@ class TuplesToLists:
 
 
 @of_objects
+class PassesVariablesOver:
+    """Breaks OBJ-1p: a variable is not met."""
+
+    def iter_graph(node):
+        return (pair for pair in nnx.iter_graph(node) if not isinstance(pair[1], nnx.Variable))
+
+
+@of_objects
 class WholeBeforeParts:
-    """Breaks OBJ-1p: the object comes before what is in it."""
+    """Breaks OBJ-1t: the object comes before what is in it."""
 
     def iter_graph(node):
         return reversed(list(nnx.iter_graph(node)))

@@ -164,18 +164,6 @@ class AlwaysChecks:
 
 
 @lifted
-class TracesEachCall:
-    """Breaks SHM-5e: each call maps anew."""
-
-    def shard_map(f=None, **options):
-        if f is None:
-            return lambda function: TracesEachCall.shard_map(function, **options)
-        return functools.wraps(f)(
-            lambda *arguments: nnx.shard_map(lambda *a: f(*a), **options)(*arguments)
-        )
-
-
-@lifted
 class IgnoresTrailingNone:
     """Breaks SHM-2a: by filters, `P("model", None)` is read as `P(None, "model")`."""
 

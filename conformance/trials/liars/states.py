@@ -5,6 +5,7 @@ from types import EllipsisType
 
 import jax
 from scutch_reference import nnx
+from scutch_reference.errors import FilterError, UnknownPathError
 from trials.liars.tale import of_objects
 
 # ---------------------------------------------------------------- filters
@@ -59,6 +60,17 @@ class NumbersTakeNothing:
 
 
 @of_objects
+class WrongFilterUnnamed:
+    """Breaks OBJ-3k: the error for what is no filter does not show it."""
+
+    def state(node, *filters):
+        try:
+            return nnx.state(node, *filters)
+        except FilterError as error:
+            raise TypeError("no filter") from error
+
+
+@of_objects
 class UnreachableIsEmpty:
     """Breaks OBJ-3j: filters that cannot be reached have empty states."""
 
@@ -103,6 +115,17 @@ class KnownPathsOnly:
         known = dict(nnx.to_flat_state(state))
         flat = ((p, value) for p, value in nnx.to_flat_state(pure) if p in known)
         nnx.replace_by_pure_dict(state, nnx.to_pure_dict(nnx.from_flat_state(flat)))
+
+
+@of_objects
+class UnknownKeyUnnamed:
+    """Breaks OBJ-4g: the error for a key that the state lacks does not show it."""
+
+    def replace_by_pure_dict(state, pure):
+        try:
+            nnx.replace_by_pure_dict(state, pure)
+        except UnknownPathError as error:
+            raise ValueError("a key is not there") from error
 
 
 class Unsorted:

@@ -34,7 +34,7 @@ class AlwaysCreating:
 
     class Param(nnx.Param):
         def set_value(self, value, **options):
-            super().set_value(self._hooked("on_create_value", value), **options)
+            super().set_value(self.run_hooks("on_create_value", value), **options)
 
 
 @of_objects
@@ -42,8 +42,8 @@ class LastHookFirst:
     """Breaks OBJ-5d: several hooks run in reverse."""
 
     class Param(nnx.Param):
-        def _hooked(self, name, value):
-            hooks = self._static.value.get(name, ())
+        def run_hooks(self, event, value):
+            hooks = self.raw_metadata.get(event, ())
             for hook in reversed(hooks if isinstance(hooks, tuple) else (hooks,)):
                 value = hook(self, value)
             return value
@@ -83,7 +83,7 @@ class HandsOutItsOwn:
 
     class Param(nnx.Param):
         def get_metadata(self, *args):
-            return super().get_metadata(*args) if args else dict(self._static.value)
+            return super().get_metadata(*args) if args else dict(self.raw_metadata)
 
 
 @of_objects

@@ -97,12 +97,12 @@ class OwnSeed:
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _make(self, keys):
-            return super()._make({name: jax.random.key(0) for name in keys})
+        def to_linen__made(self, keys):
+            return super().to_linen__made({name: jax.random.key(0) for name in keys})
 
         @linen.nowrap
-        def _remade(self, keys):
-            return super()._remade({name: jax.random.key(0) for name in keys})
+        def to_linen__remade(self, keys):
+            return super().to_linen__remade({name: jax.random.key(0) for name in keys})
 
 
 @of_bridge
@@ -134,8 +134,8 @@ class Amnesia:
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _remade(self, keys):
-            return self._make({"default": jax.random.key(0), **keys})
+        def to_linen__remade(self, keys):
+            return self.to_linen__made({"default": jax.random.key(0), **keys})
 
 
 @of_bridge
@@ -185,7 +185,7 @@ class MutableOnRequest:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, mutable=None, **kwargs):
-            default = None if wrappers._run.get()[0] else False
+            default = None if wrappers.current_run.get()[0] else False
             mutable = default if mutable is None else mutable
             return super().__call__(*args, mutable=mutable, **kwargs)
 
@@ -215,7 +215,7 @@ class Eager:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
-            with wrappers._running(True, wrappers._run.get()[1]):
+            with wrappers.running(True, wrappers.current_run.get()[1]):
                 return super().__call__(*args, **kwargs)
 
 
@@ -252,8 +252,8 @@ class LinenAxesHaveNoName:
 
     class ToLinen(bridge.ToLinen):
         @linen.nowrap
-        def _make(self, keys):
-            made = super()._make(keys)
+        def to_linen__made(self, keys):
+            made = super().to_linen__made(keys)
             for variable in _annotated(made):
                 if not variable.has_metadata("linen_meta_type"):
                     variable.set_metadata(on_add_axis=_unnamed_again)

@@ -1,14 +1,35 @@
-"""The bridge between Linen and NNX (contract BRG, document 004)."""
+"""The bridge between Linen and NNX (document 004, contract BRG).
 
-from .variables import NNXMeta as NNXMeta, get_col_name as get_col_name
-from .variables import is_vanilla_variable as is_vanilla_variable
-from .variables import linen_vars_to_nnx_attrs as linen_vars_to_nnx_attrs
-from .variables import nnx_attrs_to_linen_vars as nnx_attrs_to_linen_vars
-from .variables import register_variable_name as register_variable_name
-from .variables import register_variable_name_type_pair as register_variable_name_type_pair
-from .variables import sort_variable_types as sort_variable_types, to_linen_var as to_linen_var
-from .variables import to_nnx_var as to_nnx_var, variable_name_from_type as variable_name_from_type
-from .variables import variable_type as variable_type, variable_type_name as variable_type_name
-from .variables import variable_type_from_name as variable_type_from_name
-from .wrappers import ToLinen as ToLinen, ToNNX as ToNNX, lazy_init as lazy_init
-from .wrappers import to_linen as to_linen, with_partitioning as with_partitioning
+`variables` has collections and boxes on one side, and types and metadata on the other; `wrappers`
+makes a module of one kind serve as a module of the other.
+
+>>> import jax.numpy as jnp
+>>> from scutch_reference import linen, nnx
+>>> model = ToNNX(linen.Dense(3), rngs=nnx.Rngs(0)).lazy_init(jnp.ones((1, 2)))
+>>> type(model.kernel).__name__, model.kernel.shape
+('Param', (2, 3))
+"""
+
+from .variables import (
+    NNXMeta as NNXMeta,
+    get_col_name as get_col_name,
+    is_vanilla_variable as is_vanilla_variable,
+    linen_vars_to_nnx_attrs as linen_vars_to_nnx_attrs,
+    nnx_attrs_to_linen_vars as nnx_attrs_to_linen_vars,
+    register_variable_name as register_variable_name,
+    register_variable_name_type_pair as register_variable_name_type_pair,
+    sort_variable_types as sort_variable_types,
+    to_linen_var as to_linen_var,
+    to_nnx_var as to_nnx_var,
+    variable_name_from_type as variable_name_from_type,
+    variable_type as variable_type,
+    variable_type_from_name as variable_type_from_name,
+    variable_type_name as variable_type_name,
+)
+from .wrappers import (
+    ToLinen as ToLinen,
+    ToNNX as ToNNX,
+    lazy_init as lazy_init,
+    to_linen as to_linen,
+    with_partitioning as with_partitioning,
+)

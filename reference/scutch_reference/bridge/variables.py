@@ -1,8 +1,22 @@
-"""Variables on both sides of the bridge: collections and boxes in Linen, types and metadata in NNX.
+"""Variables on both sides of the bridge (document 004, BRG-1 to BRG-6).
 
-Names of *collections* and variable types are paired one to one, for all threads. What a Linen *box*
-holds is *metadata* of the variable, which remembers its class; other metadata travels in an
-`NNXMeta`. To cross is no event: no hook runs, nothing is placed, and no container is shared.
+In Linen a variable is a value, maybe in a box, at a path in a *collection*. In NNX it is an object,
+whose class, its *type*, says what it is for, and which has *metadata*. To *cross* is to become the
+other. Three things correspond:
+
+- the name of a collection and a type, which the *registry* pairs one to one;
+- what a box holds and the metadata of a variable, which remembers the class of the box;
+- metadata that came from no box and an `NNXMeta`, a box for all that a variable holds.
+
+To cross is no event: no hook runs, no array is moved, and the results share no container with the
+inputs.
+
+>>> from scutch_reference.meta import Partitioned
+>>> variable = to_nnx_var("params", Partitioned(1.0, ("data",)))
+>>> type(variable).__name__, variable.get_metadata("out_sharding")
+('Param', ('data',))
+>>> to_linen_var(variable)
+Partitioned(value=1.0, names=('data',), mesh=None)
 """
 
 from __future__ import annotations
@@ -12,7 +26,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, overload
 
 import jax
 from jax.sharding import PartitionSpec
@@ -20,76 +34,136 @@ from jax.sharding import PartitionSpec
 from .. import nnx
 from ..errors import CrossingError, RegistryError
 from ..linen.scope import put
-from ..meta import AxisMetadata, is_axis_metadata
-from ..nnx.tracking import Static
+from ..meta import AxisMetadata, Params, is_box
+from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
 
 A = TypeVar("A")
+C = TypeVar("C", bound=type)
 Type: TypeAlias = type[nnx.Variable[Any]]
 _BOX_TYPE = "linen_meta_type"
-_KNOWN: dict[str, Type] = {"params": nnx.Param, "batch_stats": nnx.BatchStat, "cache": nnx.Cache}
-_KNOWN |= {"intermediates": nnx.Intermediate, "perturbations": nnx.Perturbation}
-_pairs: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
-_lock = threading.RLock()  # of `_pairs`, which has the type of each name and the name of each type
+"""The key, in the metadata of a variable, of the class of the box that it came from."""
+_KNOWN: dict[str, Type] = {
+    "params": nnx.Param,
+    "batch_stats": nnx.BatchStat,
+    "cache": nnx.Cache,
+    "intermediates": nnx.Intermediate,
+    "perturbations": nnx.Perturbation,
+}
+# The registry, which all threads share: the type of each name, and the name of each type (BRG-2).
+_registry: dict[Any, Any] = {**_KNOWN, **{typ: name for name, typ in _KNOWN.items()}}
+_registry_lock = threading.RLock()
 
 
+def forget_pair(name_or_type: str | Type) -> None:
+    """Take the pair of a collection and a type out of the registry, in both directions (BRG-1d).
+
+    Raises:
+      KeyError: The registry does not have it.
+    """
+    with _registry_lock:
+        del _registry[_registry.pop(name_or_type)]
+
+
+@overload
+def register_variable_name(name: str, typ: C, overwrite: bool = False) -> C: ...
+@overload
+def register_variable_name(
+    name: str, typ: None = None, overwrite: bool = False
+) -> Callable[[C], C]: ...
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
-    """Pair a collection and a type, or, without the type, decorate a class so (BRG-1).
+    """Pair the name of a collection with a variable type (BRG-1).
 
-    What either was paired with is forgotten with `overwrite`, and a `RegistryError` without.
+    Args:
+      name: The collection.
+      typ: A subclass of `nnx.Variable`. Without it, a decorator for such a class is returned.
+      overwrite: Whether to forget the pairs that either is in.
+
+    Returns:
+      The type.
+
+    Raises:
+      RegistryError: `typ` is no variable type, or, without `overwrite`, either is paired already
+        (BRG-1c); then nothing changes.
     """
     if typ is None:
         return lambda cls: register_variable_name(name, cls, overwrite)
     if not (isinstance(typ, type) and issubclass(typ, nnx.Variable)):
         raise RegistryError(f"{name!r} cannot name {typ!r}, which is no variable type.")
-    with _lock:
-        for one in filter(_pairs.__contains__, (name, typ)):
+    with _registry_lock:
+        parties: list[Any] = [name, typ]
+        for known in filter(_registry.__contains__, parties):
             if not overwrite:
-                raise RegistryError(f"{name!r} cannot name {typ!r}: {one!r} has {_pairs[one]!r}.")
-            del _pairs[_pairs.pop(one)]
-        _pairs[name], _pairs[typ] = typ, name
+                paired = _registry[known]
+                raise RegistryError(f"{name!r} cannot name {typ!r}: {known!r} has {paired!r}.")
+            forget_pair(known)
+        _registry[name] = typ
+        _registry[typ] = name
     return typ
 
 
 def variable_type_from_name(
     name: str, /, *, base: Type = nnx.Variable, allow_register: bool = False
 ) -> Type:
-    """The type of a collection; a new name is an error, or gets a new type derived from `base`."""
-    with _lock:
-        if name not in _pairs:
+    """Return the variable type of a collection (BRG-1).
+
+    Args:
+      name: The collection.
+      base: What a new type is derived from.
+      allow_register: Whether a name that is not registered gets a new type.
+
+    Raises:
+      RegistryError: The name is not registered and must not be.
+    """
+    with _registry_lock:
+        if name not in _registry:
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
             register_variable_name(name, type(name, (base,), {"__module__": __name__}))
-        typ: Type = _pairs[name]
+        typ: Type = _registry[name]
         return typ
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
-    """The collection of a type; a new type is an error, or gets the name of its class."""
-    with _lock:
-        if typ not in _pairs:
+    """Return the collection of a variable type (BRG-1).
+
+    Args:
+      typ: A subclass of `nnx.Variable`.
+      allow_register: Whether a type that is not registered gets the name of its class.
+
+    Raises:
+      RegistryError: The type is not registered and must not be, or its class name is taken.
+    """
+    with _registry_lock:
+        if typ not in _registry:
             if not allow_register:
                 raise RegistryError(f"The variable type {typ!r} has no name.")
             register_variable_name(typ.__name__, typ)
-        name: str = _pairs[typ]
+        name: str = _registry[typ]
         return name
 
 
-# The names of the documents; those above are of today. They register what is new.
+# The names of document 004; Flax 0.12 has those above. They register what is new.
 variable_type = functools.partial(variable_type_from_name, allow_register=True)
 variable_type_name = functools.partial(variable_name_from_type, allow_register=True)
 register_variable_name_type_pair = register_variable_name
 
 
 def sort_variable_types(types: Iterable[type]) -> list[type]:
-    """The types, each before its bases, and otherwise in the order given (BRG-3)."""
+    """Return the types with each before its bases, and otherwise in the order given (BRG-3)."""
     return sorted(types, key=lambda t: -sum(issubclass(base, nnx.Variable) for base in t.__mro__))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NNXMeta(AxisMetadata[A]):
-    """The box of a variable: its type, raw value, and metadata, which is static (BRG-5)."""
+    """The box of a variable that came from no Linen box: all that the variable holds (BRG-5).
+
+    Args:
+      var_type: The type of the variable; static.
+      value: Its raw value: any tree.
+      metadata: Its metadata, hooks included; static.
+    """
 
     var_type: Type
     value: A
@@ -103,26 +177,37 @@ class NNXMeta(AxisMetadata[A]):
         """Return a box with the same type and metadata around `val` (BOX-4)."""
         return NNXMeta(self.var_type, val, self.metadata)
 
-    def add_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Name a new axis, if the variable has names, and run its hooks; see `nnx.variables`."""
-        add_axis(variable := self.to_nnx_variable(), index, params)
+    def add_axis(self, index: int, params: Params) -> Self:
+        """Name a new axis, if the variable has names; its hooks run (BRG-5d).
+
+        Args:
+          index, params: As in `meta.Partitioned.add_axis`, which says what is raised.
+        """
+        variable = self.to_nnx_variable()
+        add_axis(variable, index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> Self:
-        """Forget the name of an axis, and run the hooks; the inverse of `add_axis`."""
-        remove_axis(variable := self.to_nnx_variable(), index, params)
+    def remove_axis(self, index: int, params: Params) -> Self:
+        """Forget the name of an axis; the inverse of `add_axis` (BRG-5d).
+
+        Args:
+          index, params: As in `meta.Partitioned.remove_axis`, which says what is raised.
+        """
+        variable = self.to_nnx_variable()
+        remove_axis(variable, index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 
     def get_partition_spec(self) -> PartitionSpec | None:
-        """The spec of the variable (BRG-5e)."""
+        """Return the spec that `nnx.get_partition_spec` gives for the variable (BRG-5e)."""
         spec: nnx.Variable[Any] = nnx.get_partition_spec(self.to_nnx_variable())
         return spec.get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
-        """The variable; no hook runs."""
+        """Return the variable; no hook runs (BRG-5b)."""
         return self.var_type.from_metadata(self.value, self.metadata)
 
-    __eq__, __hash__ = Node.__eq__, Node.__hash__
+    __eq__ = Node.__eq__
+    __hash__ = Node.__hash__
 
 
 jax.tree_util.register_pytree_with_keys(
@@ -133,27 +218,34 @@ jax.tree_util.register_pytree_with_keys(
 
 
 def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
-    """Whether a variable has no metadata; hooks that are empty are none (BRG-5)."""
+    """Tell whether a variable has no metadata; a hook that is empty counts as none (BRG-5a)."""
     metadata = variable.get_metadata()
     return all(name in HOOKS and not hooks for name, hooks in metadata.items())
 
 
 def _attributes(box: Any) -> Any:
+    """What a box holds, its value included, by the names that NNX has for it."""
     return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
 def _takes(box_type: Any, attributes: dict[str, Any]) -> bool:
+    """Whether the constructor of a box takes attributes as its keywords."""
     try:
         inspect.signature(box_type).bind(**attributes)
-    except TypeError:  # That is how a signature says no.
+    except TypeError:  # This is how `bind` answers no.
         return False
     return True
 
 
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
-    """A variable as Linen has it: a bare value, the box that it came from, or an `NNXMeta`.
+    """Return what lies in a Linen collection for a variable; `to_nnx_var` is the inverse (BRG-4).
 
-    It is an `NNXMeta` too where the box has no place for all that the variable holds (BRG-4).
+    Args:
+      variable: Any variable; it stays as it is (BRG-4f).
+
+    Returns:
+      The bare value of a vanilla variable (BRG-5a). The box that the variable came from, if the box
+      can hold all metadata. Else an `NNXMeta` (BRG-4e, BRG-5b).
     """
     value, metadata = copied_tree(variable.get_raw_value()), variable.get_metadata()
     if not metadata or is_vanilla_variable(variable):
@@ -169,13 +261,21 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
 
 
 def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
-    """What lies in a Linen collection, as a variable; `to_linen_var` is the inverse (BRG-4).
+    """Return the variable for what lies in a Linen collection; see `to_linen_var` (BRG-4).
 
-    A box has `to_nnx_metadata` and `from_nnx_metadata`, or a constructor that takes its attributes,
-    `value` among them. An `NNXMeta` must be of the type of the collection.
+    Args:
+      col: The collection; a name that is not registered gets a new type.
+      x: A box, or a value of any kind. A box that shall return has `to_nnx_metadata` and
+        `from_nnx_metadata`, or a constructor that takes its attributes (BRG-4d).
+
+    Returns:
+      A variable of the type of the collection. What a box holds is its metadata.
+
+    Raises:
+      CrossingError: `x` is an `NNXMeta` of another type (BRG-4g), or a box without a `value`.
     """
     typ = variable_type(col)
-    if not is_axis_metadata(x):
+    if not is_box(x):
         return typ.from_metadata(copied_tree(x), {})
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
@@ -188,19 +288,32 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:
-    """The collection of a key path, which begins with it; else it is a `CrossingError`."""
+    """Return the collection of a key path of JAX: its first key, as a string (BRG-6e).
+
+    Raises:
+      CrossingError: The path is empty, or does not begin with the key of a dictionary.
+    """
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
         raise CrossingError(f"A path begins with its collection, a key; got {tuple(keypath)!r}.")
     return str(keypath[0].key)
 
 
 def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Collections of Linen variables as one tree of NNX variables (BRG-6).
+    """Return collections of Linen variables as one tree of NNX variables (BRG-6a).
 
-    Mappings of any class are layers, all else is a variable. A path that is a variable in one
-    collection and anything in another is a `CrossingError`.
+    Args:
+      variables: Collections, nested by path. Mappings of any class are layers (BRG-6d), anything
+        else is a variable; a graph definition stays as it is (BRG-6f).
+
+    Returns:
+      Nested dictionaries by path, in which the type of a variable tells its collection.
+
+    Raises:
+      CrossingError: A path is a variable in one collection and anything in another (BRG-6c), or a
+        collection is no mapping.
     """
     attributes: dict[Any, Any] = {}
+    # Who has a path first: the collection, and whether the path is a variable in it.
     owners: dict[Any, tuple[str, bool]] = {}
     for col, tree in variables.items():
         if not isinstance(tree, Mapping):
@@ -218,9 +331,17 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
 def nnx_attrs_to_linen_vars(
     nnx_attrs: Mapping[str, Any], metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var
 ) -> dict[str, Any]:
-    """A tree of NNX variables as collections of Linen variables (BRG-6).
+    """Return a tree of NNX variables as collections of Linen variables (BRG-6b).
 
-    Graph definitions go to the collection `nnx`; anything else is a `CrossingError`.
+    Args:
+      nnx_attrs: Nested mappings by path, with variables and graph definitions at the ends.
+      metadata_fn: What is made of a variable.
+
+    Returns:
+      Collections, nested by path. Graph definitions lie in the collection `nnx` (BRG-6f).
+
+    Raises:
+      CrossingError: Anything else lies at the end of a path.
     """
     collections: dict[Any, Any] = {}
     for path, leaf in nnx.to_flat_state(nnx_attrs):

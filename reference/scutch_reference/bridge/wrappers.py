@@ -1,16 +1,24 @@
-"""Modules of one kind as modules of the other (BRG-7, BRG-8).
+"""Modules of one kind as modules of the other (document 004, BRG-7 and BRG-8).
 
-`ToNNX` keeps the Linen module's variables as attributes, `ToLinen` the NNX object's in collections.
-A call takes them across the bridge, runs the module that is wrapped, and takes back what changed.
+`ToNNX` wraps a Linen module and keeps its variables as attributes. `ToLinen` wraps an NNX class and
+keeps the variables of its object in collections. A call takes the variables across the bridge, runs
+the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
+tells the inner one what the outer one does.
+
+>>> import jax.numpy as jnp
+>>> model = to_linen(nnx.Linear, 2, 3)
+>>> variables = model.init(jax.random.key(0), jnp.ones((1, 2)))
+>>> sorted(variables["params"])
+['bias', 'kernel']
 """
 
 import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,34 +26,53 @@ from jax.sharding import Mesh
 
 from .. import linen, nnx
 from ..errors import CrossingError
-from ..linen.scope import put
+from ..linen.scope import Filter, put
 from ..meta import Partitioned, boxing
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 A = TypeVar("A")
 M = TypeVar("M", bound=Callable[..., Any])
-# What a wrapper in the other has to know: whether that initializes, and what may change by default.
-_run: ContextVar[tuple[bool, Any]] = ContextVar("_run", default=(False, None))
+P = ParamSpec("P")
+Keys = Mapping[str, Any]
+current_run: ContextVar[tuple[bool, Any]] = ContextVar("current_run", default=(False, None))
+"""Whether wrappers make their variables now, and which collections may change in those that are not
+told otherwise: a filter, or `None` outside a `ToLinen`. `running` is the one that sets it."""
 
 
 @contextlib.contextmanager
-def _running(initializing: bool, mutable: Any) -> Iterator[None]:
-    token = _run.set((initializing, mutable))
+def running(initializing: bool, mutable: Filter | None) -> Iterator[None]:
+    """Set `current_run` for a `with` block.
+
+    Args:
+      initializing: Whether wrappers make their variables.
+      mutable: The filter of collections that may change.
+    """
+    token = current_run.set((initializing, mutable))
     try:
         yield
     finally:
-        _run.reset(token)
+        current_run.reset(token)
 
 
 def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
-    """Call a module, or a function, so that each `ToNNX` in it makes its variables; return it."""
-    with _running(True, _run.get()[1]):
+    """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
+
+    Args:
+      fn: A module or a function; it is called with the other arguments.
+
+    Returns:
+      `fn` itself.
+    """
+    with running(True, current_run.get()[1]):
         fn(*args, **kwargs)
     return fn
 
 
-def _keys(rngs: Any) -> Any:
-    """Keys for Linen: the next one of each stream; `default` answers for `params`."""
+def _drawn_keys(rngs: Any) -> Any:
+    """Keys for Linen: the next one of each stream that has keys (BRG-7d).
+
+    Where there is no stream `params`, that is the key of `default`. What is no `Rngs` stays.
+    """
     if not isinstance(rngs, nnx.Rngs):
         return rngs
     keys = {n: each() for n, each in rngs.items() if each.key.get_raw_value() is not None}
@@ -55,7 +82,7 @@ def _keys(rngs: Any) -> Any:
 
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
-    """Give an object, or a container in it, these variables; those that it has keep identity."""
+    """Give an object, or a container in it, variables; those that it has stay and are updated."""
     held = vars(node) if isinstance(node, nnx.Module) else node
     for name, new in attributes.items():
         old = held.get(name)
@@ -72,8 +99,12 @@ def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
 class ToNNX(nnx.Module):
     """A Linen module as an NNX module: its methods, and its variables as attributes (BRG-7).
 
-    These are made by `lazy_init`, with the arguments of a call; names, meshes and rules of boxes
-    are metadata (BRG-8). `rngs` are seed streams for the calls that pass none.
+    `lazy_init` makes the variables, by a call; names, meshes and rules of boxes become metadata
+    (BRG-8a). A name of a method of the Linen module is that method here too.
+
+    Args:
+      module: The Linen module; a bound one is wrapped without its variables.
+      rngs: Streams for the calls that pass none, or a key for the stream `params`.
     """
 
     def __init__(self, module: linen.Module, rngs: nnx.Rngs | jax.Array | None = None):
@@ -89,14 +120,31 @@ class ToNNX(nnx.Module):
         return functools.partial(self.__call__, method=name)
 
     def __call__(
-        self, *args: Any, rngs: Any = None, method: Any = None, mutable: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        rngs: nnx.Rngs | Keys | jax.Array | None = None,
+        method: Callable[..., Any] | str | None = None,
+        mutable: Filter | None = None,
+        **kwargs: Any,
     ) -> Any:
-        """Call the Linen module, or a method of it; the options are those of `linen.Module.apply`.
+        """Call the Linen module, and keep what its mutable collections become (BRG-7a, BRG-7c).
 
-        It is a `CrossingError` if the variables were not made: `lazy_init`.
+        Args:
+          args, kwargs: The arguments of the call.
+          rngs: Streams, of which the next key of each is drawn, or keys as `linen.Module.apply`
+            takes them; `None` means those of the constructor.
+          method: A method, or the name of one; `None` means `__call__`.
+          mutable: A filter of the collections that may change; `None` means none, or in a
+            `ToLinen` those that may change there.
+
+        Returns:
+          The output of the Linen module.
+
+        Raises:
+          CrossingError: The variables were not made, and this is no `lazy_init` (BRG-7l).
         """
-        module, (initializing, around) = self.to_nnx__module, _run.get()
-        keys = _keys(self.to_nnx__rngs if rngs is None else rngs)
+        module, (initializing, around) = self.to_nnx__module, current_run.get()
+        keys = _drawn_keys(self.to_nnx__rngs if rngs is None else rngs)
         attributes = {
             name: value
             for name, value in vars(self).items()
@@ -118,7 +166,7 @@ class ToNNX(nnx.Module):
         return output
 
 
-def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Variable[Any]:
+def _restarted(variable: nnx.Variable[Any], keys: Keys) -> nnx.Variable[Any]:
     """The state of a stream as it is before the first draw; without a key where none was passed."""
     shape, key = variable.shape, keys.get(variable.get_metadata("tag"))
     if not isinstance(variable, nnx.RngKey):
@@ -129,9 +177,14 @@ def _restarted(variable: nnx.Variable[Any], keys: Mapping[str, Any]) -> nnx.Vari
 class ToLinen(linen.Module):
     """An NNX class as a Linen module, in whose collections its object's variables lie (BRG-7).
 
-    The object is made anew for each call, by its class with `args`, `kwargs` and, if it takes them,
-    `rngs`, which `skip_rng` prevents; its methods are the module's. What lies in a collection is
-    what `metadata_fn` makes of the variable: with names a box (BRG-8).
+    Each call makes the object anew, by a call of the class, and gives it the variables. The methods
+    of the class are methods here too.
+
+    Args:
+      nnx_class: The class, or a function that makes the object.
+      args, kwargs: What it is called with.
+      skip_rng: Whether not to pass it `rngs`, which it gets if it has a parameter of that name.
+      metadata_fn: What lies in the collections for a variable: for one with names a box (BRG-8b).
     """
 
     nnx_class: Callable[..., Any]
@@ -141,23 +194,37 @@ class ToLinen(linen.Module):
     metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var
 
     def __getattr__(self, name: str) -> Any:
-        kind = vars(self).get("nnx_class")
-        if not name.startswith("_") and callable(getattr(kind, name, None)):
+        cls = vars(self).get("nnx_class")
+        if not name.startswith("_") and callable(getattr(cls, name, None)):
             return functools.partial(self.__call__, nnx_method=name)
         return super().__getattr__(name)
 
     @linen.nowrap
-    def _make(self, keys: Mapping[str, Any]) -> Any:
-        """The object, as its constructor leaves it."""
+    def to_linen__made(self, keys: Keys) -> Any:
+        """Return the object as its class makes it; a subclass may override it.
+
+        Args:
+          keys: A key for each stream.
+        """
         options = dict(self.kwargs)
         if not self.skip_rng and "rngs" in inspect.signature(self.nnx_class).parameters:
             options["rngs"] = nnx.Rngs(**keys)
         return self.nnx_class(*self.args, **options)
 
     @linen.nowrap
-    def _remade(self, keys: Mapping[str, Any]) -> Any:
-        """The object, with the variables of the scope and newly seeded streams."""
-        made = nnx.eval_shape(lambda: self._make({"default": jax.random.key(0), **keys}))
+    def to_linen__remade(self, keys: Keys) -> Any:
+        """Return the object with the variables of the scope, and streams that begin anew.
+
+        A subclass may override it. The class is called abstractly, so that no array is made to be
+        thrown away.
+
+        Args:
+          keys: A key for each stream.
+
+        Raises:
+          CrossingError: A variable of the object is in no collection.
+        """
+        made = nnx.eval_shape(lambda: self.to_linen__made({"default": jax.random.key(0), **keys}))
         definition, state = nnx.split(made)
         flat = dict(nnx.to_flat_state(state))
         held = dict(nnx.to_flat_state(linen_vars_to_nnx_attrs(self.variables)))
@@ -169,18 +236,27 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
+        # What the first call made, and not the constructor, as a `ToNNX` in the object does.
         rest = [(path, variable) for path, variable in held.items() if path not in flat]
-        _fill(made, nnx.from_flat_state(rest))  # What the first call made, as a `ToNNX` does.
+        _fill(made, nnx.from_flat_state(rest))
         return made
 
     def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
-        """Call the object, or the method of that name."""
+        """Call the object, or its method of that name; mutable collections change (BRG-7g).
+
+        Args:
+          args, kwargs: The arguments of the call.
+          nnx_method: The name of a method; `None` means `__call__` (BRG-7i).
+
+        Raises:
+          CrossingError: A variable of the object is in no collection.
+        """
         scope = self._scope
-        streams = {*scope.rngs} | ({"default"} if self.has_rng("params") else set())
+        streams = {*scope.rngs} | ({"default"} if "params" in scope.rngs else set())
         keys = {name: self.make_rng(name) for name in sorted(streams)}
-        first = self.is_initializing() and not self.variables
-        made = self._make(keys) if first else self._remade(keys)
-        with _running(first, scope.mutable):
+        first = scope.initializing and not self.variables
+        made = self.to_linen__made(keys) if first else self.to_linen__remade(keys)
+        with running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
         kept = nnx.state(made, nnx.Not(nnx.RngState))
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
@@ -197,18 +273,24 @@ def to_linen(
     skip_rng: bool = False,
     **kwargs: Any,
 ) -> ToLinen:
-    """`ToLinen` with the arguments of the constructor written as in its call (BRG-7)."""
+    """Wrap an NNX class, with the arguments of its constructor as they stand in its call (BRG-7h).
+
+    Args:
+      nnx_class, metadata_fn, skip_rng: As for `ToLinen`.
+      args, kwargs: The arguments of the class.
+      name: The name of the Linen module.
+    """
     return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 
 
 class Annotated(Partitioned[A]):
-    """A box that an NNX variable takes too, for its value and its metadata."""
+    """A box that a variable of NNX opens too: for its value, and for its metadata (BRG-8e)."""
 
     raw_value = property(lambda self: self.value)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the variable will know: the names, the mesh, and that this was a box."""
+        """The metadata of the variable: the names, the mesh, and that this was a `Partitioned`."""
         known = {"out_sharding": self.names, "linen_meta_type": Partitioned}
         return known if self.mesh is None else {**known, "mesh": self.mesh}
 
@@ -217,7 +299,16 @@ nnx.VariableMetadata.register(Annotated)
 
 
 def with_partitioning(
-    initializer: Callable[..., Any], names: Any, mesh: Mesh | None = None
-) -> Callable[..., Any]:
-    """An initializer that names the axes of parameters of either kind (BRG-8)."""
-    return boxing(initializer, functools.partial(Annotated, names=names, mesh=mesh))
+    initializer: Callable[P, A], names: Iterable[Any], mesh: Mesh | None = None
+) -> Callable[P, Annotated[A]]:
+    """Make an initializer name the axes of parameters of modules of either kind (BRG-8e).
+
+    Args:
+      initializer: An initializer, as those of `jax.nn.initializers`.
+      names, mesh: For each axis a mesh axis, a tuple of them, or `None`; and the mesh.
+
+    Returns:
+      An initializer with the parameters, the name and the docstring of `initializer`.
+    """
+    kept: Any = names  # The box makes a tuple of them, or refuses.
+    return boxing(initializer, functools.partial(Annotated, names=kept, mesh=mesh))

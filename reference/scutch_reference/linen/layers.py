@@ -1,12 +1,24 @@
-"""The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout."""
+"""The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout (LIN-4g).
+
+A layer makes its parameters, and leaves the arithmetic to `functional`. Fields that layers share:
+`dtype` is the dtype in which a layer computes, and `None` takes it from inputs and parameters;
+`param_dtype` is the dtype of the parameters that it makes; a field that ends in `_init` is the
+initializer of a parameter, as those of `jax.nn.initializers`.
+
+>>> import jax
+>>> variables = Dense(features=3).init(jax.random.key(0), jnp.ones((2, 4)))
+>>> jax.tree.map(jnp.shape, variables)
+{'params': {'bias': (3,), 'kernel': (4, 3)}}
+"""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import initializers
+from jax.typing import DTypeLike
 
 from .. import functional
 from ..functional import Array, Axes
@@ -14,12 +26,20 @@ from .module import Fn, Module, compact, nowrap
 
 
 class Dense(Module):
-    """A linear map of the last axis; `kernel` has shape (n, features)."""
+    """A linear map of the last axis: `inputs @ kernel + bias`.
+
+    Args:
+      features: How many outputs there are.
+      use_bias: Whether there is a bias.
+      dtype, param_dtype, kernel_init, bias_init: As the module's docstring says.
+      precision, dot_general: The precision of the product, and what computes it: a function with
+        the signature of `jax.lax.dot_general`.
+    """
 
     features: int
     use_bias: bool = True
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
+    dtype: DTypeLike | None = None
+    param_dtype: DTypeLike = jnp.float32
     precision: Any = None
     kernel_init: Fn = initializers.lecun_normal()
     bias_init: Fn = initializers.zeros
@@ -27,22 +47,29 @@ class Dense(Module):
 
     @compact
     def __call__(self, inputs: Array) -> Array:
-        """Shape (..., n) to (..., features)."""
+        """Map inputs of shape (..., n) to (..., features); `kernel` has shape (n, features)."""
         shape = (jnp.shape(inputs)[-1], self.features)
-        bias, kernel = None, self.param("kernel", self.kernel_init, shape, self.param_dtype)
+        kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
+        bias = None
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape[1:], self.param_dtype)
-        how = self.dtype, self.dot_general
-        return functional.affine(inputs, kernel, bias, *how, precision=self.precision)
+        options = {"precision": self.precision}
+        return functional.affine(inputs, kernel, bias, self.dtype, self.dot_general, **options)
 
 
 class Embed(Module):
-    """A vector for each integer; `embedding` has shape (num_embeddings, features)."""
+    """A vector for each integer; `embedding` has shape (num_embeddings, features).
+
+    Args:
+      num_embeddings: How many integers have a vector, counted from 0.
+      features: The length of a vector.
+      dtype, param_dtype, embedding_init: As the module's docstring says.
+    """
 
     num_embeddings: int
     features: int
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
+    dtype: DTypeLike | None = None
+    param_dtype: DTypeLike = jnp.float32
     embedding_init: Fn = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 
     def setup(self) -> None:
@@ -51,20 +78,24 @@ class Embed(Module):
         self.embedding = self.param("embedding", self.embedding_init, shape, self.param_dtype)
 
     def __call__(self, inputs: Array) -> Array:
-        """Integers of any shape, to that shape with one axis of size `features` more."""
+        """Map integers of any shape to that shape and one more axis, of size `features`.
+
+        Raises:
+          ModuleError: `inputs` has no integer dtype.
+        """
         return functional.rows(self.embedding, inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
-        """The products of queries (..., features) with every vector: (..., num_embeddings)."""
+        """Map vectors (..., features) to their products with all vectors: (..., num_embeddings)."""
         return functional.products(query, self.embedding, self.dtype)
 
 
 class _Norm(Module):
-    """What normalizations share: scale and bias along the features."""
+    """What normalizations share: scale and bias along the axes of the features."""
 
     epsilon: float = 1e-6
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
+    dtype: DTypeLike | None = None
+    param_dtype: DTypeLike = jnp.float32
     use_bias: bool = True
     use_scale: bool = True
     bias_init: Fn = initializers.zeros
@@ -72,22 +103,37 @@ class _Norm(Module):
 
     @nowrap
     def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+        """Mean and variance; `init` does not run in the mapped axis that `axis_name` names."""
         axis_name = None if self.is_initializing() else self.axis_name
-        how = axis_name, self.axis_index_groups, self.use_fast_variance
-        return functional.moments(x, over, mask, *how)
+        options = (axis_name, self.axis_index_groups, self.use_fast_variance)
+        return functional.moments(x, over, mask, *options)
 
     @nowrap
-    def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
-        shape, scale, bias = [x.shape[axis] for axis in axes[1]], None, None
+    def _normalized(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:
+        """The inputs, normalized by statistics over some axes, scaled and shifted along others."""
+        shape = [x.shape[axis] for axis in along]
+        scale, bias = None, None
         if self.use_scale:
             scale = self.param("scale", self.scale_init, shape, self.param_dtype)
         if self.use_bias:
             bias = self.param("bias", self.bias_init, shape, self.param_dtype)
-        return functional.normalized(x, statistics, (scale, bias), axes, self.epsilon, self.dtype)
+        parameters, axes = (scale, bias), (over, along)
+        return functional.normalized(x, statistics, parameters, axes, self.epsilon, self.dtype)
 
 
 class LayerNorm(_Norm):
-    """Normalizes each example over some axes; `scale` and `bias` are along `feature_axes`."""
+    """Normalizes each example by its own mean and variance.
+
+    Args:
+      epsilon: What is added to the variance.
+      dtype, param_dtype, bias_init, scale_init: As the module's docstring says.
+      use_bias, use_scale: Whether there is a `bias`, and a `scale`.
+      reduction_axes: The axes over which statistics are computed.
+      feature_axes: The axes along which `scale` and `bias` lie.
+      axis_name: A mapped axis to average over as well.
+      axis_index_groups: The groups of its indices that are averaged separately.
+      use_fast_variance: Whether the variance is computed in one pass, less exactly.
+    """
 
     reduction_axes: Axes = -1
     feature_axes: Axes = -1
@@ -97,14 +143,19 @@ class LayerNorm(_Norm):
 
     @compact
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Any shape, to the same shape; the statistics are those of what a mask takes."""
+        """Map inputs of any shape to that shape.
+
+        Args:
+          x: The inputs.
+          mask: Booleans that broadcast to the shape: which entries count in the statistics.
+        """
         along, _ = functional.split_axes(self.feature_axes, x.ndim)
         over, _ = functional.split_axes(self.reduction_axes, x.ndim)
         return self._normalized(x, self._moments(x, over, mask), over, along)
 
 
 class _Running(Module):
-    """The fields of `BatchNorm` that come before those it shares, in the order of Flax."""
+    """The fields of `BatchNorm` that come before those that normalizations share, as in Flax."""
 
     use_running_average: bool | None = None
     axis: Axes = -1
@@ -112,10 +163,17 @@ class _Running(Module):
 
 
 class BatchNorm(_Norm, _Running):
-    """Normalizes each feature over the batch, and keeps running statistics (LIN-8).
+    """Normalizes each feature over the batch, and keeps running statistics (LIN-8c).
 
-    `mean` and `var` lie in the collection `batch_stats`. `axis` is the feature's; `momentum` is how
-    much of the old statistics an update keeps; `axis_name` names mapped axes to average over.
+    The running `mean` and `var` lie in the collection `batch_stats`, which training makes mutable.
+
+    Args:
+      use_running_average: Whether the running statistics serve, as in inference; here or in the
+        call.
+      axis: The axes of the features.
+      momentum: How much of the old running statistics an update keeps, from 0 to 1.
+      epsilon, dtype, param_dtype, use_bias, use_scale, bias_init, scale_init, axis_name,
+        axis_index_groups, use_fast_variance: As in `LayerNorm`.
     """
 
     epsilon: float = 1e-5
@@ -127,9 +185,18 @@ class BatchNorm(_Norm, _Running):
     def __call__(
         self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
     ) -> Array:
-        """Any shape, to the same shape; in training the statistics are the batch's own."""
-        places = self.use_running_average, use_running_average
-        running = functional.flag("use_running_average", *places, once=True)
+        """Map inputs of any shape to that shape.
+
+        Args:
+          x: The inputs.
+          use_running_average: As the field, for this call.
+          mask: Booleans that broadcast to the shape: which entries count in the statistics.
+
+        Raises:
+          ModuleError: `use_running_average` is given twice, or not at all.
+        """
+        given = self.use_running_average, use_running_average
+        running = functional.flag("use_running_average", *given, once=True)
         along, over = functional.split_axes(self.axis, x.ndim)
         shape, first = [x.shape[axis] for axis in along], self.is_initializing()
         mean = self.variable("batch_stats", "mean", jnp.zeros, shape, jnp.float32)
@@ -143,9 +210,13 @@ class BatchNorm(_Norm, _Running):
 
 
 class Dropout(Module):
-    """Drops entries with probability `rate`, and scales the rest by its inverse (LIN-8).
+    """Sets entries to zero with probability `rate`, and scales the rest so the mean stays (LIN-8d).
 
-    Masks are equal along `broadcast_dims`. The key is drawn from the stream `rng_collection`.
+    Args:
+      rate: The probability, from 0 to 1.
+      broadcast_dims: Axes along which all entries share one fate.
+      deterministic: Whether nothing is dropped, as in inference; here or in the call.
+      rng_collection: The stream that keys are drawn from.
     """
 
     rate: float
@@ -154,9 +225,22 @@ class Dropout(Module):
     rng_collection: str = "dropout"
 
     @compact
-    def __call__(self, inputs: Array, deterministic: bool | None = None, rng: Any = None) -> Array:
-        """Any shape, to the same shape; the identity where deterministic."""
+    def __call__(
+        self, inputs: Array, deterministic: bool | None = None, rng: Array | None = None
+    ) -> Array:
+        """Map inputs of any shape to that shape.
+
+        Args:
+          inputs: The inputs.
+          deterministic: As the field, for this call.
+          rng: A key of `jax.random`, instead of one from the stream.
+
+        Raises:
+          ModuleError: `deterministic` is given twice, or not at all.
+          InvalidRngError: A key is needed, and the stream has none (LIN-8e).
+        """
         if functional.flag("deterministic", self.deterministic, deterministic, once=True):
             return inputs
-        key = functools.partial(self.make_rng, self.rng_collection) if rng is None else rng
+        draw: Callable[[], Array] = functools.partial(self.make_rng, self.rng_collection)
+        key = draw if rng is None else rng
         return functional.dropped(inputs, self.rate, self.broadcast_dims, key)

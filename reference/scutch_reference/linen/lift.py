@@ -1,15 +1,29 @@
-"""Transformations of JAX, lifted over modules (LIN-2 to LIN-4, LIN-8).
+"""Transformations of JAX, lifted over modules (document 002, contract LIN-2 to LIN-4, LIN-8).
 
-A target is a module class, of which `methods` are transformed, or a function whose first argument
-is a module. In a call, the variables at the place of the module become arguments, and those that
-may have changed become results. A box loses the axis on the way in and gains it on the way out, by
-its own methods: `metadata_params` have its name, under `PARTITION_NAME` (LIN-3).
+`jax.vmap` and its like transform functions of arrays. To *lift* one is to make a transformation of
+modules of it: in a call of a lifted module, the variables of the module become arguments of a
+function that JAX transforms, and the variables that may have changed become results of it.
+
+What is lifted, the *target*, is a module class, of which some `methods` are transformed, or a
+function whose first argument is a module. `vmap` and `scan` *loop*: they call the module once for
+each index of an axis, in *lanes* (side by side) or in *steps* (one after the other). A collection
+is cut along an axis, shared by all, or carried from step to step. A box loses the name of that axis
+on the way in and gets it back on the way out, by its own methods; `metadata_params` holds the name,
+under `PARTITION_NAME`.
+
+>>> import jax, jax.numpy as jnp
+>>> from scutch_reference.linen import Dense
+>>> cut = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}}
+>>> Heads = vmap(Dense, in_axes=None, axis_size=3, **cut)
+>>> variables = Heads(features=4).init(jax.random.key(0), jnp.ones(2))
+>>> variables["params"]["kernel"].shape
+(3, 2, 4)
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,26 +31,32 @@ import jax.numpy as jnp
 from .. import meta
 from ..errors import ModuleError
 from .module import Fn, Module, mapped, nowrap
-from .scope import Filter, Scope, both, copied, hashable, matches, put
+from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
 
+T = TypeVar("T", bound=Callable[..., Any])
 Axes: TypeAlias = Mapping[Filter, Any]
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
+Collections: TypeAlias = dict[str, Any]
 NOTHING: Mapping[Any, Any] = {}
 
 
 class broadcast:
-    """Stands for an axis: there is none, and the value is the same for every step."""
+    """Stands for an axis in `scan`: the value is not cut, every step gets the same."""
 
 
 def _chosen(choices: Mapping[Filter, Any], name: str) -> Any:
-    """What the first filter stands for that takes a name; `None` where none does."""
+    """The value of the first filter that takes a name; `None` where none does."""
     return next((chosen for choice, chosen in choices.items() if matches(choice, name)), None)
 
 
 @dataclass
 class _Call:
-    """One call of a lifted function: on which module, of which class inside, and with what."""
+    """One call of a lifted function: on which module, of which class inside, with which arguments.
+
+    A lifted module reaches its own variables, and those of the modules that its fields hold, which
+    may have been made elsewhere. `paths` has where all of them lie.
+    """
 
     module: Module
     cls: type[Module]
@@ -45,9 +65,9 @@ class _Call:
     kwargs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self.scope, self.taken = self.module._scope, set(self.module._taken)
-        # The places that are reached: that of the module, and those of the modules in its fields.
-        found: set[tuple[str, ...]] = set()
+        self.scope = self.module._scope
+        self.names = self.module.names_in_use(self.module._names)
+        found: set[Path] = set()
 
         def reach(module: Module, _: str) -> None:
             found.update([module.path] if module.scope is self.scope else [])
@@ -56,95 +76,145 @@ class _Call:
         reach(self.module, "")
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
 
-    def collections(self, choice: Filter) -> dict[str, Any]:
-        """What the places hold of the collections that a filter takes."""
-        return self._moved(self.scope, choice, {})
+    def collections(self, choice: Filter) -> Collections:
+        """What lies at the paths in the collections that a filter takes."""
+        return self._copy_at_paths(self.scope, choice, {})
 
-    def write(self, collections: dict[str, Any]) -> None:
-        """Give the places what the transformed function returned, where it may change."""
-        self._moved(Scope(collections), self.scope.mutable, self.scope.variables)
+    def write(self, collections: Collections) -> None:
+        """Write what a transformed function returned at the paths, where it may change."""
+        self._copy_at_paths(Scope(collections), self.scope.mutable, self.scope.variables)
 
-    def _moved(self, scope: Scope, choice: Filter, target: dict[str, Any]) -> dict[str, Any]:
+    def _copy_at_paths(self, source: Scope, choice: Filter, target: Collections) -> Collections:
         for path in self.paths:
-            for name, tree in scope.at(path, choice).items():
+            for name, tree in source.at(path, choice).items():
                 put(target, (name, *path), tree)
         return target
 
     def run(self, args: Any, variables: Any, **changes: Any) -> tuple[Any, Scope]:
-        """Call the function on a copy of the module, in a scope with these variables."""
+        """Call the function on a copy of the module, in a scope of its own.
+
+        Args:
+          args: The positional arguments.
+          variables: The collections of the scope.
+          changes: Other fields of the scope, such as `rngs`.
+
+        Returns:
+          The output, and the scope as the call leaves it.
+        """
         scope = replace(self.scope, variables=copied(variables), **changes)
         stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if self.cls is not type(self.module) or stage not in ("setup", "compact"):
             return inner._run(self.function, args, self.kwargs), scope
-        # A function begins where its module is, and that goes on where it ends.
+        # A function is lifted, in the middle of a method of the module: it goes on with the names
+        # that the method has given so far, and the method goes on with those of the function.
         if stage == "compact":
             inner._set_up()
-        inner._set(_stage=stage, _taken=set(self.taken))
+        inner._set(_stage=stage, _names=inner.names_in_use(self.names))
         output = inner._run(self.function, args, self.kwargs)
-        self.module._set(_taken=inner._taken)
+        self.module._set(_names=inner._names)
         return output, scope
 
-    def whole(self, wrap: Fn, variables: Filter, rngs: Filter, **options: Any) -> Any:
-        """What the wrapped function returns; it takes what `_program` takes, and nothing first."""
+    def whole(self, transformation: Fn, variables: Filter, rngs: Filter, **options: Any) -> Any:
+        """Transform the call with all its variables at once, without a loop.
+
+        Args:
+          transformation: Called as `transformation(function, **options)`. The function takes `None`
+            first, so that its arguments are at the positions of `_program`, then collections, keys
+            and the arguments of the call.
+          variables, rngs: Filters of the collections and streams that are visible inside.
+        """
 
         def body(_: None, held: Any, keys: Any, *args: Any) -> Any:
             mutable = both(self.scope.mutable, variables)
             output, scope = self.run(args, held, mutable=mutable, rngs=keys)
             return output, scope.mutated()
 
+        transformed = transformation(body, **options)
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
-        output, changed = wrap(body, **options)(None, self.collections(variables), keys, *self.args)
+        output, changed = transformed(None, self.collections(variables), keys, *self.args)
         self.write(changed)
         return output
 
 
-def _lifted(target: Any, prefix: str, methods: Names | None, transform: Callable[..., Any]) -> Any:
-    """The target, with `transform` of the call in the place of its methods, or of itself."""
-    is_class = isinstance(target, type) and issubclass(target, Module)
+def _lifted(target: T, prefix: str, methods: Names | None, transform: Callable[..., Any]) -> T:
+    """The target, with `transform` of the `_Call` in the place of its methods, or of itself."""
+    cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 
     def lifted(function: Any) -> Any:
         @functools.wraps(function)
         def call(self: Module, *args: Any, **kwargs: Any) -> Any:
-            cls = target if is_class else type(self)
-            return transform(_Call(self, cls, function, args, kwargs))
+            return transform(_Call(self, cls or type(self), function, args, kwargs))
 
         return call
 
-    if not is_class:
-        return lifted(target)
+    if cls is None:
+        return lifted(target)  # type: ignore[no-any-return]
     names = [methods] if isinstance(methods, str) else methods or ["__call__"]
-    parts: dict[str, Any] = {name: nowrap(lifted(getattr(target, name))) for name in names}
-    parts |= {"setup": Module.setup, "__module__": target.__module__, "__doc__": target.__doc__}
-    return type(prefix + target.__name__, (target,), parts)
+    parts: dict[str, Any] = {name: nowrap(lifted(getattr(cls, name))) for name in names}
+    parts |= {"setup": Module.setup, "__module__": cls.__module__, "__doc__": cls.__doc__}
+    return type(prefix + cls.__name__, (cls,), parts)  # type: ignore[return-value]
 
 
 def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
-    """`fn(axis, *parts)` for each axis in a tree prefix of axes; `None` is there none."""
+    """`fn(axis, *parts)` for each axis in a tree of axes, which is a prefix of the trees.
+
+    `broadcast` counts as the axis `None`.
+    """
     axes = tuple(axes) if isinstance(axes, list) else axes
     axes = jax.tree.map(lambda axis: None if axis is broadcast else axis, axes)
     return jax.tree.map(fn, axes, *trees, is_leaf=lambda axis: axis is None)
 
 
 def _to_front(axis: int | None, tree: Any) -> Any:
+    """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
     return None if axis is None else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
 
 
 def _from_front(axis: int | None, tree: Any) -> Any:
+    """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
     return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
 
 
-def _crossed(change: Fn, move: Fn, collections: Any, axes: Axes, params: Any) -> dict[str, Any]:
-    """The collections with an axis, which is moved, and whose name boxes forget or get."""
-    pairs = [(name, axis) for name in collections if (axis := _chosen(axes, name)) is not None]
-    return {name: move(axis, change(collections[name], axis, params)) for name, axis in pairs}
+def cross_axis(
+    rename: Fn, move: Fn, collections: Mapping[str, Any], axes: Axes, params: meta.Params
+) -> Collections:
+    """Take collections into a loop, or out of it: move the axis of arrays, rename boxes (LIN-2).
+
+    Args:
+      rename: `meta.remove_axis` on the way in, `meta.add_axis` on the way out.
+      move: Moves an axis of the arrays in a tree: `move(axis, tree)`.
+      collections: Trees by collection.
+      axes: The axis of each collection; those without one are left out of the result.
+      params: The `metadata_params` of the loop.
+
+    Returns:
+      The collections that have an axis.
+
+    Raises:
+      PartitioningUnspecifiedError: There is a box, and `params` has no name (LIN-3).
+    """
+    along = [(name, axis) for name in collections if (axis := _chosen(axes, name)) is not None]
+    return {name: move(axis, rename(collections[name], axis, params)) for name, axis in along}
 
 
 @dataclass
 class _Loop:
-    """Transforms a call so that it goes along an axis, in lanes or steps."""
+    """What a loop was asked for: it transforms a `_Call` when it is called with one.
 
-    drive: Fn  # takes the body, what it carries, what it goes along, and its length
+    Args:
+      drive: Runs the body: takes it, the state at the start, what is cut, and the length; returns
+        the last state and, stacked along the first axis, outputs and changed collections.
+      axes: The axis along which a collection is cut, or `None`, by filters of collections.
+      splits: Whether each lane or step draws keys of its own, by filters of streams.
+      in_axes: The axis along which an argument is cut, as a tree prefix.
+      size: The length of the loop, if it is given.
+      params: The parameters of the axis for boxes.
+      shared, carried: Filters of the collections that all share, and that steps hand on.
+      carries: How many of the first arguments, and of the outputs, steps hand on.
+    """
+
+    drive: Fn
     axes: Axes
     splits: Mapping[Any, bool]
     in_axes: Any
@@ -152,51 +222,93 @@ class _Loop:
     params: Mapping[Any, Any]
     shared: Filter = False
     carried: Filter = False
-    carries: int = 0  # how many arguments, and outputs
+    carries: int = 0
 
     def __call__(self, call: _Call) -> Any:
-        start, args = call.args[: self.carries], call.args[self.carries :]
-        held = call.collections((*self.axes, self.carried))
-        carried = {name: t for name, t in held.items() if _chosen(self.axes, name) is None}
-        held = _crossed(meta.remove_axis, _to_front, held, self.axes, self.params)
-        parts = _by_axis(_to_front, self.in_axes, args)
-        leaves: Any = jax.tree.leaves((held, parts))
-        sizes = {self.size, *(leaf.shape[0] for leaf in leaves)} - {None}
+        return _Passage(self, call).run()
+
+
+class _Passage:
+    """One call of a loop, from the variables of the module to its outputs.
+
+    The *state* is what steps hand on: a pair of collections and arguments. A *slice* is what one
+    lane or step has for itself: collections, arguments and keys.
+    """
+
+    def __init__(self, loop: _Loop, call: _Call):
+        self.loop, self.call = loop, call
+        self.carry = call.args[: loop.carries]
+        self.args = call.args[loop.carries :]
+        held = call.collections((*loop.axes, loop.carried))
+        self.carried = {name: tree for name, tree in held.items() if not self._is_cut(name)}
+        self.constant = call.collections(loop.shared)
+        cut = cross_axis(meta.remove_axis, _to_front, held, loop.axes, loop.params)
+        parts = _by_axis(_to_front, loop.in_axes, self.args)
+        self.size = self._length(cut, parts)
+        split, self.same_keys = self._keys()
+        self.slices = (cut, parts, split)
+
+    def _is_cut(self, collection: str) -> bool:
+        return _chosen(self.loop.axes, collection) is not None
+
+    def _length(self, cut: Collections, parts: Any) -> int:
+        leaves: Any = jax.tree.leaves((cut, parts))
+        sizes: set[Any] = {self.loop.size, *(leaf.shape[0] for leaf in leaves)} - {None}
         if len(sizes) != 1:
             raise ModuleError(f"A lift goes along one axis, but its sizes are {sizes!r}.")
-        size, asked = sizes.pop(), {name: _chosen(self.splits, name) for name in call.scope.rngs}
-        split = {n: jax.random.split(call.module.make_rng(n), size) for n in asked if asked[n]}
-        same = {n: call.scope.rngs[n] for n in asked if asked[n] is False}
-        steps, constant = (held, parts, split), call.collections(self.shared)
+        return int(sizes.pop())
 
-        def step(state: Any, x: Any, **changes: Any) -> tuple[Any, Scope]:
-            (carried, carry), (held, parts, keys) = state, x
-            own = _by_axis(lambda a, x, part: x if a is None else part, self.in_axes, args, parts)
-            held = constant | carried | held
-            return call.run((*carry, *own), held, rngs=same | keys, **changes)
+    def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Keys by stream: one for each slice, and those that are the same for all slices."""
+        rngs, draw = self.call.scope.rngs, self.call.module.make_rng
+        asked = {name: _chosen(self.loop.splits, name) for name in rngs}
+        split = {n: jax.random.split(draw(n), self.size) for n in asked if asked[n]}
+        return split, {n: rngs[n] for n in asked if asked[n] is False}
 
-        if call.scope.initializing and (self.shared or self.carried):
-            # A first step, for the first values of what the loop does not make.
-            first = jax.tree.map(lambda leaf: leaf[0], steps)
-            made = step((carried, start), first, making=True)[1].mutated()
-            constant |= {n: t for n, t in made.items() if matches(self.shared, n)}
-            carried |= {n: t for n, t in made.items() if matches(self.carried, n)}
+    def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Scope]:
+        """Call the module on the state and one slice."""
+        (carried, carry), (cut, parts, keys) = state, cut_slice
+        own = _by_axis(
+            lambda axis, whole, part: whole if axis is None else part,
+            self.loop.in_axes, self.args, parts,
+        )  # fmt: skip
+        variables = self.constant | carried | cut
+        return self.call.run((*carry, *own), variables, rngs=self.same_keys | keys, **changes)
 
-        def body(state: Any, x: Any) -> Any:
-            mutable = both(call.scope.mutable, (*self.axes, self.carried))
-            output, scope = step(state, x, mutable=mutable)
-            changed, (*carry, y) = scope.mutated(), output if start else (output,)
-            kept = {n: changed.pop(n) for n in [*changed] if _chosen(self.axes, n) is None}
-            return (state[0] | kept, tuple(carry)), (y, changed)
+    def _make_what_steps_share(self) -> None:
+        """In `init`, make the shared and carried collections by a first step, whose output is lost.
 
-        (carried, carry), (y, changed) = self.drive(body, (carried, start), steps, size)
-        changed = _crossed(meta.add_axis, _from_front, changed, self.axes, self.params)
-        call.write(constant | carried | changed)
-        return (*carry, y) if start else y
+        A loop can neither make what all its steps share, nor begin to carry what is not there.
+        """
+        loop = self.loop
+        if self.call.scope.initializing and (loop.shared or loop.carried):
+            first = jax.tree.map(lambda leaf: leaf[0], self.slices)
+            made = self._step((self.carried, self.carry), first, making=True)[1].mutated()
+            self.constant |= {n: tree for n, tree in made.items() if matches(loop.shared, n)}
+            self.carried |= {n: tree for n, tree in made.items() if matches(loop.carried, n)}
+
+    def _body(self, state: Any, cut_slice: Any) -> Any:
+        """One lane or step, as JAX traces it: the next state, and a pair of output and changes."""
+        mutable = both(self.call.scope.mutable, (*self.loop.axes, self.loop.carried))
+        output, scope = self._step(state, cut_slice, mutable=mutable)
+        changed = scope.mutated()
+        *carry, y = output if self.carry else (output,)
+        kept = {name: changed.pop(name) for name in [*changed] if not self._is_cut(name)}
+        return (state[0] | kept, tuple(carry)), (y, changed)
+
+    def run(self) -> Any:
+        """Run the loop, write what has changed, and return the outputs."""
+        loop = self.loop
+        self._make_what_steps_share()
+        start = (self.carried, self.carry)
+        (carried, carry), (y, changed) = loop.drive(self._body, start, self.slices, self.size)
+        changed = cross_axis(meta.add_axis, _from_front, changed, loop.axes, loop.params)
+        self.call.write(self.constant | carried | changed)
+        return (*carry, y) if self.carry else y
 
 
 def vmap(
-    target: Any,
+    target: T,
     variable_axes: Axes = NOTHING,
     split_rngs: Mapping[Any, bool] = NOTHING,
     in_axes: Any = 0,
@@ -206,23 +318,45 @@ def vmap(
     spmd_axis_name: str | None = None,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> Any:
-    """Call a module in lanes, each with its slice of the variables (LIN-2, LIN-4).
+) -> T:
+    """Call a module in lanes, as `jax.vmap` calls a function (LIN-4b).
 
-    `variable_axes` has for a filter of collections their axis, `None` if lanes share them; others
-    are not visible inside. `split_rngs` has for a filter of streams whether lanes draw other keys.
+    Args:
+      target: A module class, or a function whose first argument is a module.
+      variable_axes: By filters of collections, the axis along which each lane has its slice, which
+        may be negative, or `None` if all lanes share them. Other collections are not visible.
+      split_rngs: By filters of streams, whether each lane draws keys of its own (LIN-4e). Other
+        streams are not visible.
+      in_axes, out_axes: As in `jax.vmap`, for the arguments after the module and for the output.
+      axis_size: How many lanes there are, where no argument and no collection says it.
+      axis_name, spmd_axis_name: As in `jax.vmap`.
+      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
+      methods: The methods to lift; `__call__` by default.
+
+    Returns:
+      A subclass of the target, named `Vmap...`, or a function, with the same parameters.
+
+    Raises:
+      PartitioningUnspecifiedError: In the call: a variable is boxed, and the axis has no name.
+      ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def lanes(body: Fn, state: Any, steps: Any, size: int) -> Any:
-        lane, out = functools.partial(body, state), (None, (out_axes, 0))
-        return jax.vmap(lane, 0, out, axis_name, size, spmd_axis_name)(steps)
+    def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
+        mapped_body = jax.vmap(
+            functools.partial(body, state),
+            out_axes=(None, (out_axes, 0)),
+            axis_name=axis_name,
+            axis_size=size,
+            spmd_axis_name=spmd_axis_name,
+        )
+        return mapped_body(slices)
 
     loop = _Loop(lanes, variable_axes, split_rngs, in_axes, axis_size, metadata_params)
     return _lifted(target, "Vmap", methods, loop)
 
 
 def scan(
-    target: Any,
+    target: T,
     variable_axes: Axes = NOTHING,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
@@ -234,46 +368,76 @@ def scan(
     unroll: int = 1,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> Any:
-    """Call a module step by step, `(carry, *xs)` to `(carry, y)`, as layers in a loop (LIN-4).
+) -> T:
+    """Call a module step by step, as `jax.lax.scan` calls a function: layers in a loop (LIN-4a).
 
-    Steps have their own variables along `variable_axes`, share those of `variable_broadcast`, and
-    get those of `variable_carry` as the step before left them. `in_axes` and `out_axes` have an
-    axis or `broadcast` for each of `xs` and `y`. For the rest see `vmap`.
+    The module takes a carry and arguments, `(carry, *xs)`, and returns a pair `(carry, y)`.
+
+    Args:
+      target: A module class, or a function whose first argument is a module.
+      variable_axes: By filters of collections, the axis along which each step has its slice.
+      variable_broadcast: A filter of the collections that all steps share.
+      variable_carry: A filter of the collections that a step gets as the step before left them
+        (LIN-8g).
+      split_rngs: As in `vmap`, by step (LIN-4e, LIN-8h).
+      in_axes, out_axes: For each of `xs`, and for `y`, an axis or `broadcast` (LIN-4d).
+      length: How many steps there are, where no argument and no collection says it.
+      reverse, unroll: As in `jax.lax.scan`.
+      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
+      methods: The methods to lift; `__call__` by default.
+
+    Returns:
+      A subclass of the target, named `Scan...`, or a function, with the same parameters; its
+      outputs are the last carry and the `y` of all steps, stacked.
+
+    Raises:
+      PartitioningUnspecifiedError: In the call: a variable is boxed, and the axis has no name.
+      ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def one_by_one(body: Fn, state: Any, steps: Any, size: int) -> Any:
-        state, (ys, changed) = jax.lax.scan(body, state, steps, size, reverse, unroll)
+    def steps(body: Fn, state: Any, slices: Any, size: int) -> Any:
+        state, (ys, changed) = jax.lax.scan(
+            body, state, slices, length=size, reverse=reverse, unroll=unroll
+        )
         return state, (_by_axis(_from_front, out_axes, ys), changed)
 
-    rest = variable_broadcast, variable_carry, 1
-    loop = _Loop(one_by_one, variable_axes, split_rngs, in_axes, length, metadata_params, *rest)
+    loop = _Loop(
+        steps, variable_axes, split_rngs, in_axes, length, metadata_params,
+        shared=variable_broadcast, carried=variable_carry, carries=1,
+    )  # fmt: skip
     return _lifted(target, "Scan", methods, loop)
 
 
-def _after(positions: Positions) -> tuple[int, ...]:
-    """Positions of arguments that come after those of `_program`, instead of after the module."""
+def _in_program(positions: Positions) -> tuple[int, ...]:
+    """Positions of arguments of the module's method, which is at 0, as positions in `_program`."""
     given = [positions] if isinstance(positions, int) else positions
     return tuple(position + 2 for position in given if position > 0)
 
 
 def remat(
-    target: Any,
+    target: T,
     variables: Filter = True,
     rngs: Filter = True,
     prevent_cse: bool = True,
     static_argnums: Positions = (),
     policy: Callable[..., bool] | None = None,
     methods: Names | None = None,
-) -> Any:
-    """Compute a module again for its gradient, instead of keeping what it computed (LIN-2, LIN-4).
+) -> T:
+    """Compute a module again for its gradient, instead of keeping intermediate values (LIN-4f).
 
-    Only the collections `variables` and the streams `rngs` are visible inside. Positions of
-    arguments count the module, which is at 0.
+    Args:
+      target: A module class, or a function whose first argument is a module.
+      variables, rngs: Filters of the collections and streams that are visible inside.
+      prevent_cse, policy: As in `jax.checkpoint`.
+      static_argnums: Positions of arguments that are not traced; the module is at 0.
+      methods: The methods to lift; `__call__` by default.
+
+    Returns:
+      A subclass of the target, named `Checkpoint...`, or a function, with the same parameters.
     """
 
     def transform(call: _Call) -> Any:
-        static = tuple(i for i in _after(static_argnums) if i < 3 + len(call.args))
+        static = tuple(i for i in _in_program(static_argnums) if i < 3 + len(call.args))
         options: Any = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static}
         return call.whole(jax.checkpoint, variables, rngs, **options)
 
@@ -284,40 +448,62 @@ checkpoint = remat
 
 
 def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """What is compiled once for equal modules: `key` has all that is static about the call."""
-    module, function, path, *settings = key
-    scope = Scope(copied(variables), settings[0], keys, *settings[1:])
+    """What lifted `jit` compiles, once for all modules and calls with an equal `key`.
+
+    Args:
+      key: All that is static about a call, from `_static_key`.
+      variables, keys: Collections, and keys by stream.
+      args, kwargs: The arguments of the call.
+    """
+    module, function, path, mutable, *settings = key
+    scope = Scope(copied(variables), mutable, keys, *settings)
     return module._bound(scope, path)._run(function, args, kwargs), scope.mutated()
 
 
+def _static_key(call: _Call, variables: Filter) -> tuple[Any, ...]:
+    """All that is static about a call, such that equal calls have equal keys."""
+    module, scope = call.module, call.scope
+    described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
+    mutable = hashable(both(scope.mutable, variables))
+    settings = (scope.initializing, scope.making, scope.capture)
+    return (described, call.function, module.path, mutable, *settings)
+
+
 def jit(
-    target: Any,
+    target: T,
     variables: Filter = True,
     rngs: Filter = True,
     static_argnums: Positions = (),
     static_argnames: Names = (),
     donate_argnums: Positions = (),
     methods: Names | None = None,
-) -> Any:
-    """Compile a module: equal modules of a class, called alike, share a program (LIN-2, LIN-4).
+) -> T:
+    """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
 
-    Their fields must be hashable. A function, and a module that reaches others by its fields, is
-    compiled on each call. For what is visible inside, and for positions, see `remat`.
+    The fields of a module that is compiled must be hashable. A function, and a module that reaches
+    variables of others by its fields, is compiled on each call.
+
+    Args:
+      target: A module class, or a function whose first argument is a module.
+      variables, rngs: Filters of the collections and streams that are visible inside.
+      static_argnums, static_argnames, donate_argnums: As in `jax.jit`; the module is at 0.
+      methods: The methods to lift; `__call__` by default.
+
+    Returns:
+      A subclass of the target, named `Jit...`, or a function, with the same parameters.
     """
-    static, donated = (0, *_after(static_argnums)), _after(donate_argnums)
-    options: Any = {"static_argnums": static, "donate_argnums": donated}
+    options: Any = {
+        "static_argnums": (0, *_in_program(static_argnums)),
+        "donate_argnums": _in_program(donate_argnums),
+    }
     program = jax.jit(_program, static_argnames=static_argnames, **options)
 
     def transform(call: _Call) -> Any:
-        module, scope = call.module, call.scope
+        module = call.module
         if call.paths != {module.path} or type(module) is call.cls:
             return call.whole(jax.jit, variables, rngs, **options)
-        mutable = hashable(both(scope.mutable, variables))
-        settings = mutable, scope.initializing, scope.making, scope.capture
-        described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
-        key = described, call.function, module.path, *settings
-        keys = {name: module.make_rng(name) for name in scope.rngs if matches(rngs, name)}
-        held = call.collections(variables)
+        key, held = _static_key(call, variables), call.collections(variables)
+        keys = {name: module.make_rng(name) for name in call.scope.rngs if matches(rngs, name)}
         output, changed = program(key, held, keys, *call.args, **call.kwargs)
         call.write(changed)
         return output

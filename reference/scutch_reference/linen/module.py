@@ -1,15 +1,28 @@
-"""Modules: dataclasses whose methods read and write variables (LIN-1).
+"""Modules: dataclasses whose methods read and write variables (document 002, contract LIN-1).
 
-A module is a description until it is *bound* to a place in a scope: by `init`, `apply` or `bind`,
-or by being made in a bound module, in `setup` or in a method marked `compact`. Descriptions never
-change: a copy is bound. Its stage is `new`, then `setup`, then `ready` or `compact`.
+A module is a description, which holds no arrays, until it is *bound*: given a scope, which has the
+variables, and a *path*, its place in them. `init`, `apply` and `bind` bind a copy of a module;
+whatever module it makes, in `setup` or in a method marked `compact`, or has in its fields, is bound
+below it. So a description never changes, and each run is thrown away when it has ended.
+
+A bound module goes through *stages*: `new`; `setup` while its method `setup` runs; then `ready`, or
+`compact` while a method with that mark runs. In `setup` and `compact` it makes sub-modules and
+variables. A module that is not bound is at the stage `unbound`.
+
+>>> import jax
+>>> class Scale(Module):
+...     @compact
+...     def __call__(self, x):
+...         return x * self.param("scale", jax.nn.initializers.ones, ())
+>>> variables = Scale().init(jax.random.key(0), 2.0)
+>>> float(Scale().apply(variables, 3.0))
+3.0
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import zlib
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -20,34 +33,36 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
-from .scope import DenyList, Filter, Scope, copied, matches, put
+from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
-Path: TypeAlias = tuple[str, ...]
-_NEW = DenyList("intermediates")  # what `init` returns
+_ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
-"""The innermost module of which a method runs: the parent of new modules."""
+"""The innermost module of which a method runs: the parent of the modules that are made."""
 
 
 def compact(method: F) -> F:
-    """Mark the method in which a module makes its parameters and sub-modules."""
+    """Mark the method in which a module makes its parameters and sub-modules (LIN-1i)."""
     method.compact = True  # type: ignore[attr-defined]
     return method
 
 
 def nowrap(method: F) -> F:
-    """Mark a method that neither runs `setup` nor is the parent of the modules it makes."""
+    """Mark a method that runs as any function: without `setup`, and not as a parent of modules."""
     method.nowrap = True  # type: ignore[attr-defined]
     return method
 
 
 def _method(function: Fn) -> Fn:
+    """What stands in a class for a method: it binds modules that are made in it, and captures."""
+
     @functools.wraps(function)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
-        output, name = self._run(function, args, kwargs), function.__name__
+        output = self._run(function, args, kwargs)
+        name = function.__name__
         capture = self.scope is not None and self.scope.capture
         if capture and (name == "__call__" if capture is True else capture(self, name)):
             self.sow("intermediates", name, output)
@@ -57,7 +72,16 @@ def _method(function: Fn) -> Fn:
 
 
 def mapped(fn: Callable[[Module, str], Any], value: Any, *keys: Any) -> Any:
-    """A value with `fn(module, name)` for each module in it; in containers, keys are the name."""
+    """Replace each module in a value by what a function makes of it.
+
+    Args:
+      fn: Takes a module and a name, and returns what stands for it.
+      value: A module, or mappings, lists and tuples of them; anything else stays as it is.
+      keys: The keys that led to the value. A module is named by all its keys, joined by `_`.
+
+    Returns:
+      The value, in new containers.
+    """
     if isinstance(value, Module):
         return fn(value, "_".join(map(str, keys)))
     if isinstance(value, Mapping):
@@ -69,7 +93,13 @@ def mapped(fn: Callable[[Module, str], Any], value: Any, *keys: Any) -> Any:
 
 @dataclass(eq=False)
 class Variable:
-    """A handle on one variable of a module."""
+    """A handle on one variable of a bound module, as `Module.variable` returns.
+
+    Args:
+      module: The module.
+      collection, name: Where the variable lies.
+      unbox: Whether `value` is what is in the box, if there is a box.
+    """
 
     module: Module
     collection: str
@@ -78,19 +108,23 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The value, out of its box, into which a new value goes."""
+        """The value, without its box; a value that is assigned goes into the box (LIN-8).
+
+        Raises:
+          ModifyScopeVariableError: It is assigned, and the collection is not mutable.
+        """
         value = self.module.get_variable(self.collection, self.name)
         return meta.unbox(value) if self.unbox else value
 
     @value.setter
     def value(self, value: Any) -> None:
         held = self.module.get_variable(self.collection, self.name)
-        boxed = self.unbox and meta.is_axis_metadata(held)
+        boxed = self.unbox and meta.is_box(held)
         value = held.replace_boxed(value) if boxed else value
         self.module.put_variable(self.collection, self.name, value)
 
     def is_mutable(self) -> bool:
-        """Whether the value may be written."""
+        """Return whether the value may be assigned."""
         return self.module.is_mutable_collection(self.collection)
 
 
@@ -99,7 +133,12 @@ class Variable:
 class Module:
     """The base of Linen modules. A subclass is a dataclass, by its annotations (LIN-1).
 
-    The `parent` is the module that makes this one. A `name` left out is the class and a number.
+    Names with an underscore are for `lift`, which shares the work with this module; a subclass
+    defines `setup`, or methods marked `compact`, or both.
+
+    Args:
+      parent: The module that makes this one; found by itself.
+      name: Its name in the parent; left out, it is the class and a count (LIN-1e).
     """
 
     parent: Any = field(default_factory=_running.get, kw_only=True, compare=False, repr=False)
@@ -107,6 +146,8 @@ class Module:
 
     scope: ClassVar[Scope | None] = None
     path: ClassVar[Path] = ()
+    names_in_use: ClassVar[type[NamesInUse]] = NamesInUse
+    """What keeps the names that a module gives; a subclass may have rules of its own."""
     _stage: ClassVar[str] = "unbound"
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -116,20 +157,25 @@ class Module:
             special = name in plain or (name.startswith("__") and name != "__call__")
             if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
                 setattr(cls, name, _method(value))
-            if isinstance(value, Field) and not value.init:  # It follows from others.
-                value.compare = value.repr = False
+            if isinstance(value, Field) and not value.init:  # It follows from other fields.
+                value.compare = False
+                value.repr = False
         comparable = "__hash__" not in vars(cls)
         dataclass(eq=comparable, unsafe_hash=comparable)(cls)
 
     def setup(self) -> None:
-        """Make parameters and sub-modules as attributes, instead of in a compact method."""
+        """Make parameters and sub-modules as attributes, not in a compact method (LIN-1i)."""
 
     def __post_init__(self) -> None:
         if isinstance(self.parent, Module):
             self.parent._admit(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute in `setup`; a module without a name gets the attribute's."""
+        """Set an attribute in `setup`; a module without a name gets the attribute's.
+
+        Raises:
+          ModuleError: The module is bound and `setup` does not run: a bound module is immutable.
+        """
         if self.scope is not None:
             if self._stage != "setup":
                 raise errors.ModuleError(
@@ -140,7 +186,11 @@ class Module:
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """Run `setup`, if that has not happened, for an attribute that is not there yet."""
+        """Run `setup`, if it has not run yet, for an attribute that is not there.
+
+        Raises:
+          AttributeError: `setup` does not make it either, or cannot run before the module is bound.
+        """
         if self._stage == "new" and not name.startswith("_"):
             self._set_up()
             return getattr(self, name)
@@ -148,65 +198,66 @@ class Module:
         raise AttributeError(f"{type(self).__qualname__!r} has no attribute {name!r}{why}")
 
     def _set(self, **attributes: Any) -> None:
+        """Set attributes of a bound module from here: `__setattr__` is for its `setup`."""
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
+        """What the constructor was given, but for parent and name."""
         names = [each.name for each in fields(self) if each.init]
         return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
+    def _unbound(self) -> errors.ModuleError:
+        return errors.ModuleError(
+            f"{type(self).__qualname__} is not bound, so it has no variables; {_BEFORE_BINDING}"
+        )
+
     @property
     def _scope(self) -> Scope:
+        """The scope of a bound module, or an error."""
         if self.scope is None:
-            raise errors.ModuleError(
-                f"{type(self).__qualname__} is not bound, so it has no variables; {_BEFORE_BINDING}"
-            )
+            raise self._unbound()
         return self.scope
 
-    def _reserve(self, name: str, collection: str | None = None) -> None:
-        """Take a name, for a variable of a collection or for a sub-module."""
-        kinds = {None: "sub-module", "params": "parameter"}
-        for other in [its for taken, its in self._taken if taken == name]:
-            if other == collection or None in (other, collection):
-                found = [kinds.get(each, "variable") for each in (collection, other)]
-                raise errors.NameInUseError(found[0], name, self.path, found[1])
-        self._taken.add((name, collection))
-
     def _admit(self, child: Module, attribute: str | None = None) -> None:
-        """Give a module that is made here, or is assigned in `setup`, its name and place."""
+        """Bind a module that is made here, or is assigned to an attribute in `setup`.
+
+        One that is made in `setup` without a name waits for the attribute that it is assigned to.
+        """
         if child.scope is not None:
             return
-        kind, name = type(child).__name__, child.name or attribute
+        cls = type(child).__name__
         if self._stage not in ("setup", "compact") or child.parent is not self:
             raise errors.ModuleError(
-                f"Tried to add a {kind} to {type(self).__qualname__}. A module is made in setup or "
+                f"Tried to add a {cls} to {type(self).__qualname__}. A module is made in setup or "
                 "in a method marked compact of its parent, or passed as a field."
             )
+        name = child.name or attribute
         if name is None and self._stage == "compact":
-            names = (f"{kind}_{i}" for i in itertools.count())
-            name = next(each for each in names if (each, None) not in self._taken)
-        if name is not None:  # Else it gets that of the attribute.
-            self._reserve(name)
+            name = self._names.free_name(cls)
+        if name is not None and self.scope is not None:
+            self._names.reserve(self.path, name)
             child._set(name=name)
-            child._bind(self._scope, (*self.path, name))
+            child._bind(self.scope, (*self.path, name))
 
     def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
-        """Take a place in a scope, and places below for fields that are unbound, or in `old`."""
-        self._set(scope=scope, path=path, _taken=set(), _stage="new")
+        """Bind this module, and the modules in its fields that are unbound or bound to `old`."""
+        self._set(scope=scope, path=path, _names=self.names_in_use(), _stage="new")
         bound: dict[int, Module] = {}
 
         def adopted(module: Module, name: str) -> Module:
+            """The bound copy of a module in a field; one for all fields that have the module."""
             if module.scope in (None, old) and id(module) not in bound:
                 place = module.path if module.scope else (*path, module.name or name)
                 own = place[:-1] == path
                 if own:
-                    self._reserve(place[-1])
+                    self._names.reserve(self.path, place[-1])
                 bound[id(module)] = module._bound(scope, place, self if own else module.parent)
             return bound.get(id(module), module)
 
         self._set(**mapped(adopted, self._fields()))
 
     def _bound(self, scope: Scope, path: Path = (), parent: Any = None, cls: Any = None) -> Any:
-        """A copy of the module, of class `cls` or the same, with a place in a scope."""
+        """A copy of the module, of class `cls` or its own, bound to a scope."""
         name = path[-1] if path else self.name
         copy = (cls or type(self))(**self._fields(), name=name, parent=None)
         copy._set(parent=parent)
@@ -214,17 +265,24 @@ class Module:
         return copy
 
     def _set_up(self) -> None:
+        """Run `setup`, once."""
         if self._stage == "new":
             self._run(type(self).setup, (), {}, "setup")
-            self._set(_stage="ready", _made=set(self._taken))
+            self._set(_stage="ready", _names_of_setup=self.names_in_use(self._names))
 
     def _run(self, function: Fn, args: Any, kwargs: Any, stage: str | None = None) -> Any:
-        """Call a function as a method: `setup` first, new modules inside."""
+        """Call a function as a method: after `setup`, at its stage, as the parent of new modules.
+
+        Each call of a compact method begins with the names that `setup` has given.
+        """
         if stage is None:
             self._set_up()
-        if hasattr(function, "compact") and self._scope and self._stage == "ready":
-            stage = "compact"
-            self._set(_taken=set(self._made))
+        if hasattr(function, "compact"):
+            if self._stage == "unbound":
+                raise self._unbound()
+            if self._stage == "ready":
+                stage = "compact"
+                self._set(_names=self.names_in_use(self._names_of_setup))
         before, outer = self._stage, _running.set(self)
         self._set(_stage=stage or before)
         try:
@@ -234,8 +292,23 @@ class Module:
             _running.reset(outer)
 
     def param(self, name: str, init_fn: Fn, *args: Any, unbox: bool = True, **kwargs: Any) -> Any:
-        """Read a parameter, or make it with `init_fn(key, *args, **kwargs)`; its box is opened."""
-        self._reserve(name, "params")
+        """Read a parameter, or make it where it is missing and may be made (LIN-1).
+
+        Args:
+          name: Its name in the collection `params`.
+          init_fn: An initializer, called as `init_fn(key, *args, **kwargs)`.
+          args, kwargs: The other arguments of the initializer, such as shape and dtype.
+          unbox: Whether to return the value without its box.
+
+        Returns:
+          The value: an array of the shape and dtype that the initializer gives, or a tree of them.
+
+        Raises:
+          NameInUseError: The module has given the name already (LIN-1h).
+          ScopeParamNotFoundError: It is missing, and `params` is not mutable (LIN-1g).
+          ScopeParamShapeError: It is there with another shape than the initializer gives.
+        """
+        self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
         if name in present:
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
@@ -246,7 +319,8 @@ class Module:
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
             raise errors.ScopeParamNotFoundError(name, self.path, [*present])
-        return Variable(self, "params", name, unbox).value
+        value = self.get_variable("params", name)
+        return meta.unbox(value) if unbox else value
 
     def variable(
         self,
@@ -257,30 +331,49 @@ class Module:
         unbox: bool = True,
         **kwargs: Any,
     ) -> Variable:
-        """A handle on a variable of collection `col`; made with `init_fn(*args)` where missing."""
-        self._reserve(name, col)
+        """Return a handle on a variable, which is made where it is missing (LIN-8).
+
+        Args:
+          col, name: The collection, and the name in it.
+          init_fn: Called as `init_fn(*args, **kwargs)` for the first value.
+          args, kwargs: The arguments of `init_fn`.
+          unbox: Whether the handle gives the value without its box.
+
+        Raises:
+          NameInUseError: The module has given the name already (LIN-1h).
+          ModifyScopeVariableError: It is missing, and the collection is not mutable (LIN-8b).
+        """
+        self._names.reserve(self.path, name, col)
         if not self.has_variable(col, name):
             made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
             self.put_variable(col, name, made)
         return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
-        """Whether a collection has a variable of that name here."""
+        """Return whether the module has a variable of that name in the collection `col`."""
         return name in self.variables.get(col, {})
 
     def get_variable(self, col: str, name: str, default: Any = None) -> Any:
-        """The variable as it lies in its collection, box and all, or `default`."""
+        """Return a variable as it lies in the collection `col`, box and all, or `default`."""
         return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
-        """Write a variable as it shall lie in its collection, which must be mutable (LIN-8)."""
+        """Write a variable as it shall lie in its collection, box and all (LIN-8).
+
+        Args:
+          col, name: The collection, and the name in it.
+          value: Any tree.
+
+        Raises:
+          ModifyScopeVariableError: The collection is not mutable (LIN-8b).
+        """
         if not self.is_mutable_collection(col):
             raise errors.ModifyScopeVariableError(col, name, self.path)
         if not (self._scope.making and self.has_variable(col, name)):
             put(self._scope.variables, (col, *self.path, name), value)
 
     def is_mutable_collection(self, col: str) -> bool:
-        """Whether the variables of a collection may change."""
+        """Return whether the variables of the collection `col` may change in this run."""
         return matches(self._scope.mutable, col)
 
     def sow(
@@ -291,15 +384,37 @@ class Module:
         reduce_fn: Fn = lambda old, new: (*old, new),
         init_fn: Fn = tuple,
     ) -> bool:
-        """Append a value to a variable where its collection is mutable; returns whether it is."""
-        if mutable := self.is_mutable_collection(col):
+        """Add a value to a variable that collects values, if its collection is mutable (LIN-8i).
+
+        Args:
+          col, name: The collection, and the name in it.
+          value: What is added.
+          reduce_fn: Takes what is collected and `value`; by default it appends to a tuple.
+          init_fn: Gives what is collected at first, an empty tuple by default.
+
+        Returns:
+          Whether the collection is mutable; if not, nothing happens.
+        """
+        mutable = self.is_mutable_collection(col)
+        if mutable:
             if not self.has_variable(col, name):
                 self.variable(col, name, init_fn)
             self.put_variable(col, name, reduce_fn(self.get_variable(col, name), value))
         return mutable
 
     def make_rng(self, name: str = "params") -> Any:
-        """A key that no other path or call gets, of a stream, or `params` if it was not passed."""
+        """Draw a key from a stream; no other module and no other call draws the same (LIN-8d).
+
+        Args:
+          name: The stream. If no key was passed for it, that of `params` serves.
+
+        Returns:
+          A key of `jax.random`, which follows from the stream, the path, and how often the module
+          has drawn from the stream.
+
+        Raises:
+          InvalidRngError: No key was passed for either (LIN-8e).
+        """
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
             raise errors.InvalidRngError(name, self.path, [*scope.rngs])
@@ -308,20 +423,24 @@ class Module:
         return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))
 
     def has_rng(self, name: str) -> bool:
-        """Whether a key was passed for the stream."""
+        """Return whether a key was passed for the stream `name`."""
         return name in self._scope.rngs
 
     def is_initializing(self) -> bool:
-        """Whether `init` runs."""
+        """Return whether `init` runs."""
         return self._scope.initializing
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What each collection holds for this module."""
+        """What each collection holds for this module, boxes and all."""
         return self._scope.at(self.path)
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
-        """An unbound copy, with other fields."""
+        """Return an unbound copy, with other values in the fields named in `changes`.
+
+        Args:
+          parent: The module in which the copy is made, as if by its constructor.
+        """
         given = {**self._fields(), "name": self.name, **changes}
         unbound = mapped(lambda m, _: m if m.scope is None else m.clone(), given)
         return type(self)(**unbound, parent=parent)
@@ -331,13 +450,17 @@ class Module:
     def bind(
         self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
     ) -> Self:
-        """A copy that has these variables, for interactive use; see `apply`."""
+        """Return a bound copy of the module, for interactive use.
+
+        Args:
+          variables, rngs, mutable: As for `apply`.
+        """
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
         return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
 
     def unbind(self) -> tuple[Self, dict[str, Any]]:
-        """The module without variables, and the variables."""
+        """Return an unbound copy of a bound module, and its variables."""
         return self.clone(), copied(self.variables)
 
     def apply(
@@ -350,14 +473,25 @@ class Module:
         capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> Any:
-        """Call the module with these variables, which stay as they are.
+        """Call the module with variables; they stay as they are (LIN-1b).
 
         Args:
-          rngs: A key for each stream, or one key for all of them.
-          method: The name of one, or a function whose first argument is the module.
-          mutable: Collections that may change, and are returned beside the output (LIN-8).
-          capture_intermediates: Sow the output of each `__call__`, or of each method that this
-            predicate of module and name takes, in 'intermediates', which then is mutable.
+          variables: What `init` returned, or a tree of that structure: collections, nested by path.
+          args, kwargs: The arguments of the call.
+          rngs: A key for each stream, in a mapping, or one key for all streams.
+          method: The name of a method, or a function whose first argument is the module; `None`
+            means `__call__` (LIN-1f).
+          mutable: A filter of the collections that may change (LIN-8a).
+          capture_intermediates: Sow the output of each `__call__` (`True`), or of each method that
+            this predicate of module and name takes, in 'intermediates', which then is mutable.
+
+        Returns:
+          The output; if `mutable` is not `False`, a pair of it and the mutable collections.
+
+        Raises:
+          ScopeParamNotFoundError: A parameter is missing (LIN-1g).
+          ModifyScopeVariableError: A variable of another collection is written (LIN-8b).
+          InvalidRngError: A key is drawn from a stream that has none (LIN-8e).
         """
         if capture_intermediates:
             mutable = ("intermediates", mutable)
@@ -367,15 +501,32 @@ class Module:
         return output if mutable is False else (output, changed)
 
     def init_with_output(
-        self, rngs: Any, *args: Any, method: Method = None, mutable: Filter = _NEW, **kwargs: Any
+        self,
+        rngs: Any,
+        *args: Any,
+        method: Method = None,
+        mutable: Filter = _ALL_BUT_INTERMEDIATES,
+        **kwargs: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Like `init`, with the output of the call before the variables."""
+        """Make the variables that a call needs; return its output and the variables (LIN-1f).
+
+        Args:
+          rngs, args, method, kwargs: As for `apply`.
+          mutable: A filter of the collections that are made; all but 'intermediates' by default.
+        """
         module = self.bind({}, rngs=rngs, mutable=mutable)
         module._scope.initializing = True
         return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Make the variables that a call with these arguments needs; see `apply` (LIN-1)."""
+        """Make the variables that a call with these arguments needs (LIN-1a).
+
+        Args:
+          rngs, args, kwargs: As for `init_with_output`.
+
+        Returns:
+          The collections, nested by path; arrays are in the boxes that their initializers return.
+        """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -387,5 +538,5 @@ class Module:
         return output, self._scope.mutated()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes."""
+        """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")

@@ -1,23 +1,48 @@
-"""Where modules find their variables and keys: the scope of one run, and filters of names."""
+"""Where modules find their variables and keys: the scope of one run, and filters of names.
 
+Linen keeps variables in *collections*, such as `params` and `batch_stats`: nested dictionaries that
+lead from a collection through the names of modules (the *path* of a module) to a variable. Keys for
+random numbers come from *streams*, which have names too. A *filter* of Linen selects collections or
+streams by name. A *scope* holds all that one run of `init` or `apply`, or of the body of a lifted
+transformation, reads and writes; it is thrown away after the run.
+
+>>> matches(["params", "cache"], "cache"), matches(DenyList("params"), "params")
+(True, False)
+>>> scope = Scope({"params": {"dense": {"kernel": 1}}}, mutable="params")
+>>> scope.at(("dense",))
+{'params': {'kernel': 1}}
+"""
+
+import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+from ..errors import NameInUseError
+
+Path: TypeAlias = tuple[str, ...]
+_SORTS = {None: "sub-module", "params": "parameter"}  # else it is a variable
 
 
 @dataclass(frozen=True)
 class DenyList:
-    """A filter that takes all but what the filter `deny` takes."""
+    """A filter that takes every name that the filter `deny` does not take."""
 
     deny: Any
 
 
-Filter = bool | str | Collection[Any] | DenyList
+Filter: TypeAlias = bool | str | Collection[Any] | DenyList
 
 
 def matches(choice: Filter, name: str) -> bool:
-    """Whether a filter takes a name: the same name, a boolean, a `DenyList`, or any of several."""
+    """Tell whether a filter takes a name (LIN-8a).
+
+    Args:
+      choice: A name, which takes itself; `True` for all names and `False` for none; a `DenyList`;
+        or a collection of filters, which takes what any of them takes.
+      name: The name of a collection or a stream.
+    """
     if isinstance(choice, DenyList):
         return not matches(choice.deny, name)
     if isinstance(choice, bool | str):
@@ -26,49 +51,103 @@ def matches(choice: Filter, name: str) -> bool:
 
 
 def both(one: Filter, other: Filter) -> DenyList:
-    """The filter that takes what both take."""
+    """Return the filter that takes the names that both filters take."""
     return DenyList((DenyList(one), DenyList(other)))
 
 
 def hashable(choice: Filter) -> Any:
-    """The same filter, as part of a compilation key."""
+    """Return the same filter in a form that can be hashed, as part of a compilation key."""
     if isinstance(choice, DenyList):
         return DenyList(hashable(choice.deny))
     return choice if isinstance(choice, bool | str) else frozenset(map(hashable, choice))
 
 
 def copied(tree: Any) -> Any:
-    """Mappings as dictionaries of their own, and all else as it is."""
+    """Return nested mappings as new dictionaries; whatever is no mapping is the same object."""
     if isinstance(tree, Mapping):
         return {key: copied(child) for key, child in tree.items()}
     return tree
 
 
 def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
-    """Write a value into nested dictionaries."""
+    """Write a value into nested dictionaries, which are made where they are missing.
+
+    Args:
+      tree: The outermost dictionary, which is changed.
+      path: At least one key; all but the last lead to dictionaries.
+      value: What the last key leads to afterwards.
+    """
     for key in path[:-1]:
         tree = tree.setdefault(key, {})
     tree[path[-1]] = value
 
 
+class NamesInUse(set[tuple[str, str | None]]):
+    """The names that one module has given to its parameters, variables and sub-modules (LIN-1h).
+
+    It is a set of pairs of a name and the collection that has it, `None` for a sub-module.
+    """
+
+    def reserve(self, path: Path, name: str, collection: str | None = None) -> None:
+        """Take a name for a variable of a collection, or (`None`) for a sub-module.
+
+        Args:
+          path: The path of the module, for the error.
+          name, collection: The pair to add.
+
+        Raises:
+          NameInUseError: The collection has the name already, or a sub-module and a variable would
+            share it.
+        """
+        for other in [its for taken, its in self if taken == name]:
+            if other == collection or None in (other, collection):
+                new, old = (_SORTS.get(each, "variable") for each in (collection, other))
+                raise NameInUseError(new, name, path, old)
+        self.add((name, collection))
+
+    def free_name(self, cls: str) -> str:
+        """Return the name of a sub-module that was given none: its class and a count (LIN-1e)."""
+        numbered = (f"{cls}_{count}" for count in itertools.count())
+        return next(name for name in numbered if (name, None) not in self)
+
+
 @dataclass(eq=False)
 class Scope:
-    """One run of `init`, of `apply`, or of the body of a lifted transformation."""
+    """What one run of `init`, of `apply`, or of the body of a lifted transformation works on.
 
-    variables: dict[str, Any]  # by collection, nested by the paths of modules; changed in place
+    Args:
+      variables: What each collection holds, nested by the paths of modules; changed in place.
+      mutable: Which collections may change.
+      rngs: A key for each stream.
+      initializing: Whether `init` runs.
+      making: Whether only missing variables are made, and those that are there keep their values.
+      capture: Which outputs are sown: `True` for those of `__call__`, or a predicate of module and
+        method name.
+      counts: How many keys were drawn, by path and stream.
+    """
+
+    variables: dict[str, Any]
     mutable: Filter = False
     rngs: Mapping[str, Any] = field(default_factory=dict)
     initializing: bool = False
-    making: bool = False  # whether variables are made only: those that are there keep their values
-    capture: Any = False  # whether outputs are sown: of `__call__`, or of what a predicate takes
-    counts: Counter[Any] = field(default_factory=Counter)  # of keys, by path and stream
+    making: bool = False
+    capture: Any = False
+    counts: Counter[Any] = field(default_factory=Counter)
 
     def mutated(self) -> dict[str, Any]:
-        """The collections that may have changed."""
+        """Return the collections that may have changed (LIN-8a)."""
         return {name: v for name, v in self.variables.items() if matches(self.mutable, name)}
 
-    def at(self, path: tuple[str, ...], choice: Filter = True) -> dict[str, Any]:
-        """What the collections that a filter takes hold at a path, where they hold something."""
+    def at(self, path: Path, choice: Filter = True) -> dict[str, Any]:
+        """Return what collections hold for the module at a path.
+
+        Args:
+          path: The path of the module.
+          choice: The filter of collections.
+
+        Returns:
+          A dictionary by collection, without those that hold nothing there.
+        """
         found = {name: tree for name, tree in self.variables.items() if matches(choice, name)}
         for key in path:
             trees = found.items()

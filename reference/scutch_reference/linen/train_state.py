@@ -1,4 +1,21 @@
-"""What training changes, in one pytree: step, parameters and the optimizer's state (LIN-7)."""
+"""What training changes, in one pytree: step, parameters and the optimizer's state (document 002).
+
+An *optimizer* here is a gradient transformation as optax has them: an object with `init(params)`,
+which returns the state of the optimizer, and `update(grads, state, params)`, which returns what to
+add to the parameters, and the next state. It maps over the parameters with `jax.tree.map`, so that
+its state has boxes where the parameters have them.
+
+>>> from types import SimpleNamespace
+>>> import jax.numpy as jnp
+>>> descent = SimpleNamespace(
+...     init=lambda params: (),
+...     update=lambda grads, state, params: (jax.tree.map(lambda g: -0.5 * g, grads), state))
+>>> params = {"w": jnp.ones(2)}
+>>> state = TrainState.create(apply_fn=lambda params: params["w"], params=params, tx=descent)
+>>> state = state.apply_gradients(grads={"w": jnp.ones(2)})
+>>> state.step, state.params["w"].tolist()
+(1, [0.5, 0.5])
+"""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,10 +26,14 @@ from ..struct import Node, field
 
 
 class TrainState(Node):
-    """Parameters, and the state of an optimizer for them. Subclasses add fields of their own.
+    """Parameters, and the state of an optimizer for them (LIN-7). Subclasses add fields.
 
-    The optimizer `tx` is a gradient transformation, as optax has them: `init` and `update`; its
-    state is boxed where the parameters are. `tx` is static, and so is `apply_fn`: `model.apply`.
+    Args:
+      step: How many updates there were: an integer, or an integer array without axes.
+      apply_fn: What computes the model, usually `model.apply`; static.
+      params: A tree of parameters.
+      tx: The optimizer; static.
+      opt_state: The state of the optimizer.
     """
 
     step: Any
@@ -23,12 +44,22 @@ class TrainState(Node):
 
     @classmethod
     def create(cls, *, apply_fn: Callable[..., Any], params: Any, tx: Any, **fields: Any) -> Self:
-        """The state before the first step."""
+        """Return the state before the first step.
+
+        Args:
+          apply_fn, params, tx: Those of the state.
+          fields: The fields that a subclass adds.
+        """
         state = tx.init(params)
         return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)
 
     def apply_gradients(self, *, grads: Any, **changes: Any) -> Self:
-        """The state after one update; `grads` has the structure of `params` (LIN-7)."""
+        """Return the state after one update; boxes and dtypes stay (LIN-7c).
+
+        Args:
+          grads: Gradients, a tree with the structure of `params`.
+          changes: New values for the fields that a subclass adds.
+        """
         updates, state = self.tx.update(grads, self.opt_state, self.params)
         params = jax.tree.map(lambda p, update: (p + update).astype(p.dtype), self.params, updates)
         return self.replace(step=self.step + 1, params=params, opt_state=state, **changes)

@@ -4,20 +4,22 @@ from jax.nn import gelu as gelu, initializers as initializers, relu as relu, sig
 from jax.nn import silu as silu, softmax as softmax
 
 from ..meta import PARTITION_NAME as PARTITION_NAME
-from .vmap import Carry as Carry, scan as scan, vmap as vmap
+from .vmap import vmap as vmap
+from .scan import Carry as Carry, scan as scan
 from .filters import All as All, Everything as Everything, OfType as OfType, WithTag as WithTag
 from .filters import Any as Any, Not as Not, PathIn as PathIn
 from .filters import Nothing as Nothing, PathContains as PathContains, to_predicate as to_predicate
-from .grad import DiffState as DiffState, remat as remat, value_and_grad as value_and_grad
-from .grad import grad as grad
+from .grad import DiffState as DiffState, value_and_grad as value_and_grad
+from .grad import grad as grad, remat as remat
 from .graph import recursive_map as recursive_map, find_duplicates as find_duplicates
 from .graph import clone as clone, graphdef as graphdef, merge as merge, pop as pop, split as split
-from .graph import GraphDef as GraphDef, iter_graph as iter_graph, variables as variables
+from .graphdef import GraphDef as GraphDef
+from .graph import iter_graph as iter_graph, variables as variables
 from .graph import iter_children as iter_children, set_metadata as set_metadata, update as update
 from .graph import pure as pure, state as state
 from .jit import jit_partial as jit_partial
-from .jit import Compiled as Compiled, eval_shape as eval_shape, JitWrapped as JitWrapped
-from .jit import jit as jit, Lowered as Lowered, Traced as Traced
+from .jit import eval_shape as eval_shape, jit as jit, JitWrapped as JitWrapped
+from .stages import Compiled as Compiled, Lowered as Lowered, Traced as Traced
 from .layers import BatchNorm as BatchNorm, Dropout as Dropout, LayerNorm as LayerNorm
 from .layers import Embed as Embed, Linear as Linear
 from .modules import Dict as Dict, List as List, Module as Module, Sequential as Sequential

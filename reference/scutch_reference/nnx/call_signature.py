@@ -1,6 +1,18 @@
-"""Layouts: which arguments of a call are objects, which are plain, which are static.
+"""Call signatures: which arguments of a call are objects, which are plain, which are static.
 
-That follows from their types and names, and for containers from whether there are objects inside.
+That follows from the types of the arguments, from the options of the transformation, and for
+containers from whether there are objects inside.
+
+Words: arguments are numbered, positional ones first, then keywords, sorted by name. A *root* is an
+argument with objects; a *plain* one is a tree of arrays, which goes to JAX as it is; a *static* one
+is compiled in. Arguments are *chosen*, as static or donated, by number or by name.
+
+>>> chosen = choice(-1, None, ("model", "x", "mode"), 0)
+>>> signature = CallSignature(("model", "x", "mode"), chosen, (Pytree, float, str), ())
+>>> signature.roots, signature.plain, signature.statics
+((0,), (1,), (2,))
+>>> signature.labels
+("argument 0 ('model')", "argument 1 ('x')", "argument 2 ('mode')")
 """
 
 import functools
@@ -9,31 +21,39 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from .flatten import NODE, OTHER, kind_of
+import jax
+
+from .flatten import NODE, OTHER, is_object, kind_of
 from .objects import Pytree
 from .tracking import Tracked
 
-# Which of so many positional arguments, and of those with these names, are chosen.
+# Tells which of so many positional arguments, and of those with these names, are chosen.
 Choice = Callable[[int, Sequence[str]], list[bool]]
 
 
-def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
-    """Arguments chosen by number or by name, as in `jax.jit`, after so many that are bound (JIT-4).
+def _as_tuple(given: Any) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, int | str) else tuple(given or ())
 
-    If one of both is None, the other and the names of the parameters tell it.
+
+def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) -> Choice:
+    """Return which arguments are chosen by number or by name, as `jax.jit` chooses them (JIT-4).
+
+    Args:
+      numbers: Numbers of arguments, negative ones from the end; or one; or None, and then `names`
+        and the names of the parameters tell the numbers.
+      names: Names of arguments, or one; or None, and then `numbers` tell the names.
+      parameters: The names of the positional parameters.
+      bound: How many first parameters are bound already; the user does not count them.
     """
-    chosen, named = (
-        (given,) if isinstance(given, int | str) else tuple(given or ())
-        for given in (numbers, names)
-    )
+    by_number, by_name = _as_tuple(numbers), _as_tuple(names)
     if numbers is None:
-        chosen = tuple(i for i, name in enumerate(parameters[bound:]) if name in named)
+        by_number = tuple(i for i, name in enumerate(parameters[bound:]) if name in by_name)
     elif names is None:
-        named = tuple(name for i, name in enumerate(parameters[bound:]) if i in chosen)
+        by_name = tuple(name for i, name in enumerate(parameters[bound:]) if i in by_number)
 
     def among(count: int, keywords: Sequence[str]) -> list[bool]:
-        places = {n + bound if n >= 0 else n + count for n in chosen}
-        return [i in places for i in range(count)] + [name in named for name in keywords]
+        chosen = {n + bound if n >= 0 else n + count for n in by_number}
+        return [i in chosen for i in range(count)] + [name in by_name for name in keywords]
 
     return among
 
@@ -46,10 +66,24 @@ def _picker(numbers: tuple[int, ...]) -> Callable[[Any], Any]:
     return itemgetter(*numbers)
 
 
-class Layout:
-    """The roles of the arguments: positional ones first, then keywords, sorted by name.
+class CallSignature:
+    """The roles of the arguments of a call.
 
-    Containers are where one has to look for objects; with `full`, those that have some are known.
+    Args:
+      parameters: The names of the positional parameters of the function.
+      static: Which arguments are static.
+      types: The types of the arguments.
+      names: The names of those that are keywords.
+      with_objects: The numbers of the containers that have objects inside; None before anybody has
+        looked into them.
+
+    Attributes:
+      roots, plain, statics: Numbers of arguments by their role.
+      roots_of, plain_of: Functions that pick these of a sequence of all arguments.
+      containers: Numbers of arguments that may have objects inside; None has looked yet.
+      only_objects: Whether all roots are objects themselves, of which the first can keep a plan.
+      positional: The number of positional arguments.
+      labels: What each argument is called in messages.
     """
 
     def __init__(
@@ -58,32 +92,53 @@ class Layout:
         static: Choice,
         types: tuple[Any, ...],
         names: tuple[str, ...],
-        full: tuple[int, ...] | None = None,
+        with_objects: tuple[int, ...] | None = None,
     ):
-        self.names, self.count, self.positional = names, len(types), len(types) - len(names)
+        self.names = names
+        self.count = len(types)
+        self.positional = len(types) - len(names)
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional
         labels = [f"argument {i}{known[i]}" for i in range(self.positional)]
         self.labels = (*labels, *(f"argument {name!r}" for name in names))
         chosen = static(self.positional, names)
         self.statics = tuple(i for i, is_static in enumerate(chosen) if is_static)
         numbers = [i for i, is_static in enumerate(chosen) if not is_static]
-        objects = {i for i in numbers if issubclass(types[i], Tracked)} | set(full or ())
+        objects = {i for i in numbers if issubclass(types[i], Tracked)} | set(with_objects or ())
         self.roots = tuple(i for i in numbers if i in objects)
         self.plain = tuple(i for i in numbers if i not in objects)
-        unknown = self.plain if full is None else ()
+        unknown = self.plain if with_objects is None else ()
         self.containers = [i for i in unknown if kind_of(types[i]) in (NODE, OTHER)]
-        self.only_objects = bool(objects) and not full
-        self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
+        self.only_objects = bool(objects) and not with_objects
+        self.roots_of = _picker(self.roots)
+        self.plain_of = _picker(self.plain)
 
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments and keywords with the values of the roots, then of plain and static ones."""
+        """Return positional and keyword arguments.
+
+        Args:
+          *values: The values of the roots, then of the plain, then of the static arguments.
+        """
         found = dict(zip((*self.roots, *self.plain, *self.statics), values, strict=True))
         args = [found[i] for i in range(self.count)]
         return args[: self.positional], dict(zip(self.names, args[self.positional :], strict=True))
 
 
+def arguments_with_objects(args: Sequence[Any], containers: Sequence[int]) -> tuple[int, ...]:
+    """Return which containers among the arguments of a call have objects inside.
+
+    Args:
+      args: All arguments.
+      containers: The numbers of the containers.
+    """
+    found = []
+    for i in containers:
+        if any(map(is_object, jax.tree.leaves(args[i], is_leaf=is_object))):
+            found.append(i)
+    return tuple(found)
+
+
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the positional parameters, as far as they are known."""
+    """Return the names of the positional parameters, as far as they are known."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # Some callables of C have none.
@@ -93,7 +148,14 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def unbound(function: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function, and what is bound to it as arguments, so that changes of it come out (JIT-7)."""
+    """Return a function and what is bound to it, as arguments, whose changes come out (JIT-7).
+
+    Args:
+      function: A function; a method of an object, a partial function, or a callable object.
+
+    Returns:
+      The function itself, positional and keyword arguments.
+    """
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     while True:

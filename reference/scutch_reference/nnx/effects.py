@@ -1,157 +1,302 @@
-"""Outcomes: what a function did to the objects that it was given.
+"""Effects: what a function did to the objects that it was given.
 
-A function works on copies, which are then compared with what they were. The arrays that changed go
-out through the transformation, in groups of those that are to be treated alike; the rest of the
-story is static. `commit` retells it on the real objects.
+Inside a transformation, a function works on copies of the objects. Then `report` compares the
+copies with what they were. The arrays that changed go out through the transformation, in the groups
+of the frame; all else that happened is static: an `Effects`. Outside, `commit` makes the real
+objects what the copies have become:
+
+    outside              commit: objects <- effects + arrays
+                                     ^
+    transformation                   |
+    inside               report: copies -> effects + arrays
+
+Words: a *source* is where a value comes from: the number of a leaf of the input, or a group and an
+index in it. A node is *known* if it was there before the call; others are *new*, and numbered on
+from the known ones. A *rewrite* is a node that is new or has another structure.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from operator import ne, or_
+from typing import Any, NamedTuple
 
 import jax
 
 from ..errors import TraceLevelError
+from ..jax_versions import trace_level
 from .filters import Path
-from .flatten import Walk, entries, is_object, walked
-from .graphdef import Node, Ref, Tree, blank, is_variable, refill, visits
+from .flatten import Walk, entries, flatten, is_object
+from .frames import Call, Frame
+from .graphdef import (
+    Node,
+    Ref,
+    Tree,
+    blank,
+    describes_variable,
+    occurrences,
+    refill,
+    unflatten,
+)
 from .objects import Pytree, set_tags
 from .prefixes import RETURNED
-from .tracking import current_level
 
-if TYPE_CHECKING:
-    from .lifting import Call, Frame
-
-# The number of a group of arrays that come out, and the place in it.
+# The number of a group of arrays that come out, and the index in it.
 Source = tuple[int, int]
+# Calls the function on the copies of the objects; gets the frame, the nodes, and the call itself.
+Inside = Callable[[Frame, list[Any], Callable[[], Any]], Any]
 
 
 class Rewrite(NamedTuple):
-    """A node that is new or has another structure: its leaves are of the input, or come out."""
+    """A node that is new or has another structure, with the sources of its leaves."""
 
     number: int
     node: Node
     sources: list[int | Source]
 
 
-class Outcome:
+class Effects:
     """What happened, without the arrays. It travels through JAX as a node without leaves.
 
-    That is, leaves with another value, nodes with another structure and then new ones, numbered on
-    from the old ones, and the objects in the output.
+    Args:
+      changed: The sources of leaves that have another value, by number.
+      rewrites: Nodes that are new or have another structure.
+      returned: The numbers of the objects in the output, in their order.
     """
 
     def __init__(self, changed: dict[int, Source], rewrites: list[Rewrite], returned: list[int]):
-        self.changed, self.rewrites, self.returned = changed, rewrites, returned
-        self.is_plain = not rewrites and not returned
-        self.is_nothing = self.is_plain and not changed
+        self.changed = changed
+        self.rewrites = rewrites
+        self.returned = returned
+        self.are_values_only = not rewrites and not returned
+        self.are_none = self.are_values_only and not changed
 
 
-jax.tree_util.register_pytree_node(Outcome, lambda x: ((), x), lambda x, _: x)
+jax.tree_util.register_pytree_node(Effects, lambda x: ((), x), lambda x, _: x)
 
 
-def report(frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any) -> tuple[Any, ...]:
-    """Compare copies with what they were before the function, when they had these leaves (JIT-1).
+def runner(
+    frame: Frame,
+    function: Callable[..., Any],
+    inside: Inside,
+    statics: Sequence[Any],
+    *,
+    structural: bool,
+) -> Callable[..., Any]:
+    """Return the function of arrays that the transformation of JAX gets to see.
 
-    It returns an `Outcome`, the arrays of each group, and the output without objects.
+    Args:
+      frame: The frame of the call.
+      function: The user's function.
+      inside: Calls it on the copies; see `Inside`.
+      statics: The static arguments.
+      structural: Whether changes of structure come out, and not only values.
+
+    Returns:
+      A function. It gets what `frame.arguments` makes, calls the user's function on copies of the
+      objects, and returns what `report` returns.
     """
-    old, walk, returned = frame.definition, Walk(nodes), list[tuple[Path, Any]]()
-    inputs = len(nodes[0])
-    for index, path in enumerate(old.places[1:], 1):
-        walk.describe(index, path)
 
-    def is_known(value: Any) -> bool:
+    def run(*arguments: Any) -> Any:
+        leaves, plain = frame.leaves_and_plain(*arguments)
+        nodes = unflatten(frame.definition, leaves)
+        args, kwargs = frame.signature.assembled(*nodes[0], *plain, *statics)
+        out = inside(frame, nodes, lambda: function(*args, **kwargs))
+        return report(frame, nodes, leaves, out, structural=structural)
+
+    return run
+
+
+def report(
+    frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any, *, structural: bool = True
+) -> tuple[Effects, tuple[Any, ...], Any]:
+    """Compare copies of objects with what they were before a function got them (JIT-1).
+
+    Args:
+      frame: The frame of the call.
+      nodes: The copies by number.
+      leaves: The values that their leaves had.
+      out: What the function returned.
+      structural: Whether changes of structure come out, and not only values.
+
+    Returns:
+      The effects, the arrays of each group, and the output without objects.
+
+    Raises:
+      AliasingError: An object that is returned has another value by the prefix of the output.
+    """
+    walk = Walk(nodes)
+    for number, path in enumerate(frame.definition.node_paths[1:], 1):
+        walk.describe(number, path)
+    out, returned = _without_objects(walk, out, len(nodes[0]))
+    comparison = _Comparison(frame, walk, leaves, returned)
+    rewrites = [
+        Rewrite(number, node, comparison.sources_of_leaves(number))
+        for number, node in enumerate(walk.described[1:], 1)
+        if comparison.is_rewritten(number) and (structural or number >= len(nodes))
+    ]
+    effects = Effects(comparison.changed, rewrites, [ref.number for _, ref in returned])
+    return effects, tuple(comparison.arrays), out
+
+
+def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[Path, Ref]]]:
+    """An output with a mark for each object, and the objects; new ones are described."""
+    returned: list[tuple[Path, Ref]] = []
+
+    def is_node(value: Any) -> bool:
         return is_object(value) or id(value) in walk.index
 
-    def without(entry: Any, value: Any) -> Any:
-        if not is_known(value):
+    def marked(entry: Any, value: Any) -> Any:
+        if not is_node(value):
             return value
-        path = (inputs, *entries(entry))
+        path = (root, *entries(entry))
         returned.append((path, Ref(walk.number(value, path))))
         return RETURNED
 
-    out = jax.tree_util.tree_map_with_path(without, out, is_leaf=is_known)
-    others = returned if frame.lifted.free is None else ()
-    ways = (way for path, item in others for way in visits(walk.described, item, path))
-    asked = frame.agreed(frame.asked, walk.nodes, ways)
-    always = [a or x != y for a, x, y in zip(frame.always, asked, frame.asked, strict=True)]
-    groups = list(map(frame.groups.index, asked))
-    # Where a value comes from, if it is to be treated so.
-    sources: dict[tuple[int, int], Any] = {
-        (id(leaf), groups[i]): i for i, leaf in enumerate(leaves) if not always[i]
-    }
-    arrays: list[list[Any]] = [[] for _ in frame.groups]
-    changed, rewrites = {}, []
+    return jax.tree_util.tree_map_with_path(marked, out, is_leaf=is_node), returned
 
-    def send(value: Any, group: int) -> Source:
-        arrays[group].append(value)
-        sources[id(value), group] = source = (group, len(arrays[group]) - 1)
+
+class _Comparison:
+    """The arrays that come out, and where the value of each leaf is to be found outside.
+
+    `groups` are those of the known leaves, and `must` tells whether one comes out in any case: it
+    always does, or an occurrence in the output has changed its prefix.
+    """
+
+    def __init__(
+        self, frame: Frame, walk: Walk, leaves: Sequence[Any], returned: Sequence[tuple[Path, Ref]]
+    ):
+        self.frame, self.walk = frame, walk
+        self.leaves = leaves
+        self.changed: dict[int, Source] = {}
+        self.arrays: list[list[Any]] = [[] for _ in frame.groups]
+        ways = (way for path, ref in returned for way in occurrences(walk.described, ref, path))
+        others = ways if frame.rules.none_is_free else ()
+        prefixes = frame.reconciled(frame.leaf_prefixes, walk.nodes, others)
+        self.groups = list(map(frame.groups.index, prefixes))
+        moved = map(ne, prefixes, frame.leaf_prefixes)
+        self.must = list(map(or_, frame.always_out, moved))
+        # By the identity of a value and its group.
+        self.sources: dict[tuple[int, int], Any] = {
+            (id(leaf), self.groups[i]): i for i, leaf in enumerate(leaves) if not self.must[i]
+        }
+
+    def is_rewritten(self, number: int) -> bool:
+        """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
+        old, node = self.frame.definition, self.walk.described[number]
+        is_same = number < len(old.nodes) and node == old.nodes[number]
+        is_known_variable = number < len(old.nodes) and describes_variable(node)
+        if not (is_same or is_known_variable):
+            return True
+        before = len(self.changed)
+        for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):
+            if container[key] is not self.leaves[i] or self.must[i]:
+                self.changed[i] = self._send(container[key], self.groups[i])
+        # A leaf inside a container without identity cannot be set: the container is made anew.
+        in_trees = any(isinstance(item, Tree) for _, item in node.items)
+        return not is_same or (in_trees and len(self.changed) > before)
+
+    def sources_of_leaves(self, number: int) -> list[int | Source]:
+        """Send those leaves of a node that are not to be found outside; tell all their sources."""
+        is_variable = describes_variable(self.walk.described[number])
+        known, sources = len(self.frame.definition.nodes), []
+        # The value of a known variable is among the leaves that changed, if it did.
+        leaves = [] if is_variable and number < known else self.walk.leaves[number]
+        for container, key, path in leaves:
+            leaf = self.walk.nodes[number] if is_variable else container[key]
+            is_new = path[0] < len(self.walk.nodes[0])
+            group = self.frame.groups.index(self.frame.prefix_at(path, leaf, is_new=is_new))
+            if (id(container[key]), group) not in self.sources:
+                self._send(container[key], group)
+            sources.append(self.sources[id(container[key]), group])
+        return sources
+
+    def _send(self, value: Any, group: int) -> Source:
+        """Let a value come out in a group."""
+        self.arrays[group].append(value)
+        source = (group, len(self.arrays[group]) - 1)
+        self.sources[id(value), group] = source
         return source
 
-    for index, node in enumerate(walk.described[1:], 1):
-        values, found = [(c[key], path) for c, key, path in walk.leaves[index]], []
-        if index < len(nodes):
-            first, is_same, has_moved = old.starts[index], node == old.nodes[index], False
-            if is_same or is_variable(node):
-                for i, (value, _) in enumerate(values, first):
-                    if value is not leaves[i] or always[i]:
-                        changed[i], has_moved = send(value, groups[i]), True
-                in_trees = any(isinstance(item, Tree) for _, item in node.items)
-                if is_same and not (has_moved and in_trees):
-                    continue
-                values = [] if is_variable(node) else values
-        for value, path in values:
-            leaf = walk.nodes[index] if is_variable(node) else value
-            group = frame.groups.index(frame.at(path, leaf, is_new=path[0] < inputs))
-            if (id(value), group) not in sources:
-                send(value, group)
-            found.append(sources[id(value), group])
-        rewrites.append(Rewrite(index, node, found))
-    outcome = Outcome(changed, rewrites, [ref.number for _, ref in returned])
-    return outcome, tuple(arrays), out
 
+def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
+    """Make the real objects what the copies have become (JIT-1).
 
-def commit(call: Call, outcome: Outcome, groups: Any, out: Any) -> Any:
-    """Make the real objects what the copies have become, and return the output (JIT-1)."""
-    (frame, plan, roots, leaves, _), level = call, current_level()
-    old, nodes = frame.definition, []
-    if not (outcome.is_plain and plan.level == level):
-        nodes = walked(roots)[1]
-        touched = {bisect_right(old.starts, number) - 1 for number in outcome.changed}
-        touched |= {each.number for each in outcome.rewrites}
-        for number, node in enumerate(nodes):
-            if number in touched and getattr(node, "_level", level) != level:
-                raise TraceLevelError("change", node, frame.where(old.places[number]))
+    The usual case, new values in variables of the running trace level, takes no walk over objects.
+
+    Args:
+      call: The call.
+      effects: What happened.
+      groups: The arrays of each group.
+      out: The output, with a mark for each object.
+
+    Returns:
+      The output, with the objects.
+
+    Raises:
+      TraceLevelError: An object that changed was made outside the transformation that runs; then
+        nothing changes.
+    """
+    frame, plan, roots, leaves, _ = call
+    level, nodes = trace_level(), list[Any]()
+    if not (effects.are_values_only and plan.level == level):
+        nodes = flatten(roots)[1]
+        _check_levels(frame, nodes, effects, level)
     containers, keys = plan.containers, plan.keys
-    for number, (group, place) in outcome.changed.items():
-        containers[number][keys[number]] = groups[group][place]
-    if outcome.is_plain:
+    for number, (group, index) in effects.changed.items():
+        containers[number][keys[number]] = groups[group][index]
+    if effects.are_values_only:
         return out
+    _restructure(frame, nodes, effects, leaves, groups)
+    returned = iter(effects.returned)
 
-    def own(each: Rewrite) -> list[Any]:
+    def with_object(part: Any) -> Any:
+        return nodes[next(returned)] if part is RETURNED else part
+
+    return jax.tree.map(with_object, out, is_leaf=lambda part: part is RETURNED)
+
+
+def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: Any) -> None:
+    """Refuse to change an object of another trace level."""
+    starts = frame.definition.first_leaves
+    touched = {bisect_right(starts, number) - 1 for number in effects.changed}
+    touched |= {each.number for each in effects.rewrites}
+    for number, node in enumerate(nodes):
+        if number in touched and getattr(node, "_level", level) != level:
+            where = frame.where(frame.definition.node_paths[number])
+            raise TraceLevelError("change", node, where)
+
+
+def _restructure(
+    frame: Frame, nodes: list[Any], effects: Effects, leaves: Sequence[Any], groups: Any
+) -> None:
+    """Append new nodes to the real ones, then rewrite those with another structure, new or not."""
+
+    def values_of(each: Rewrite) -> list[Any]:
         return [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
 
-    new = [each for each in outcome.rewrites if each.number >= len(old.nodes)]
-    nodes += [blank(each.node, *own(each)[:1]) for each in new]
-    for each in outcome.rewrites if frame.lifted.structural else new:
-        node, described = nodes[each.number], each.node
-        before = old.nodes[each.number] if each.number < len(old.nodes) else None
-        if type(node) is not described.type:
-            object.__setattr__(node, "__class__", described.type)
-        if is_object(node):
-            node._changed()
-        if not is_variable(described):
-            if isinstance(node, Pytree):
-                set_tags(node, described.static.value)
-            same = frozenset(before.items if before else ())
-            refill(node, described, nodes, iter(own(each)), same)
-        elif before and before.static != described.static:
-            node._become(described.static)
-    again = iter(outcome.returned)
+    known = frame.definition.nodes
+    new = [each for each in effects.rewrites if each.number >= len(known)]
+    nodes += [blank(each.node, *values_of(each)[:1]) for each in new]
+    for each in effects.rewrites:
+        before = known[each.number] if each.number < len(known) else None
+        _rewrite_node(nodes, each, before, values_of(each))
 
-    def known(part: Any) -> Any:
-        return nodes[next(again)] if part is RETURNED else part
 
-    return jax.tree.map(known, out, is_leaf=lambda part: part is RETURNED)
+def _rewrite_node(
+    nodes: Sequence[Any], rewrite: Rewrite, before: Node | None, values: Sequence[Any]
+) -> None:
+    """Give a real node the type, the static data and the items that its copy has."""
+    node, described = nodes[rewrite.number], rewrite.node
+    if type(node) is not described.type:
+        object.__setattr__(node, "__class__", described.type)
+    if is_object(node):
+        node._changed()
+    if describes_variable(described):
+        if before and before.static != described.static:
+            node._set_static(described.static)
+        return
+    if isinstance(node, Pytree):
+        set_tags(node, described.static.value)
+    refill(node, described, nodes, iter(values), frozenset(before.items if before else ()))

@@ -1,6 +1,14 @@
 """Filters: which leaves of a state are meant, as predicates of (path, value).
 
-It may be written as a type, a tag, a boolean, `...`, None, or a sequence that means any of them.
+Words: a *path* is a tuple of the attribute names, keys and indices that lead from an object to one
+of its leaves. A *predicate* is a function of (path, value) that says whether the leaf is meant. A
+*filter* is anything that `to_predicate` turns into a predicate: a type, which takes variables of
+it; a string, which takes what has it as `tag`; True or `...` for everything; False or None for
+nothing; a list or tuple of filters for what any of them takes; or a predicate.
+
+>>> takes = to_predicate([int, PathContains("bias")])
+>>> takes(("layer", "kernel"), 1.0), takes(("layer", "bias"), 1.0), takes((), 1)
+(False, True, True)
 """
 
 import builtins
@@ -17,38 +25,58 @@ Predicate = Callable[[Path, Anything], bool]
 
 @dataclass(frozen=True)
 class OfType:
-    """Takes values of a type, and variables by their own type."""
+    """Takes values of a type, and variables by their own type (OBJ-3).
+
+    Args:
+      type: The class.
+    """
 
     type: builtins.type[Anything]
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether the value is an instance of the type."""
         return isinstance(value, self.type)
 
 
 @dataclass(frozen=True)
 class WithTag:
-    """Takes values that have this `tag`."""
+    """Takes values with this tag (OBJ-3).
+
+    Args:
+      tag: What the attribute, or metadata entry, `tag` of a value is to be.
+    """
 
     tag: str
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether the value has the tag."""
         return getattr(value, "tag", None) == self.tag
 
 
 @dataclass(frozen=True)
 class PathContains:
-    """Takes paths with `key` in them, or, if not `exact`, with it as part of an entry."""
+    """Takes paths that contain a key (OBJ-3).
+
+    Args:
+      key: An entry of the path.
+      exact: If False, the text of the key may also be a part of the text of an entry.
+    """
 
     key: Anything
     exact: bool = True
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether the path contains the key."""
         return self.key in path if self.exact else any(str(self.key) in str(p) for p in path)
 
 
 @dataclass(frozen=True, init=False)
 class PathIn:
-    """Takes exactly these paths."""
+    """Takes exactly these paths (OBJ-3).
+
+    Args:
+      *paths: The paths, tuples or other sequences.
+    """
 
     paths: frozenset[Path]
 
@@ -56,12 +84,17 @@ class PathIn:
         object.__setattr__(self, "paths", frozenset(map(tuple, paths)))
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether the path is one of these."""
         return tuple(path) in self.paths
 
 
 @dataclass(frozen=True, init=False)
 class Any:
-    """Takes what at least one of its filters takes."""
+    """Takes what at least one of its filters takes; without filters nothing (OBJ-3).
+
+    Args:
+      *filters: The filters.
+    """
 
     predicates: tuple[Predicate, ...]
 
@@ -69,29 +102,47 @@ class Any:
         object.__setattr__(self, "predicates", tuple(map(to_predicate, filters)))
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether one of the filters takes the leaf."""
         return any(predicate(path, value) for predicate in self.predicates)
 
 
 class All(Any):
-    """Takes what all of its filters take."""
+    """Takes what all of its filters take; without filters everything (OBJ-3).
+
+    Args:
+      *filters: The filters.
+    """
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether all of the filters take the leaf."""
         return all(predicate(path, value) for predicate in self.predicates)
 
 
 class Not(Any):
-    """Takes what its filter does not take."""
+    """Takes what its filter does not take (OBJ-3).
+
+    Args:
+      *filters: The filter; of several, what none of them takes.
+    """
 
     def __call__(self, path: Path, value: Anything) -> bool:
+        """Return whether no filter takes the leaf."""
         return not super().__call__(path, value)
 
 
-# All of no filters take everything, and any of them nothing.
-Everything, Nothing = All, Any
+Everything = All
+Nothing = Any
 
 
 def to_predicate(filter: Filter) -> Predicate:
-    """The one form of a filter, a predicate; `FilterError` if there is none (OBJ-3)."""
+    """Return the predicate that a filter means (OBJ-3).
+
+    Args:
+      filter: See the module.
+
+    Raises:
+      FilterError: It is no filter.
+    """
     if isinstance(filter, str | type):
         return WithTag(filter) if isinstance(filter, str) else OfType(filter)
     if filter is ... or filter is True:
@@ -106,8 +157,15 @@ def to_predicate(filter: Filter) -> Predicate:
 
 
 def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
-    """The predicates of a partition; `FilterError` if one hides those after it (OBJ-1)."""
-    whole = [each is ... or each is True for each in filters]
-    if sorted(whole) != whole:  # They do not all come last.
+    """Return the predicates of a partition, where the first that takes a leaf gets it (OBJ-1).
+
+    Args:
+      filters: The filters in their order.
+
+    Raises:
+      FilterError: One is no filter, or `...` or True hides the filters after it.
+    """
+    takes_all = [each is ... or each is True for each in filters]
+    if sorted(takes_all) != takes_all:  # They do not all come last.
         raise FilterError(f"`...` or True in {tuple(filters)!r} hides later filters.")
     return tuple(map(to_predicate, filters))

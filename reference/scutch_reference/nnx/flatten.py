@@ -1,4 +1,27 @@
-"""Walking: from objects to a definition, their leaf values, and a proof that it is still true."""
+"""Flattening: from objects to a graph definition and leaf values, and a proof that it holds.
+
+To flatten a graph takes a walk over it in Python. A call that did so each time would cost more than
+the compiled function. But structure changes rarely, so the first object of a call keeps a *plan*:
+the definition of the graph, and the locations of its leaves. A later call asks the plan whether it
+`holds`, in three steps of growing cost: the epoch of the process has not moved (the usual case); or
+the versions of its objects have not; and the mutable parts that report no changes are the same.
+
+Words: the *location* of a leaf is a container and a key, where its value can be read and written;
+for a variable that is its cell. A *check* is what `flatten` remembers of a mutable part of a graph
+that reports no changes, such as a list: the part, its structure, and what was directly in it.
+
+>>> from scutch_reference import nnx
+>>> model = nnx.Dict(a=nnx.Param(1.0), b=[nnx.Param(2.0)])
+>>> definition, nodes, locations, _ = flatten([model])
+>>> read(locations)
+[1.0, 2.0]
+>>> plan = Plan([model])
+>>> plan.holds()
+True
+>>> model.b.append(nnx.Param(3.0))  # in place: the list tells nobody
+>>> plan.holds()
+False
+"""
 
 import weakref
 from collections import OrderedDict, defaultdict
@@ -11,23 +34,34 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..jax_versions import Tracer
 from .filters import Path
-from .graphdef import LEAF, Definition, Node, Ref, Tree, contents, interned
+from .graphdef import LEAF, GraphDef, Node, Ref, Tree, contents, interned
 from .objects import Pytree
 from .states import State
-from .tracking import EPOCH, Static, Tracer, Tracked, frozen
+from .static import Static, frozen
+from .tracking import EPOCH, Tracked
 from .variables import Variable
+
+Location = tuple[Any, Any]
+Check = tuple[Any, Any, list[Any]]
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
 _ATOMS = (
-    *(str, bytes, type(None), type, np.dtype, Enum),
+    *(str, bytes, type(None), type, np.dtype, Enum, GraphDef),
     *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
 )
-NODE, VALUE, ATOM, OTHER = range(4)
 
 
-def _kind(cls: type[Any]) -> int:
+# The kinds of values in a graph. They are no `Enum`: to look up a member of one is a Python call.
+NODE = "node"
+VALUE = "leaf: an array"
+ATOM = "static data without parts"
+OTHER = "to be looked into: static data, or a container without identity"
+
+
+def _kind(cls: type[Any]) -> str:
     if issubclass(cls, Tracked | State | list) or cls in _DICTS:
         return NODE
     if issubclass(cls, np.ndarray | jax.Array | Tracer | jax.ShapeDtypeStruct):
@@ -35,42 +69,50 @@ def _kind(cls: type[Any]) -> int:
     return ATOM if issubclass(cls, (*_SCALARS, *_ATOMS)) else OTHER
 
 
-# What values of a type are: nodes of a graph, leaves, static for sure, or to be looked into.
 kind_of: Any = lru_cache(maxsize=2048)(_kind)
+"""Return the kind of the values of a type."""
 
 
 def is_node(value: Any) -> bool:
-    """Whether a value has an identity in a graph."""
-    return bool(kind_of(type(value)) == NODE)
+    """Return whether a value has an identity in a graph."""
+    return bool(kind_of(type(value)) is NODE)
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is what makes an argument more than a tree of arrays."""
+    """Return whether a value is an object or a variable: more than a tree of arrays."""
     return isinstance(value, Tracked)
 
 
 def entries(path: Sequence[Any]) -> Path:
-    """A path of JAX, as the keys, indices and names that it is made of."""
+    """Return a path of JAX as the keys, indices and names that it is made of."""
     names = ("idx", "key", "name")
     return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
 
 
 def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
-    """Keys, children and structure of a tree node of JAX, or None if it is a leaf."""
+    """Return keys, children and structure of a tree node of JAX, or None for a leaf of JAX."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if pairs and not pairs[0][0]:
         return None
     return tuple(entries(path)[0] for path, _ in pairs), [child for _, child in pairs], treedef
 
 
-def _is_fixed(cls: Any) -> bool:
+def _keeps_its_children(cls: Any) -> bool:
     """Whether tree nodes of a class keep their children for life."""
     parameters = getattr(cls, "__dataclass_params__", None)
     return issubclass(cls, tuple) or getattr(parameters, "frozen", False)
 
 
-def _inside(value: Any) -> tuple[Any, list[Any]]:
-    """A structure to compare, and the very parts, of a value that reports no changes."""
+def keys_in(node: Any) -> Any:
+    """Return the path entries of what is directly in a node, in their order."""
+    inside = contents(node)
+    if isinstance(inside, list):
+        return range(len(inside))
+    return sorted(inside) if isinstance(node, Pytree) else list(inside)
+
+
+def structure_and_parts(value: Any) -> tuple[Any, list[Any]]:
+    """Return what a check remembers of a value: a structure to compare, and the very parts."""
     if isinstance(value, list):
         return None, list(value)
     if type(value) in _DICTS:
@@ -79,19 +121,19 @@ def _inside(value: Any) -> tuple[Any, list[Any]]:
     return (frozen(value), []) if level is None else (level[2], level[1])
 
 
-def keys_in(node: Any) -> Any:
-    """The path entries of what is directly in a node."""
-    inside = contents(node)
-    if isinstance(inside, list):
-        return range(len(inside))
-    return sorted(inside) if isinstance(node, Pytree) else list(inside)
-
-
 class Walk:
-    """One walk over a graph, depth first: nodes, their descriptions, and leaves of each.
+    """One walk over a graph, depth first.
 
-    Nodes that are `known` before have the first numbers, and are described only when asked for. A
-    leaf is a container, a key and a path; `checks` are for mutable parts that report no changes.
+    Args:
+      known: Nodes that have the first numbers, and are described only when `describe` asks for it.
+
+    Attributes:
+      nodes: The nodes by number.
+      index: Their numbers by `id`.
+      described: Their descriptions; None before they are made.
+      leaves: For each node its leaves, as container, key and path.
+      checks: What to compare to know that the graph is the same still.
+      repeated: Numbers of nodes that occur more than once.
     """
 
     def __init__(self, known: Sequence[Any] = ()):
@@ -99,14 +141,19 @@ class Walk:
         self.index = {id(node): i for i, node in enumerate(known)}
         self.described: list[Any] = [None] * len(known)
         self.leaves: list[list[tuple[Any, Any, Path]]] = [[] for _ in known]
-        self.checks: list[tuple[Any, Any, list[Any]]] = []
-        self.again: set[int] = set()
+        self.checks: list[Check] = []
+        self.repeated: set[int] = set()
 
     def number(self, node: Any, path: Path) -> int:
-        """The number of a node; one that is new is described, with all that it leads to."""
+        """Return the number of a node; describe it, and all that it leads to, if it is new.
+
+        Args:
+          node: The node.
+          path: A path that leads to it.
+        """
         index = self.index.setdefault(id(node), len(self.nodes))
         if index < len(self.nodes):
-            self.again.add(index)
+            self.repeated.add(index)
         else:
             self.nodes.append(node)
             self.described.append(None)
@@ -115,7 +162,12 @@ class Walk:
         return index
 
     def describe(self, index: int, path: Path) -> None:
-        """Find out the structure of a node at a path, and of new nodes that it leads to."""
+        """Describe the node of a number, and new nodes that it leads to.
+
+        Args:
+          index: The number of the node.
+          path: A path that leads to it.
+        """
         value, leaves = self.nodes[index], self.leaves[index]
         if isinstance(value, Variable):
             leaves.append((value._cell, 0, path))
@@ -130,54 +182,87 @@ class Walk:
         found = [(k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys_in(value)]
         self.described[index] = Node(type(value), static, tuple(found))
         if path and (not isinstance(value, Pytree) or value._exposed):
-            self.checks.append((inside, *_inside(inside)))
+            self.checks.append((inside, *structure_and_parts(inside)))
 
     def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
-        """The item for the value inside something, at a path; its leaves are appended."""
+        """Return the item for a value inside a container.
+
+        Args:
+          inside: The container.
+          key: Where the value is in it.
+          path: The path of the value.
+          leaves: A list; the leaves of the item are appended.
+          tag: Whether the value is tagged as data, so that numbers in it are leaves.
+        """
         value, kind = inside[key], kind_of(type(inside[key]))
-        if kind == NODE:
+        if kind is NODE:
             return Ref(self.number(value, path))
-        if kind == VALUE or (tag and isinstance(value, _SCALARS)):
+        if kind is VALUE or (tag and isinstance(value, _SCALARS)):
             leaves.append((inside, key, path))
             return LEAF
-        level = one_level(value) if kind == OTHER else None
+        level = one_level(value) if kind is OTHER else None
         cls: Any = type(value)
         if level is not None:
             keys, children, treedef = level
             items = [self.item(children, i, (*path, k), leaves, tag) for i, k in enumerate(keys)]
-            if not _is_fixed(cls):
+            if not _keeps_its_children(cls):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
                 return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
         by_identity = cls.__hash__ is object.__hash__ or callable(value)
-        if kind == OTHER and not (by_identity or _is_fixed(cls)):
+        if kind is OTHER and not (by_identity or _keeps_its_children(cls)):
             self.checks.append((value, static.key, []))
         return static
 
 
-def walked(roots: Sequence[Any]) -> tuple[Definition, list[Any], list[tuple[Any, Any]], Walk]:
-    """Definition, nodes, slots of the leaves, and the walk; `built` is the inverse (OBJ-1)."""
+def flatten(roots: Sequence[Any]) -> tuple[GraphDef, list[Any], list[Location], Walk]:
+    """Flatten a graph; `unflatten` is the inverse (OBJ-1).
+
+    Args:
+      roots: The objects that the graph starts from.
+
+    Returns:
+      The definition; the nodes by number, where node 0 is the list of the roots; the locations of
+      the leaves in their order; and the walk that found them.
+
+    Raises:
+      UnhashableStaticError: Static data in the graph have no hash.
+    """
     walk = Walk()
     walk.number(list(roots), ())
-    slots = [(container, key) for some in walk.leaves for container, key, _ in some]
-    return interned(tuple(walk.described)), walk.nodes, slots, walk
+    locations = [(container, key) for some in walk.leaves for container, key, _ in some]
+    return interned(tuple(walk.described)), walk.nodes, locations, walk
 
 
-def read(slots: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The leaf values in these slots."""
-    return [container[key] for container, key in slots]
+def read(locations: Sequence[Location]) -> list[Any]:
+    """Return the leaf values at these locations."""
+    return [container[key] for container, key in locations]
 
 
 class Plan:
-    """A flattened graph that knows whether it is still true (JIT-3), and keeps no object alive."""
+    """A flattened graph that knows whether it is still true (JIT-3), and keeps no object alive.
+
+    Args:
+      roots: The objects that the graph starts from.
+
+    Raises:
+      UnhashableStaticError: Static data in the graph have no hash.
+
+    Attributes:
+      definition: The structure.
+      containers: Where each leaf is: a container, and
+      keys: the key in it.
+      level: The trace level of the objects, or None where they have several or there are none.
+    """
 
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
-        self.definition, nodes, slots, walk = walked(roots)
-        self.containers, self.keys = [c for c, _ in slots], [key for _, key in slots]
+        self.definition, nodes, locations, walk = flatten(roots)
+        self.containers = [container for container, _ in locations]
+        self.keys = [key for _, key in locations]
         self.checks = walk.checks
-        self.others: tuple[Any, ...] = ()  # They watch for the death of the other roots.
+        self.other_roots: tuple[Any, ...] = ()  # Weak references, which watch for their deaths.
         objects = [node for node in nodes if is_object(node)]
         self.cells = [node._cell for node in objects]
         for cell in self.cells:
@@ -188,33 +273,45 @@ class Plan:
         # A container in the plan might lead back to a root that the plan must not keep alive.
         variables = sum(isinstance(node, Variable) for node in nodes)
         later = {item.number for _, item in walk.described[0].items[1:] if isinstance(item, Ref)}
-        self.withheld = bool(walk.again & later) and bool(self.checks or len(slots) != variables)
+        holds_containers = bool(self.checks) or len(locations) != variables
+        self.may_be_kept = not (walk.repeated & later and holds_containers)
 
     def holds(self) -> bool:
-        """Whether the graph has this structure still."""
+        """Return whether the graph still has the structure that it had when it was flattened."""
         epoch = EPOCH[0]
         if self.epoch != epoch:
             if [cell[-1] for cell in self.cells] != self.versions:
                 return False
             self.epoch = epoch
         for value, structure, parts in self.checks:
-            new, inside = _inside(value)
+            new, inside = structure_and_parts(value)
             if len(inside) != len(parts) or not all(map(is_, inside, parts)) or new != structure:
                 return False
         return True
 
 
 EMPTY = Plan(())
+"""The plan of a call without objects."""
 
 
-def planned(roots: tuple[Any, ...]) -> Plan:
-    """A new plan, kept on the first root until another dies, if it keeps none of them alive."""
+def kept_plan(roots: tuple[Any, ...]) -> Plan:
+    """Return a new plan, which the first root keeps until another root dies.
+
+    It is kept under the `id`s of the other roots, and not at all if it would keep one of the roots
+    alive.
+
+    Args:
+      roots: The objects of a call, at least one.
+
+    Raises:
+      UnhashableStaticError: Static data in the graph have no hash.
+    """
     plan = Plan(roots)
-    if not plan.withheld:
+    if plan.may_be_kept:
         key = tuple(map(id, roots[1:]))
         if roots[0]._plans is None:
             object.__setattr__(roots[0], "_plans", {})
         plans = roots[0]._plans
-        plan.others = tuple(weakref.ref(o, lambda _: plans.pop(key, None)) for o in roots[1:])
+        plan.other_roots = tuple(weakref.ref(o, lambda _: plans.pop(key, None)) for o in roots[1:])
         plans[key] = plan
     return plan

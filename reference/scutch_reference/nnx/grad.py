@@ -1,123 +1,315 @@
-"""Lifted `grad`, `value_and_grad` and `remat`: derivatives with respect to variables in objects."""
+"""Lifted `grad`, `value_and_grad` and `remat`: derivatives with respect to variables in objects.
 
-from collections.abc import Callable
+Words: a gradient is *wanted* with respect to a plain argument, or to those leaves of an object that
+a filter takes, by default its `Param`s. The gradient of an object is a `State` with copies of these
+variables that hold the gradients. `remat` saves memory: a function is computed again for its
+gradient, and what happens to the objects happens once.
+
+>>> import jax.numpy as jnp
+>>> from scutch_reference import nnx
+>>> model = nnx.Dict(w=nnx.Param(jnp.array(3.0)), seen=nnx.BatchStat(jnp.array(0)))
+>>> def loss(model, x):
+...     model.seen.value += 1
+...     return model.w.value * x
+>>> value, gradient = value_and_grad(loss)(model, 2.0)
+>>> float(value), float(gradient.w.value), int(model.seen.value)
+(6.0, 2.0, 1)
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import jax
 
 from ..errors import LiftingError
 from .filters import Path, to_predicate
 from .flatten import is_object
+from .frames import Frame
 from .graph import pure, state
-from .graphdef import built
-from .lifting import Frame, Lifted, lift
+from .graphdef import unflatten
+from .lifting import Lifted, P, R, lift
 from .variables import Param
 
 
 @dataclass(frozen=True)
 class DiffState:
-    """Differentiate with respect to what a filter takes in an argument."""
+    """What to differentiate with respect to: leaves of an argument (OBJ-7a).
+
+    Args:
+      argnum: The number of the argument.
+      filter: Says which leaves.
+    """
 
     argnum: int
     filter: Any
 
 
+ArgNums = int | DiffState | Sequence[int | DiffState]
+
+
 class _Number(int):
-    """The number of a leaf, in its place."""
+    """The number of a leaf, in the place of the leaf."""
 
 
-class Differentiated(Lifted):
-    """A function of objects that returns gradients; see `grad`."""
+class Differentiated(Lifted[P, R]):
+    """A function of objects that returns gradients; see `grad`.
+
+    Args:
+      *args: Those of `Lifted`.
+      argnums: What to differentiate with respect to.
+      with_value: Whether the output of the function is returned, too.
+      has_aux: Whether the function returns something beside the loss.
+      **options: Those of `Lifted`.
+    """
 
     lifts = staticmethod(jax.value_and_grad)
 
-    def __init__(self, *args: Any, argnums: Any, with_value: bool = False, **options: Any):
-        self._with_value, self._has_aux = with_value, options.pop("has_aux", False)
+    def __init__(
+        self,
+        *args: Any,
+        argnums: ArgNums,
+        with_value: bool = False,
+        has_aux: bool = False,
+        **options: Any,
+    ):
         super().__init__(*args, **options)
-        self._is_single = isinstance(argnums, int | DiffState)
-        given = [argnums] if self._is_single else argnums
-        self._wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
+        self.with_value, self.has_aux = with_value, has_aux
+        self.is_single = isinstance(argnums, int | DiffState)
+        given: Any = [argnums] if self.is_single else argnums
+        self.wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
 
-    def _numbers(self, frame: Frame, leaves: list[Any]) -> list[Any]:
-        """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
-        layout, bound, taken, found = frame.layout, len(self._bound), set[int](), list[Any]()
-        numbered = built(frame.definition, list(map(_Number, range(len(leaves)))))[0]
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `jax.value_and_grad` of a function of leaves.
 
-        def takes(path: Path, leaf: Any) -> bool:
-            number = pure(leaf)
-            return number not in taken and predicate(path, leaves[number])
-
-        def chosen(part: Any) -> Any:
-            if is_object(part):
-                return state(part, takes)
-            return part if isinstance(part, _Number) and takes((), part) else None
-
-        for wanted in self._wanted:
-            i = wanted.argnum + (bound if wanted.argnum >= 0 else layout.positional)
-            if not bound <= i < layout.positional:
-                raise LiftingError(
-                    f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
-                    f"got {layout.positional - bound} positional arguments."
-                )
-            if i in layout.plain:
-                found.append(len(leaves) + layout.plain.index(i))
-            else:
-                part, predicate = numbered[layout.roots.index(i)], to_predicate(wanted.filter)
-                found.append(jax.tree.map(chosen, part, is_leaf=is_object))
-                taken.update(jax.tree.leaves(found[-1]))
-        return found
-
-    def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.value_and_grad`, with what happened to the objects as auxiliary output."""
+        Args:
+          frame: The frame of a call.
+          run: The function.
+        """
 
         def transformed(values: list[Any], *plain: Any) -> Any:
-            nodes, count = built(frame.definition, values), len(values)
-            pairs = zip(frame.owners, values, strict=True)
-            numbers = self._numbers(frame, [v if i is None else nodes[i] for i, v in pairs])
+            inputs, count = [*values, *plain], len(values)
+            numbers = self._numbers_of_wanted(frame, values)
 
             def loss(parts: list[Any]) -> Any:
-                now = [*values, *plain]
+                now = list(inputs)
                 jax.tree.map(now.__setitem__, numbers, parts)
-                outcome, groups, out = frame.run(now[:count], *now[count:])
-                return (out[0] if self._has_aux else out), (outcome, groups, out)
+                effects, groups, out = run(now[:count], *now[count:])
+                return (out[0] if self.has_aux else out), (effects, groups, out)
 
+            # The effects are auxiliary output.
             differentiated = jax.value_and_grad(loss, has_aux=True, **self.options)
-            start = jax.tree.map([*values, *plain].__getitem__, numbers)
-            (_, (outcome, groups, out)), found = differentiated(start)
-            gradients = found[0] if self._is_single else tuple(found)
-            if self._with_value:
-                return outcome, groups, (out, gradients)
-            return outcome, groups, (gradients, out[1]) if self._has_aux else gradients
+            start = jax.tree.map(inputs.__getitem__, numbers)
+            (_, (effects, groups, out)), found = differentiated(start)
+            return effects, groups, self._output(out, found)
 
         return transformed
 
+    def _output(self, out: Any, found: Sequence[Any]) -> Any:
+        """What the user gets, of the output of the function and the list of gradients."""
+        gradients = found[0] if self.is_single else tuple(found)
+        if self.with_value:
+            return out, gradients
+        return (gradients, out[1]) if self.has_aux else gradients
 
-def grad(f: Any = None, *, argnums: Any = 0, **options: Any) -> Any:
-    """The gradient of a function of objects: for an object a `State` of variables that hold it.
+    def _numbers_of_wanted(self, frame: Frame, values: list[Any]) -> list[Any]:
+        """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
+        nodes, count = unflatten(frame.definition, values), len(values)
+        leaves = [v if i is None else nodes[i] for i, v in zip(frame.owners, values, strict=True)]
+        numbered = unflatten(frame.definition, list(map(_Number, range(count))))[0]
+        taken, found = set[int](), list[Any]()
+        for wanted in self.wanted:
+            i = self._argument(frame, wanted)
+            if i in frame.signature.plain:
+                found.append(count + frame.signature.plain.index(i))
+            else:
+                root = numbered[frame.signature.roots.index(i)]
+                found.append(_numbers_in(root, leaves, wanted.filter, taken))
+                taken.update(jax.tree.leaves(found[-1]))
+        return found
+
+    def _argument(self, frame: Frame, wanted: DiffState) -> int:
+        """The number of an argument, those that are bound to the function counted."""
+        bound, given = len(self._bound), frame.signature.positional
+        number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
+        if not bound <= number < given:
+            raise LiftingError(
+                f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
+                f"got {given - bound} positional arguments."
+            )
+        return number
+
+
+def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) -> Any:
+    """The numbers of the leaves in an argument that a filter takes, and that are not taken yet.
+
+    In `root`, each leaf is its number; `leaves` are the variables and values themselves.
+    """
+    predicate = to_predicate(filter)
+
+    def takes(path: Path, leaf: Any) -> bool:
+        number = pure(leaf)
+        return number not in taken and predicate(path, leaves[number])
+
+    def chosen(part: Any) -> Any:
+        if is_object(part):
+            return state(part, takes)
+        return part if isinstance(part, _Number) and takes((), part) else None
+
+    return jax.tree.map(chosen, root, is_leaf=is_object)
+
+
+@overload
+def grad(
+    f: Callable[P, Any],
+    *,
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Differentiated[P, Any]:
+    """With the function: the transformed one."""
+
+
+@overload
+def grad(
+    *,
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, Any]], Differentiated[P, Any]]:
+    """Without the function: a decorator."""
+
+
+def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
+    """Differentiate a function of objects (OBJ-7a).
 
     Args:
-      argnums: One argument or several to differentiate by: numbers (for objects, their `Param`s),
-        or `DiffState`s with other filters. Other options are those of `jax.grad` and `jit`.
+      f: The function; it returns a scalar. See `jit` for what its arguments may be. Without it,
+        this returns a decorator.
+      argnums: One argument, or several, to differentiate with respect to: numbers, which for
+        objects mean their `Param`s, or `DiffState`s with other filters. A leaf that several of
+        them take is in the gradient of the first.
+      **options: With `has_aux`, the function returns a pair, whose second entry is returned beside
+        the gradient; the others are those of `jax.grad`, and `graph` and `graph_updates` of `jit`.
+
+    Returns:
+      A function with the parameters of `f`. It returns the gradient, or for several `argnums` a
+      tuple: for an object, a `State` of variables that hold it, each of the shape of its value.
+
+    Raises:
+      TypeError: `jax.grad` has no such option.
+      LiftingError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, **options)
 
 
-def value_and_grad(f: Any = None, *, argnums: Any = 0, **options: Any) -> Any:
-    """The output of a function of objects and its gradient; see `grad`."""
+@overload
+def value_and_grad(
+    f: Callable[P, R],
+    *,
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Differentiated[P, tuple[R, Any]]:
+    """With the function: the transformed one."""
+
+
+@overload
+def value_and_grad(
+    *,
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, R]], Differentiated[P, tuple[R, Any]]]:
+    """Without the function: a decorator."""
+
+
+def value_and_grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
+    """Differentiate a function of objects, and return its output, too (OBJ-7a).
+
+    Args:
+      f: The function; see `grad`.
+      argnums: See `grad`.
+      **options: See `grad`. With `has_aux`, the output is the pair that the function returns.
+
+    Returns:
+      A function with the parameters of `f`. It returns a pair: the output, and the gradient.
+
+    Raises:
+      TypeError: `jax.value_and_grad` has no such option.
+      LiftingError: When called: there is no such argument.
+    """
     return lift(Differentiated, f, argnums=argnums, with_value=True, **options)
 
 
-class Checkpointed(Lifted):
+class Checkpointed(Lifted[P, R]):
     """A function of objects that is computed again for its gradient; see `remat`."""
 
     lifts = staticmethod(jax.checkpoint)
 
-    def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.checkpoint`."""
-        return jax.checkpoint(frame.run, **self.options)
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `jax.checkpoint` of a function of leaves.
+
+        Args:
+          frame: The frame of a call.
+          run: The function.
+        """
+        return jax.checkpoint(run, **self.options)
+
+
+@overload
+def remat(
+    f: Callable[P, R],
+    *,
+    prevent_cse: bool = True,
+    static_argnums: int | tuple[int, ...] | None = None,
+    policy: Callable[..., bool] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Checkpointed[P, R]:
+    """With the function: the transformed one."""
+
+
+@overload
+def remat(
+    *,
+    prevent_cse: bool = True,
+    static_argnums: int | tuple[int, ...] | None = None,
+    policy: Callable[..., bool] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, R]], Checkpointed[P, R]]:
+    """Without the function: a decorator."""
 
 
 def remat(f: Any = None, **options: Any) -> Any:
-    """Compute a function of objects again for its gradient; see `jax.checkpoint`, and `jit`."""
+    """Compute a function of objects again for its gradient, instead of keeping what it computed.
+
+    Args:
+      f: The function; see `jit` for what its arguments may be. Without it, this returns a
+        decorator.
+      **options: Those of `jax.checkpoint`, and `graph` and `graph_updates` of `jit`.
+
+    Returns:
+      A function with the parameters of `f`, and the same output and gradients.
+
+    Raises:
+      TypeError: `jax.checkpoint` has no such option.
+    """
     return lift(Checkpointed, f, **options)

@@ -1,6 +1,17 @@
 """The functional form of objects: `split` takes one apart, `merge` puts it together again.
 
-Both parts, structure and states of values, are snapshots: the variables in a state are copies.
+Words: the *definition* of an object is its structure; its *state* has the leaves by path. Both are
+snapshots: the variables in a state are copies, and what happens to the object later does not reach
+them. `update` sets the leaves of an object to those of a state, in place.
+
+>>> from scutch_reference import nnx
+>>> model = nnx.Dict(w=nnx.Param(1.0), count=nnx.BatchStat(0))
+>>> definition, parameters, rest = split(model, nnx.Param, ...)
+>>> parameters
+State({'w': Param(value=1.0)})
+>>> update(model, {"w": 2.0})
+>>> model.w.get_raw_value(), merge(definition, parameters, rest).w.get_raw_value()
+(2.0, 1.0)
 """
 
 from collections.abc import Callable, Iterator
@@ -10,40 +21,59 @@ import jax
 
 from ..errors import UnknownPathError
 from .filters import Path, to_predicate
-from .flatten import is_node, keys_in, one_level, read, walked
-from .graphdef import Definition, built, contents, filled, leaf_count, put, take
+from .flatten import flatten, is_node, keys_in, one_level, read
+from .graphdef import GraphDef, contents, filled, leaf_count, put, take, unflatten
 from .objects import Pytree
 from .states import FlatState, partition, parts_of, to_flat_state
 from .variables import Variable, is_variable
 
 A = TypeVar("A")
-GraphDef = Definition
 
 
 def _raw(leaf: Any) -> Any:
     return leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
 
 
-def _flat(node: Any) -> tuple[Definition, FlatState[Any]]:
+def _flat(node: Any) -> tuple[GraphDef, FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
-    definition, nodes, slots, _ = walked([node])
-    leaves = zip(definition.leaves, read(slots), strict=True)
+    definition, nodes, locations, _ = flatten([node])
+    leaves = zip(definition.leaves, read(locations), strict=True)
     copies = ((p[1:], v if i is None else nodes[i].copy()) for (p, i), v in leaves)
     return definition, FlatState(copies)
 
 
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
-    """The structure of an object, and its leaves in one state for each filter (OBJ-1).
+    """Return the structure of an object, and its leaves in one state for each filter (OBJ-1).
 
-    A leaf goes to the first filter that takes it, else it is a `NoFilterMatchError`; without
-    filters there is one state. `graph`, here and below, is not needed: sharing is always kept.
+    Args:
+      node: An object, or a tree of objects and arrays.
+      *filters: A leaf goes to the state of the first filter that takes it. Without filters one
+        state has all leaves.
+      graph: Accepted, here and below, and not needed: sharing is always kept.
+
+    Returns:
+      The definition, then the states.
+
+    Raises:
+      NoFilterMatchError: No filter takes a leaf.
+      UnhashableStaticError: Static data have no hash.
     """
     definition, flat = _flat(node)
     return (definition, *partition(flat, filters))
 
 
-def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) -> Any:
-    """A new object of this structure and these leaves, all of them; inverse of `split` (OBJ-1)."""
+def merge(graphdef: GraphDef, state: Any, /, *states: Any, copy: bool = True) -> Any:
+    """Return a new object of this structure with these leaves; inverse of `split` (OBJ-1).
+
+    Args:
+      graphdef: The structure.
+      state: A state, nested or flat.
+      *states: More of them. Together they have all leaves of the structure, and no others.
+      copy: Accepted and not needed: the variables of the object are new.
+
+    Raises:
+      UnknownPathError: The states lack a leaf, or have one that the structure has not.
+    """
     flat = dict(to_flat_state(state, *states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
@@ -51,27 +81,61 @@ def merge(graphdef: Definition, state: Any, /, *states: Any, copy: bool = True) 
     if unknown := [path for path in flat if path not in owners]:
         raise UnknownPathError("The object has no place for the paths", unknown)
     leaves = [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
-    return built(graphdef, leaves)[0][0]
+    return unflatten(graphdef, leaves)[0][0]
 
 
 def clone(node: A, /, variables: bool = True, *, graph: bool | None = None) -> A:
-    """A copy: new objects and variables, the same arrays and static data."""
+    """Return a copy: new objects and variables with the same arrays and static data (OBJ-1).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      variables: Accepted and not needed: variables are always copied.
+      graph: Accepted and not needed: sharing is always kept.
+    """
     return merge(*split(node))  # type: ignore[no-any-return]
 
 
-def graphdef(node: Any, /, *, graph: bool | None = None) -> Definition:
-    """The structure of an object."""
-    return walked([node])[0]
+def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef:
+    """Return the structure of an object (OBJ-1).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Raises:
+      UnhashableStaticError: Static data have no hash.
+    """
+    return flatten([node])[0]
 
 
 def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
-    """The leaves of an object that the filters take, in one state for each filter."""
+    """Return the leaves of an object that filters take, as states; variables are copied (OBJ-1).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      *filters: A leaf goes to the state of the first filter that takes it, and is left out if none
+        does. Without filters one state has all leaves.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      One state for up to one filter, for more a tuple of states.
+    """
     return parts_of(_flat(node)[1], filters, exhaustive=False)
 
 
 def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
-    """The variables of an object themselves, not copies, that the filters take, as states."""
-    definition, nodes, _, _ = walked([node])
+    """Return the variables of an object that filters take, themselves, as states (OBJ-1).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      *filters: See `state`.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      One state for up to one filter, for more a tuple of states. What happens to the variables in
+      it happens to those of the object.
+    """
+    definition, nodes, _, _ = flatten([node])
     flat = FlatState((path[1:], nodes[i]) for path, i in definition.leaves if i is not None)
     return parts_of(flat, filters, exhaustive=False)
 
@@ -79,17 +143,22 @@ def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
 def update(node: Any, state: Any, /, *states: Any) -> None:
     """Set leaves of an object to those of states, in place (OBJ-2).
 
-    It is an `UnknownPathError`, and nothing changes, if a state has a path that it does not have.
+    Args:
+      node: An object, or a tree of objects and arrays.
+      state: A state, nested or flat, with variables or values for some of the leaves. A shared
+        variable has each path that leads to it.
+      *states: More of them; where two have one path, the later state wins.
+
+    Raises:
+      UnknownPathError: A state has a path that the object has not; then nothing changes.
+      TraceLevelError: A variable was made outside the transformation that runs.
     """
-    definition, nodes, slots, _ = walked([node])
-    numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
-    for path, number, _ in definition.visits:  # A variable has each path that leads to it.
-        if issubclass(definition.nodes[number].type, Variable):
-            numbers[path[1:]] = definition.starts[number]
+    definition, nodes, locations, _ = flatten([node])
+    numbers = _leaf_numbers(definition)
     flat = to_flat_state(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", unknown)
-    values, changed = read(slots), set()
+    values, changed = read(locations), set()
     for path, leaf in flat:
         number = numbers[path]
         owner = definition.leaves[number][1]
@@ -101,18 +170,40 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
         else:
             nodes[owner].set_raw_value(leaf)
     for i, described in enumerate(definition.nodes):
-        start, stop = definition.starts[i : i + 2]
+        start, stop = definition.first_leaves[i : i + 2]
         own = iter(values[start:stop])
         for key, item in described.items if changed & {*range(start, stop)} else ():
             if leaf_count(item):
                 put(nodes[i], key, filled(item, nodes, own))
 
 
+def _leaf_numbers(definition: GraphDef) -> dict[Path, int]:
+    """The number of the leaf at each path; a shared variable has several paths."""
+    numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
+    for path, number, _ in definition.occurrences:
+        if issubclass(definition.nodes[number].type, Variable):
+            numbers[path[1:]] = definition.first_leaves[number]
+    return numbers
+
+
 def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:
-    """Take variables out of an object, from all of their places, and return them as states."""
+    """Take variables out of an object, wherever they occur, and return them as states (OBJ-2).
+
+    Args:
+      node: An object.
+      filter: Says which variables.
+      *filters: More filters.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      One state for one filter, for more a tuple of states.
+
+    Raises:
+      TraceLevelError: An object that has one was made outside the transformation that runs.
+    """
     popped = variables(node, filter, *filters)
     taken = set(map(id, jax.tree.leaves(popped, is_leaf=is_variable)))
-    for parent in walked([node])[1]:
+    for parent in flatten([node])[1]:
         for key, child in reversed(_children(parent)):
             if id(child) in taken:
                 take(parent, key)
@@ -130,7 +221,15 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
-    """Paths and values of everything in an object: each node once, after what is inside it."""
+    """Return an iterator over all that is in an object, itself included (OBJ-1).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      Pairs of path and value: each node once, after what is inside it.
+    """
     seen: set[int] = set()
 
     def visit(path: Path, value: Any) -> Iterator[tuple[Any, Any]]:
@@ -146,12 +245,23 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
 
 
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
-    """Names and objects directly inside an object."""
+    """Return an iterator over names and objects directly inside an object (OBJ-1).
+
+    Args:
+      node: An object.
+      graph: Accepted and not needed: sharing is always kept.
+    """
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
 
 
 def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
-    """A copy of an object in which `function(path, node)` has replaced each node, inner first."""
+    """Return a copy of an object in which a function has replaced each node, inner ones first.
+
+    Args:
+      function: Gets a path and the node of the copy there; returns what stands in its place.
+      node: An object.
+      **_: Options of Flax's function, accepted and not needed.
+    """
     copy, replaced = clone(node), dict[int, Any]()
     for path, value in list(iter_graph(copy)):
         if is_node(value):
@@ -163,21 +273,40 @@ def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> 
 
 
 def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
-    """The paths of each node that is reached more than once, and that the filter takes."""
-    definition, nodes, _, _ = walked([node])
+    """Return the paths of each node that occurs more than once (JIT-2).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      only: A filter; nodes that it does not take are left out.
+    """
+    definition, nodes, _, _ = flatten([node])
     predicate, paths = to_predicate(only), dict[int, list[Path]]()
-    for (_, *path), number, _ in definition.visits[1:]:
+    for (_, *path), number, _ in definition.occurrences[1:]:
         if predicate(tuple(path), nodes[number]):
             paths.setdefault(number, []).append(tuple(path))
     return [each for each in paths.values() if len(each) > 1]
 
 
 def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:
-    """Set metadata of all variables that the filter takes."""
+    """Set metadata of the variables in an object (OBJ-5).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      only: A filter that says which variables.
+      graph: Accepted and not needed: sharing is always kept.
+      **metadata: The metadata by name.
+
+    Raises:
+      TraceLevelError: A variable was made outside the transformation that runs.
+    """
     for variable in to_flat_state(variables(node, only)).leaves:
         variable.set_metadata(**metadata)
 
 
 def pure(tree: Any) -> Any:
-    """The tree with the values of its variables in their place."""
+    """Return a tree with the raw values of its variables in their place (OBJ-4).
+
+    Args:
+      tree: A tree with variables, such as a state.
+    """
     return jax.tree.map(_raw, tree, is_leaf=is_variable)

@@ -1,9 +1,25 @@
-"""Definitions: the structure of a graph of objects, without the values of its leaves.
+"""Graph definitions: the structure of a graph of objects, without the values of its leaves.
 
-A graph is taken apart into *nodes* (everything with an identity: objects, variables, lists, dicts,
-states), each with its type, static data and *items*. Node 0 is the list that the graph starts from,
-the others are numbered depth first; leaves come in the order of their nodes. So two graphs are the
-same but for their values exactly when their definitions are equal.
+Words: a *node* is what has an identity: an object, a variable, a list, a dictionary, a state. Each
+node is described by its type, its static data and its *items*, pairs of a path entry and what is
+there: a leaf (`LEAF`), a reference to a node (`Ref`), a container without identity (`Tree`), or
+static data (`Static`, the value itself). Node 0 is the list of the *roots*, the objects that the
+graph starts from; the others are numbered depth first. Leaves come in the order of their nodes. So
+two graphs are the same but for the values of their leaves exactly when their definitions are equal.
+An *occurrence* of a node is a path that leads to it; one that is shared has several.
+
+`unflatten` makes new objects from a definition and the values of its leaves.
+
+>>> from scutch_reference import nnx
+>>> layer = nnx.Dict(w=nnx.Param(1.0))
+>>> definition = nnx.graphdef([layer, layer])
+>>> [path for path, number, is_first in definition.occurrences]
+[(), (0,), (0, 0), (0, 0, 'w'), (0, 1)]
+>>> definition == nnx.graphdef([layer, nnx.clone(layer)])
+False
+>>> a, b = unflatten(definition, [2.0])[1]
+>>> a is b, a.w.get_raw_value()
+(True, 2.0)
 """
 
 import enum
@@ -13,6 +29,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
+
+import jax
 
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
@@ -30,46 +48,64 @@ class _Leaf(enum.Enum):
     __hash__ = object.__hash__  # Without a Python call.
 
 
-# An item that is the next leaf value. A `Static` is an item that is this very value.
 LEAF = _Leaf.LEAF
+"""An item that is the next leaf value."""
 
 
 class Tree(NamedTuple):
-    """An item that is a container without an identity: a tuple, a tree of JAX."""
+    """An item that is a container without an identity, such as a tuple: a tree node of JAX."""
 
     treedef: Any
     items: tuple[tuple[Any, Any], ...]
 
 
 class Node(NamedTuple):
-    """One node; `static` are a variable's metadata, an object's marks, a defaultdict's factory."""
+    """The description of one node.
+
+    `static` is the metadata of a variable, the tags of an object, the factory of a `defaultdict`.
+    """
 
     type: type[Any]
     static: Any
     items: tuple[tuple[Any, Any], ...]
 
 
-def is_variable(node: Node) -> bool:
-    """Whether a node is a variable."""
+def describes_variable(node: Node) -> bool:
+    """Return whether a description is that of a variable."""
     return issubclass(node.type, Variable)
 
 
 def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
-    """The paths of the leaves in an item or a node, without those of other nodes."""
+    """Return the paths of the leaves in an item or a node, without those of other nodes.
+
+    Args:
+      item: An item or a description.
+      path: The path of the item.
+    """
     if isinstance(item, Tree | Node):
         return [end for key, each in item.items for end in leaf_paths(each, (*path, key))]
     return [path] if item is LEAF else []
 
 
 def leaf_count(item: Any) -> int:
-    """The number of leaves in an item or a node, without those of other nodes."""
+    """Return the number of leaves in an item or a node, without those of other nodes."""
     return len(leaf_paths(item))
 
 
-def visits(
+def occurrences(
     nodes: Sequence[Node], item: Any, path: Path = (), seen: set[int] | None = None
 ) -> Iterator[tuple[Path, int, bool]]:
-    """(path, node, whether it is the first) for each way from an item to a node, depth first."""
+    """Yield each occurrence of a node that an item leads to, depth first.
+
+    Args:
+      nodes: The descriptions.
+      item: Where to start.
+      path: The path of the item.
+      seen: Numbers of nodes that occurred before; what they lead to is not visited again.
+
+    Yields:
+      The path, the number of the node, and whether it occurs for the first time.
+    """
     seen = set() if seen is None else seen
     inside: tuple[tuple[Any, Any], ...] = ()
     if isinstance(item, Ref):
@@ -80,13 +116,15 @@ def visits(
     elif isinstance(item, Tree):
         inside = item.items
     for key, each in inside:
-        yield from visits(nodes, each, (*path, key), seen)
+        yield from occurrences(nodes, each, (*path, key), seen)
 
 
-class Definition:
+class GraphDef:
     """The structure of a graph; equal ones are the same object (OBJ-1, JIT-3).
 
-    Paths in it begin with the place in the list that it starts from.
+    Get one from `nnx.graphdef` or `nnx.split`. Paths in it begin with the index of a root. To JAX
+    it is a node without leaves, so it goes in and out of transformations, and a function that is
+    compiled for one is not traced again for an equal one.
     """
 
     def __init__(self, nodes: tuple[Node, ...]):
@@ -100,47 +138,63 @@ class Definition:
         return f"GraphDef({len(self.nodes) - 1} nodes: {names}{', ...' * (len(self.nodes) > 5)})"
 
     @cached_property
-    def visits(self) -> tuple[tuple[Path, int, bool], ...]:
-        """All ways to nodes, from the start."""
-        return tuple(visits(self.nodes, Ref(0)))
+    def occurrences(self) -> tuple[tuple[Path, int, bool], ...]:
+        """All occurrences of nodes; see the function of this name."""
+        return tuple(occurrences(self.nodes, Ref(0)))
 
     @cached_property
-    def places(self) -> tuple[Path, ...]:
-        """The path by which each node is reached first."""
-        return tuple(path for path, _, first in self.visits if first)
+    def node_paths(self) -> tuple[Path, ...]:
+        """The path of the first occurrence of each node."""
+        return tuple(path for path, _, first in self.occurrences if first)
 
     @cached_property
     def leaves(self) -> tuple[tuple[Path, int | None], ...]:
-        """The path of each leaf in order, and its node if it is the value of a variable."""
+        """The path of each leaf in order, and the number of the variable whose value it is."""
         found: list[tuple[Path, int | None]] = []
-        for number, (node, path) in enumerate(zip(self.nodes, self.places, strict=True)):
-            own = [(path, number)] if is_variable(node) else []
+        for number, (node, path) in enumerate(zip(self.nodes, self.node_paths, strict=True)):
+            own = [(path, number)] if describes_variable(node) else []
             found += own or [(end, None) for end in leaf_paths(node, path)]
         return tuple(found)
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The number of the first leaf of each node."""
+    def first_leaves(self) -> tuple[int, ...]:
+        """The number of the first leaf of each node, and at the end the number of all leaves."""
         return tuple(accumulate(map(leaf_count, self.nodes), initial=0))
 
 
-_known: weakref.WeakValueDictionary[Any, Definition] = weakref.WeakValueDictionary()
-_recent: deque[Definition] = deque(maxlen=16)  # What is taken apart in a loop stays known.
+jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
+
+_known: weakref.WeakValueDictionary[Any, GraphDef] = weakref.WeakValueDictionary()
+_recent: deque[GraphDef] = deque(maxlen=16)  # What is flattened in a loop stays known.
 
 
-def interned(nodes: tuple[Node, ...]) -> Definition:
-    """The one definition of this content, as long as somebody uses it."""
-    _recent.append(found := _known.setdefault(nodes, Definition(nodes)))
+def interned(nodes: tuple[Node, ...]) -> GraphDef:
+    """Return the one definition of this content, as long as somebody uses it.
+
+    Args:
+      nodes: The descriptions.
+
+    Raises:
+      UnhashableStaticError: Static data of a node have no hash.
+    """
+    found = _known.setdefault(nodes, GraphDef(nodes))
+    _recent.append(found)
     return found
 
 
 def contents(value: Any) -> Any:
-    """What holds the items of a node by their path entries: a list, or a dict."""
+    """Return what holds the items of a node by their path entries: a list, or a dictionary."""
     return attributes_of(value) if isinstance(value, Pytree) else value
 
 
 def blank(node: Node, value: Any = None) -> Any:
-    """A node without its items; a variable has this raw value, or all that this variable has."""
+    """Return a new node without its items.
+
+    Args:
+      node: The description.
+      value: The raw value, if it is a variable; or a variable, whose raw value and metadata the new
+        one has.
+    """
     static = node.static
     if issubclass(node.type, Variable):
         if isinstance(value, Variable):
@@ -154,7 +208,13 @@ def blank(node: Node, value: Any = None) -> Any:
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
-    """The value that an item stands for."""
+    """Return the value that an item describes.
+
+    Args:
+      item: The item.
+      nodes: The nodes by number.
+      leaves: The values of the item's leaves are taken from it.
+    """
     if item is LEAF:
         return next(leaves)
     if isinstance(item, Ref):
@@ -165,24 +225,40 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
 
 
 def put(node: Any, key: Any, value: Any) -> None:
-    """Set an item of a node, as its user would."""
+    """Set an item of a node, as its user would; `take` deletes it.
+
+    Raises:
+      TraceLevelError: The object was made outside the transformation that runs.
+    """
     contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
 
 
 def take(node: Any, key: Any) -> None:
-    """Delete an item of a node, as its user would."""
+    """Delete an item of a node, as its user would; inverse of `put`.
+
+    Raises:
+      TraceLevelError: The object was made outside the transformation that runs.
+    """
     if isinstance(node, Pytree):
-        node._forgotten(key)
+        node._forget(key)
     del contents(node)[key]
 
 
 def refill(
-    value: Any, node: Node, nodes: Sequence[Any], leaves: Iterator[Any], same: Collection[Any] = ()
+    value: Any, node: Node, nodes: Sequence[Any], leaves: Iterator[Any], kept: Collection[Any] = ()
 ) -> None:
-    """Make the items of a node the content of an object; the `same` ones stay, if static."""
+    """Replace the contents of a node by the items of a description.
+
+    Args:
+      value: The node.
+      node: The description.
+      nodes: The nodes by number, for references.
+      leaves: The values of the node's leaves are taken from it.
+      kept: Items that the node has already: without leaves, their values stay the same objects.
+    """
     inside, new = contents(value), {}
     for key, item in node.items:
-        stays = (key, item) in same and not leaf_count(item)
+        stays = (key, item) in kept and not leaf_count(item)
         new[key] = inside[key] if stays else filled(item, nodes, leaves)
     if isinstance(value, Pytree):  # Its attributes stay in their order.
         new = {key: new[key] for key in inside if key in new} | new
@@ -193,9 +269,18 @@ def refill(
         inside.update(new)
 
 
-def built(definition: Definition, leaves: Sequence[Any]) -> list[Any]:
-    """New nodes around these leaves, from the list of the roots on; `walked` is the inverse."""
-    own, pairs = iter(leaves), zip(definition.nodes, definition.starts, strict=False)
+def unflatten(definition: GraphDef, leaves: Sequence[Any]) -> list[Any]:
+    """Make new nodes around leaf values; inverse of `flatten` (OBJ-1).
+
+    Args:
+      definition: The structure.
+      leaves: The values in their order; for the value of a variable also a variable, whose metadata
+        are taken over.
+
+    Returns:
+      The nodes by number; node 0 is the list of the roots.
+    """
+    own, pairs = iter(leaves), zip(definition.nodes, definition.first_leaves, strict=False)
     nodes = [blank(node, *leaves[i : i + 1]) for node, i in pairs]
     for node, made in zip(definition.nodes, nodes, strict=True):
         if isinstance(made, Variable):

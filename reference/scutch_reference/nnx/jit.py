@@ -1,131 +1,127 @@
-"""Lifted `jax.jit`: functions of objects, compiled, at the cost of functions of arrays."""
+"""Lifted `jax.jit`: functions of objects, compiled, at the cost of functions of arrays.
+
+>>> import jax.numpy as jnp
+>>> from scutch_reference import nnx
+>>> counter = nnx.Dict(n=nnx.Variable(jnp.array(0)))
+>>> @jit
+... def count(counter, by):
+...     counter.n.value += by
+...     return counter
+>>> count(counter, 3) is counter, int(counter.n.value)
+(True, 3)
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import jax
 
-from ..errors import LiftingError
 from .effects import commit
+from .frames import Frame, PrefixRules
 from .graph import clone
-from .graphdef import visits
-from .lifting import Frame, Lifted, lift
+from .graphdef import occurrences
+from .lifting import Lifted, P, R, lift
+from .stages import Lowered, Traced
 
 
-class JitWrapped(Lifted):
+class JitWrapped(Lifted[P, R]):
     """A compiled function of objects; see `jit`."""
 
     lifts = staticmethod(jax.jit)
-    what = "shardings"
-    free = None  # An object that is returned has the shardings of the output, too (JIT-5).
+    # An object that is returned has the shardings of the output, too (JIT-5).
+    rules = PrefixRules(what="shardings", none_is_free=True)
 
-    def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.jit`."""
-        layout, definition, options = frame.layout, frame.definition, dict(self.options)
-        gone = self.donated(layout.positional, layout.names)
-        roots = [root for root, i in enumerate(layout.roots) if gone[i]]
-        # Also the nodes that are reached through another argument first.
-        starts = [definition.nodes[0].items[root][1] for root in roots]
-        nodes = {way[1] for item in starts for way in visits(definition.nodes, item)}
-        donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
-        numbers = [1 + any(donated) + k for k, i in enumerate(layout.plain) if gone[i]]
-        if any(donated):
-            frame.donated = frame.always = donated
-            numbers.append(0)
-        options["donate_argnums"] = numbers
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `jax.jit` of a function of leaves, with shardings and donation per leaf.
+
+        Args:
+          frame: The frame of a call.
+          run: The function.
+        """
+        options = dict(self.options)
+        options["donate_argnums"] = self._donate(frame)
         if self.in_prefix is not None:
-            frame.placements = frame.asked
-            options["in_shardings"] = frame.arguments(frame.asked, frame.plain)
+            frame.placements = frame.leaf_prefixes
+            options["in_shardings"] = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
         if self.in_prefix is not None or self.out_prefix is not None:
             options["out_shardings"] = frame.outside
+        return jax.jit(run, **options)
 
-        def run(leaves: Any, *others: Any) -> Any:
-            if frame.donated:
-                parts, rest, others = iter(leaves), iter(others[0]), others[1:]
-                leaves = [next(parts if each else rest) for each in donated]
-            return frame.run(leaves, *others)
+    def _donate(self, frame: Frame) -> list[int]:
+        """Pass the donated leaves apart; tell which arguments of `jax.jit` are donated (JIT-4)."""
+        signature, definition = frame.signature, frame.definition
+        is_donated = self.donated(signature.positional, signature.names)
+        roots = [root for root, i in enumerate(signature.roots) if is_donated[i]]
+        # Also the nodes that occur in another argument first.
+        items = [definition.nodes[0].items[root][1] for root in roots]
+        nodes = {each[1] for item in items for each in occurrences(definition.nodes, item)}
+        donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
+        first_plain = 2 if any(donated) else 1
+        numbers = [first_plain + k for k, i in enumerate(signature.plain) if is_donated[i]]
+        if not any(donated):
+            return numbers
+        frame.donated = frame.always_out = donated
+        return [0, *numbers]
 
-        return jax.jit(named(run, self), **options)
+    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
+        call = self.prepared(*clone((args, kwargs)))
+        frame, _, _, values, plain = call
+        effects, groups, out = frame.transformed.eval_shape(*frame.arguments(values, plain))
+        return commit(call, effects, groups, out)  # type: ignore[no-any-return]
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """The output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
-        call = frame, *_, values, plain = self.prepared(*clone((args, kwargs)))
-        return commit(call, *frame.transformed.eval_shape(*frame.arguments(values, plain)))
-
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """The traced form for these arguments (JIT-9)."""
-        frame, *_, values, plain = self.prepared(args, kwargs)
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced[P, R]:
+        """Return the traced form for these arguments; nothing changes (JIT-9)."""
+        frame, _, _, values, plain = self.prepared(args, kwargs)
         return Traced(frame.transformed.trace(*frame.arguments(values, plain)), self, frame)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The lowered form for these arguments (JIT-9)."""
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered[P, R]:
+        """Return the lowered form for these arguments; nothing changes (JIT-9)."""
         return self.trace(*args, **kwargs).lower()
 
 
-def named(run: Callable[..., Any], function: Any) -> Callable[..., Any]:
-    """The function to transform, with the name that the user knows."""
-    run.__name__ = run.__qualname__ = getattr(function, "__name__", "function")
-    return run
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | tuple[int, ...] | list[int] | None = None,
+    static_argnames: str | tuple[str, ...] | list[str] | None = None,
+    donate_argnums: int | tuple[int, ...] | list[int] | None = None,
+    donate_argnames: str | tuple[str, ...] | list[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    abstracted_axes: Any = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> JitWrapped[P, R]:
+    """With the function: the transformed one."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage of JAX, with the objects around it, which says all that is not said here (JIT-9).
-
-    To it, arguments are the donated leaves of objects, if any, the others, then plain arguments.
-    """
-
-    stage: Any
-    jit_wrapped: JitWrapped
-    frame: Frame
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
-            raise AttributeError(name)
-        is_own = name == type(self).__name__.lower()  # `traced`, `lowered`, `compiled`.
-        return self.stage if is_own else getattr(self.stage, name)
-
-
-class Compiled(Stage):
-    """A compiled function, for arguments of one structure and shape."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what a call of the function does; arguments of another structure are refused."""
-        call = frame, *_ = self.jit_wrapped.prepared(args, kwargs)
-        if frame is not self.frame:
-            raise LiftingError(
-                "The compiled function was called with objects of another structure, or other "
-                f"static arguments: compiled for {self.frame.definition!r}, called with "
-                f"{frame.definition!r}. Lower and compile for the new ones."
-            )
-        return self.jit_wrapped.execute(call, self.stage)
-
-    def __getattr__(self, name: str) -> Any:
-        side, _, kind = name.partition("_")
-        if kind in ("layouts", "formats"):  # JAX 0.4 calls them layouts, later ones formats.
-            formats = f"{side}_formats"
-            name = formats if hasattr(self.stage, formats) else f"{side}_layouts"
-        return super().__getattr__(name)
-
-
-class Lowered(Stage):
-    """A function as the compiler gets it."""
-
-    def compile(self, *args: Any, **options: Any) -> Compiled:
-        """Compile it; see `jax.stages.Lowered.compile`."""
-        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
-
-
-class Traced(Stage):
-    """A function traced to a program of JAX."""
-
-    def lower(self, **options: Any) -> Lowered:
-        """Lower it; see `jax.stages.Traced.lower`."""
-        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)
+@overload
+def jit(
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | tuple[int, ...] | list[int] | None = None,
+    static_argnames: str | tuple[str, ...] | list[str] | None = None,
+    donate_argnums: int | tuple[int, ...] | list[int] | None = None,
+    donate_argnames: str | tuple[str, ...] | list[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    abstracted_axes: Any = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, R]], JitWrapped[P, R]]:
+    """Without the function: a decorator."""
 
 
 def jit(
@@ -147,15 +143,40 @@ def jit(
 ) -> Any:
     """Compile a function of objects; they change as if it were not compiled (JIT-1).
 
-    What is not said here is as in `jax.jit`.
+    Arguments may be objects, trees of objects and arrays, and arrays. An object that occurs several
+    times among them is one object inside (JIT-2). A change of structure costs one trace (JIT-3).
 
     Args:
-      fun: The function; a method, a partial or a callable object too. Without it, a decorator.
-      in_shardings: A prefix of the positional arguments: shardings, or `StateSharding` for
-        objects. Variables have these shardings afterwards; two for one are an `AliasingError`.
-      donate_argnums, donate_argnames: Variables of donated objects get new buffers.
+      fun: The function; a method, a partial function or a callable object, too. Without it, this
+        returns a decorator.
+      in_shardings: A prefix of the positional arguments that are not static: shardings, or
+        `StateSharding` for objects. Variables have these shardings afterwards (JIT-5). None leaves
+        an array where it is, and so are keyword arguments.
+      out_shardings: A prefix of the output; objects that are returned have these shardings, too.
+      static_argnums: Numbers of arguments that are compiled in; they are hashable (JIT-4).
+      static_argnames: Names of such arguments.
+      donate_argnums: Numbers of arguments whose buffers may be reused. Variables of donated objects
+        have new ones afterwards (JIT-4).
+      donate_argnames: Names of such arguments.
+      keep_unused: As in `jax.jit`.
+      device: As in `jax.jit`.
+      backend: As in `jax.jit`.
+      inline: As in `jax.jit`.
+      abstracted_axes: As in `jax.jit`.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: If False, values of variables come out, but no change of structure.
+
+    Returns:
+      A function with the parameters of `fun`, and the methods `trace`, `lower` and `eval_shape`.
+
+    Raises:
+      TypeError: This JAX has no such option.
+      AliasingError: When called: one variable has two different shardings (JIT-2).
+      UnhashableStaticError: When called: a static argument, or static data of an object, has no
+        hash (JIT-4).
+      TraceLevelError: When called inside another transformation: it changes an object that was
+        made outside of that.
+      LeakedTracerError: When called: a variable holds a tracer of a transformation that is over.
     """
     options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
@@ -164,11 +185,26 @@ def jit(
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 
-def jit_partial(fun: Callable[..., Any], *args: Any, **options: Any) -> JitWrapped:
-    """`jit` of a function with its first arguments bound."""
-    return jit(functools.partial(fun, *args), **options)  # type: ignore[no-any-return]
+def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped[..., R]:
+    """Compile a function with its first arguments bound; see `jit` (JIT-7).
+
+    Args:
+      fun: The function.
+      *args: Its first arguments. Objects among them change as if they were passed.
+      **options: Options of `jit`; `in_shardings` are for the other arguments.
+    """
+    return jit(functools.partial(fun, *args), **options)
 
 
-def eval_shape(fun: Callable[..., Any], *args: Any, graph: Any = None, **kwargs: Any) -> Any:
-    """The output of a function with `jax.ShapeDtypeStruct` for arrays; no argument changes."""
+def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: Any) -> R:
+    """Return the output of a function with `jax.ShapeDtypeStruct` for arrays (JIT-9).
+
+    No argument changes.
+
+    Args:
+      fun: A function of objects.
+      *args: Its arguments; arrays may be abstract, too.
+      graph: Accepted and not needed: sharing is always kept.
+      **kwargs: Its keyword arguments.
+    """
     return jit(fun).eval_shape(*args, **kwargs)

@@ -1,4 +1,15 @@
-"""The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout."""
+"""The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout.
+
+A layer is made with the sizes of its parameters and `rngs`, seed streams of which it draws from
+`params`. Its parameters are variables; `*_metadata` are their metadata, and so is what an
+initializer of `with_partitioning` brings. What layers compute is in `functional`.
+
+>>> from scutch_reference import nnx
+>>> init = nnx.with_partitioning(initializers.zeros, ("in", "out"))
+>>> layer = Linear(2, 3, kernel_init=init, rngs=Rngs(0), bias_metadata={"out_sharding": ("out",)})
+>>> layer(jnp.ones((5, 2))).shape, layer.kernel.out_sharding, layer.bias.out_sharding
+((5, 3), ('in', 'out'), ('out',))
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, field
@@ -34,7 +45,24 @@ class _Layer(Module):
 
 @dataclass(kw_only=True)
 class Linear(_Layer):
-    """A linear map of the last axis; its initializers, or `*_metadata`, may name the axes."""
+    """A linear map of the last axis, `inputs @ kernel + bias`.
+
+    Args:
+      in_features: The size of the last axis of the inputs.
+      out_features: The size of the last axis of the outputs.
+      use_bias: Whether there is a `bias`, of shape (out_features,), beside the `kernel`, of shape
+        (in_features, out_features).
+      precision: That of `jax.lax.dot_general`.
+      kernel_init: Makes the kernel, of key, shape and dtype.
+      bias_init: Makes the bias.
+      dot_general: Multiplies, in place of `jax.lax.dot_general`.
+      preferred_element_type: That of `jax.lax.dot_general`.
+      kernel_metadata: Metadata of the kernel.
+      bias_metadata: Metadata of the bias.
+      dtype: The dtype of the computation; by default that to which inputs and parameters promote.
+      param_dtype: The dtype of the parameters.
+      rngs: Seed streams; `params` is drawn from.
+    """
 
     in_features: int = field(kw_only=False)
     out_features: int = field(kw_only=False)
@@ -55,7 +83,15 @@ class Linear(_Layer):
             self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
 
     def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
-        """Shape (..., in_features) to (..., out_features)."""
+        """Return the map of the inputs.
+
+        Args:
+          inputs: An array of shape (..., in_features).
+          out_sharding: The sharding of the result, where the mesh has Explicit axes.
+
+        Returns:
+          An array of shape (..., out_features).
+        """
         given = value_of(self.kernel), value_of(self.bias), self.dtype, self.dot_general
         how = {"precision": self.precision, "out_sharding": out_sharding}
         how["preferred_element_type"] = self.preferred_element_type
@@ -64,7 +100,17 @@ class Linear(_Layer):
 
 @dataclass(kw_only=True)
 class Embed(_Layer):
-    """A vector of size `features` for each of `num_embeddings` integers; see `Linear`."""
+    """A table with a vector for each of some integers.
+
+    Args:
+      num_embeddings: The number of integers, from 0.
+      features: The size of a vector.
+      embedding_init: Makes the `embedding`, of shape (num_embeddings, features).
+      embedding_metadata: Metadata of the embedding.
+      dtype: The dtype of the outputs; by default that of the embedding.
+      param_dtype: The dtype of the embedding.
+      rngs: Seed streams; `params` is drawn from.
+    """
 
     num_embeddings: int = field(kw_only=False)
     features: int = field(kw_only=False)
@@ -78,11 +124,25 @@ class Embed(_Layer):
         self.embedding = self._parameter(rngs, init, metadata, *shape)
 
     def __call__(self, inputs: Array) -> Array:
-        """Integers of shape (...) to vectors of shape (..., features); NaN beyond the table."""
+        """Return the vectors of integers.
+
+        Args:
+          inputs: Integers of shape (...), in [0, num_embeddings); beyond, vectors are NaN.
+
+        Returns:
+          An array of shape (..., features).
+        """
         return functional.rows(value_of(self.embedding), inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
-        """Inner products of shape (..., features) with all vectors: (..., num_embeddings)."""
+        """Return the inner products of queries with all vectors.
+
+        Args:
+          query: An array of shape (..., features).
+
+        Returns:
+          An array of shape (..., num_embeddings).
+        """
         return functional.products(query, value_of(self.embedding), self.dtype)
 
 
@@ -120,7 +180,28 @@ class _Norm(_Layer):
 
 @dataclass(kw_only=True)
 class BatchNorm(_Norm):
-    """Normalize over all axes but `axis`, and over a mapped axis; keep running statistics."""
+    """Normalization of each feature over the batch, with running statistics.
+
+    Args:
+      num_features: The size of the axis of features.
+      use_running_average: Whether to use the running statistics, `mean` and `var`, instead of those
+        of the batch; `eval` and `train` set it.
+      axis: The axis of features; the statistics are over all others.
+      momentum: The share of the old running statistics in the new ones.
+      epsilon: Is added to the variance.
+      use_bias: Whether a `bias` is added.
+      use_scale: Whether the result is multiplied by a `scale`.
+      bias_init: Makes the bias, of shape (num_features,).
+      scale_init: Makes the scale, of the same shape.
+      axis_name: A mapped axis, or axes of a mesh, that the statistics are over, too.
+      axis_index_groups: Groups of indices along that axis with statistics of their own.
+      use_fast_variance: Whether the variance is the mean of squares less the square of the mean.
+      bias_metadata: Metadata of the bias.
+      scale_metadata: Metadata of the scale.
+      dtype: The dtype of the computation.
+      param_dtype: The dtype of the parameters.
+      rngs: Seed streams; `params` is drawn from.
+    """
 
     use_running_average: Flag = False
     axis: int = -1
@@ -133,11 +214,20 @@ class BatchNorm(_Norm):
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
     def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
-        """Normalize; `use_running_average` here wins over that of the layer, if it says any."""
-        places = use_running_average, self.use_running_average
+        """Return the normalized inputs, and update the running statistics, if they are not used.
+
+        Args:
+          x: An array whose axis of features has size `num_features`.
+          use_running_average: Wins over that of the layer, if it is not None.
+          mask: Booleans that broadcast to `x`: which values the statistics are of.
+
+        Returns:
+          An array of the same shape.
+        """
+        flags = use_running_average, self.use_running_average
         along, over = functional.split_axes(self.axis, x.ndim)
         x, *kept = functional.promoted(self.dtype, x, value_of(self.mean), value_of(self.var))
-        if functional.flag("use_running_average", *places):
+        if functional.flag("use_running_average", *flags):
             return self._normalized(x, kept, over, along)
         own = self._moments(x, over, mask)
         functional.follow((self.mean, self.var), own, self.momentum)
@@ -146,13 +236,40 @@ class BatchNorm(_Norm):
 
 @dataclass(kw_only=True)
 class LayerNorm(_Norm):
-    """Normalize over `reduction_axes`; `feature_axes` have a scale and a bias of their own."""
+    """Normalization of each example over its features.
+
+    Args:
+      num_features: The size of the scale and the bias.
+      reduction_axes: The axes that the statistics are over.
+      feature_axes: The axes of scale and bias.
+      epsilon: Is added to the variance.
+      use_bias: Whether a `bias` is added.
+      use_scale: Whether the result is multiplied by a `scale`.
+      bias_init: Makes the bias, of shape (num_features,).
+      scale_init: Makes the scale, of the same shape.
+      axis_name: A mapped axis, or axes of a mesh, that the statistics are over, too.
+      axis_index_groups: Groups of indices along that axis with statistics of their own.
+      use_fast_variance: Whether the variance is the mean of squares less the square of the mean.
+      bias_metadata: Metadata of the bias.
+      scale_metadata: Metadata of the scale.
+      dtype: The dtype of the computation.
+      param_dtype: The dtype of the parameters.
+      rngs: Seed streams; `params` is drawn from.
+    """
 
     reduction_axes: Axes = -1
     feature_axes: Axes = -1
 
     def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        """Normalize; the statistics are those of what a mask takes."""
+        """Return the normalized inputs.
+
+        Args:
+          x: An array.
+          mask: Booleans that broadcast to `x`: which values the statistics are of.
+
+        Returns:
+          An array of the same shape.
+        """
         (x,) = functional.promoted(self.dtype, x)
         over, _ = functional.split_axes(self.reduction_axes, x.ndim)
         along, _ = functional.split_axes(self.feature_axes, x.ndim)
@@ -161,9 +278,14 @@ class LayerNorm(_Norm):
 
 @dataclass(kw_only=True)
 class Dropout(Module):
-    """Set a share of values, `rate`, to zero at random, and scale up the others.
+    """Sets a share of values to zero at random, and scales up the others.
 
-    Along `broadcast_dims` all values share one fate. The layer forks the stream of its seeds.
+    Args:
+      rate: The share, in [0, 1].
+      broadcast_dims: Axes along which values are all set to zero, or none.
+      deterministic: Whether to return the inputs as they are; `eval` and `train` set it.
+      rng_collection: The name of the seed stream.
+      rngs: Seed streams, or one; the layer forks it.
     """
 
     rate: float = field(kw_only=False)
@@ -178,7 +300,16 @@ class Dropout(Module):
         self.rngs = data(None) if stream is None else stream.fork()
 
     def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
-        """Drop; `deterministic` and `rngs` here win over those of the layer."""
+        """Return the inputs, some of them set to zero.
+
+        Args:
+          inputs: An array.
+          deterministic: Wins over that of the layer, if it is not None.
+          rngs: Seed streams, one, or a key, in place of the layer's own.
+
+        Returns:
+          An array of the same shape.
+        """
         if functional.flag("deterministic", deterministic, self.deterministic):
             return inputs
         key = self.rngs if rngs is None else rngs

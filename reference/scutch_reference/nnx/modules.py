@@ -1,10 +1,19 @@
-"""Modules: objects with the methods that models use, and containers, which are modules."""
+"""Modules: objects with the methods that models use, and containers, which are modules.
 
-import functools
+A `List` or `Dict` holds its elements as attributes, so it reports its changes, as a plain list does
+not; both may be used in models.
+
+>>> from scutch_reference import nnx
+>>> layers = List([nnx.Param(1.0), "static"])
+>>> layers.append(nnx.Param(2.0))
+>>> [path for path, _ in nnx.to_flat_state(nnx.state(layers))]
+[(0,), (2,)]
+"""
+
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar
 
 import jax
 
@@ -16,7 +25,7 @@ from .objects import Pytree, attributes_of
 from .variables import Perturbation, Variable
 
 A = TypeVar("A")
-Kind = type[Variable[Any]]
+VariableType = type[Variable[Any]]
 
 
 class Module(Pytree):
@@ -25,7 +34,17 @@ class Module(Pytree):
     def set_attributes(
         self, *filters: Any, raise_if_not_found: bool = True, graph: Any = None, **attributes: Any
     ) -> None:
-        """Set attributes on all modules that have them, and that a filter takes."""
+        """Set attributes on this module, and on those in it, that have them (OBJ-5).
+
+        Args:
+          *filters: Only modules that one of these takes are changed; without filters, all.
+          raise_if_not_found: Whether each attribute must be there at least once.
+          graph: Accepted and not needed: sharing is always kept.
+          **attributes: The new values by name.
+
+        Raises:
+          DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+        """
         predicate = to_predicate(filters or ...)
         missing = set(attributes)
         for path, module in self.iter_modules():
@@ -36,29 +55,57 @@ class Module(Pytree):
         if missing and raise_if_not_found:
             raise DataError(f"No module that {filters!r} takes has the attributes {missing!r}.")
 
-    # Layers that behave differently in training have these attributes.
-    train = functools.partialmethod(
-        set_attributes, raise_if_not_found=False, deterministic=False, use_running_average=False
-    )
-    eval = functools.partialmethod(
-        set_attributes, raise_if_not_found=False, deterministic=True, use_running_average=True
-    )
+    def train(self, *filters: Any, **attributes: Any) -> None:
+        """Let layers that behave differently in training do so (OBJ-5).
+
+        Sets `deterministic` and `use_running_average` to False, where they are.
+
+        Args:
+          *filters: See `set_attributes`.
+          **attributes: More of them to set.
+        """
+        mode = {"deterministic": False, "use_running_average": False, **attributes}
+        self.set_attributes(*filters, **{"raise_if_not_found": False, **mode})
+
+    def eval(self, *filters: Any, **attributes: Any) -> None:
+        """Let layers behave as after training; see `train` (OBJ-5).
+
+        Args:
+          *filters: See `set_attributes`.
+          **attributes: More of them to set.
+        """
+        self.train(*filters, **{"deterministic": True, "use_running_average": True, **attributes})
 
     def iter_modules(self: Any, *, graph: Any = None) -> Iterator[tuple[Path, "Module"]]:
-        """Paths and modules, this one included."""
+        """Return an iterator over paths and modules, this one included, inner ones first (OBJ-1).
+
+        Args:
+          graph: Accepted and not needed: sharing is always kept.
+        """
         return ((path, node) for path, node in iter_graph(self) if isinstance(node, Module))
 
     iter_children = iter_children
 
     def sow(
         self,
-        variable_type: Kind,
+        variable_type: VariableType,
         name: str,
         value: Any,
         reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
         init_fn: Callable[[], Any] = tuple,
     ) -> bool:
-        """Keep an intermediate value in a variable under `name`."""
+        """Keep an intermediate value in a variable of this module.
+
+        Args:
+          variable_type: The type of the variable, if it is not there yet.
+          name: The attribute of the variable.
+          value: The value to keep.
+          reduce_fn: Makes the new content of the old one and the value; by default, a longer tuple.
+          init_fn: Makes what the first call takes as the old content.
+
+        Returns:
+          True: the value was kept.
+        """
         old = attributes_of(self).get(name)
         if old is None:
             setattr(self, name, variable_type(reduce_fn(init_fn(), value)))
@@ -66,8 +113,17 @@ class Module(Pytree):
             old.set_value(reduce_fn(old.get_value(), value))
         return True
 
-    def perturb(self, name: str, value: Any, variable_type: Kind = Perturbation) -> Any:
-        """Add a variable under `name`, zero at first, whose gradient is that of `value`."""
+    def perturb(self, name: str, value: Any, variable_type: VariableType = Perturbation) -> Any:
+        """Add a variable to a value: zero at first, so that its gradient is that of the value.
+
+        Args:
+          name: The attribute of the variable, which is made if it is not there.
+          value: An array.
+          variable_type: The type of the variable.
+
+        Returns:
+          The sum, of the shape of the value.
+        """
         if name not in attributes_of(self):
             setattr(self, name, variable_type(jax.numpy.zeros_like(value)))
         return value + getattr(self, name).get_value()
@@ -77,7 +133,11 @@ iter_modules = Module.iter_modules
 
 
 class List(Module, MutableSequence[A], Generic[A]):
-    """A list of data and static elements; element `i` is the attribute `i`."""
+    """A list of data and static elements; element `i` is the attribute `i` (OBJ-5).
+
+    Args:
+      elements: The elements.
+    """
 
     __hash__ = object.__hash__
 
@@ -97,23 +157,35 @@ class List(Module, MutableSequence[A], Generic[A]):
         """Add an element at the end."""
         put(self, len(self), value)
 
-    def _change(self, how: Callable[..., None], *args: Any) -> None:
-        """Do it to a plain list, and set and delete attributes until they are its elements."""
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._edit(operator.setitem, index, value)
+
+    def __delitem__(self, index: Any) -> None:
+        self._edit(operator.delitem, index)
+
+    def insert(self, index: SupportsIndex, value: A) -> None:
+        """Add an element before the one at `index`."""
+        self._edit(list.insert, index, value)
+
+    def _edit(self, edit: Callable[..., None], *args: Any) -> None:
+        """Edit a plain list, and set and delete attributes until they are its elements."""
         old = list(self)
-        how(new := list(old), *args)
+        new = list(old)
+        edit(new, *args)
         for i in range(len(new), len(old)):
             take(self, i)
         for i, element in enumerate(new):
             if i >= len(old) or element is not old[i]:
                 put(self, i, element)
 
-    __setitem__ = functools.partialmethod(_change, operator.setitem)
-    __delitem__ = functools.partialmethod(_change, operator.delitem)
-    insert = functools.partialmethod(_change, list.insert)
-
 
 class Dict(Module, MutableMapping[str, A], Generic[A]):
-    """A dictionary with string keys; the element `key` is the attribute `key`."""
+    """A dictionary with string keys; the element `key` is the attribute `key` (OBJ-5).
+
+    Args:
+      *args: A mapping or pairs, as for `dict`.
+      **kwargs: Elements by key.
+    """
 
     __hash__ = object.__hash__
     __setitem__ = Module.__setattr__
@@ -133,13 +205,28 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
 
 
 class Sequential(Module):
-    """Functions and modules, one after the other."""
+    """The composition of functions and modules.
+
+    Args:
+      *fns: The functions; the first is called first.
+    """
 
     def __init__(self, *fns: Callable[..., Any]):
         self.layers = List(fns)
 
     def __call__(self, *args: Any, rngs: Any = None, **kwargs: Any) -> Any:
-        """The composition; a tuple becomes positional, a dict keyword arguments of the next."""
+        """Call the functions one after the other.
+
+        Args:
+          *args: Arguments of the first function; for a further one, the tuple that the last one
+            returned, or its output.
+          rngs: Passed to each function that has a parameter of this name.
+          **kwargs: Keyword arguments of the first; for a further one, the dictionary that the last
+            one returned.
+
+        Returns:
+          What the last function returned.
+        """
         output = None
         for function in self.layers:
             parameters = inspect.signature(function).parameters.values() if rngs is not None else ()

@@ -1,7 +1,20 @@
-"""Objects: nodes of a graph, which have an identity, and may be shared and part of a cycle.
+"""Objects: nodes of a graph, which have an identity, may be shared, and may be part of a cycle.
 
-An attribute is *data* (variables, arrays, objects, and containers of them) or *static*. Which one
-follows from the value; `data(...)` and `static(...)` say it where the value does not.
+An attribute of an object is *data* (variables, arrays, objects, and containers of them) or
+*static*, which is part of the object's structure. Which one follows from the value; `data(...)` and
+`static(...)` say it where the value does not.
+
+Words: a *marker* is what `data` and `static` return. An attribute that is assigned a marker is
+*tagged* as data or static from then on; a field of a class is tagged by its annotation, `Data[int]`
+or `Static[str]`, or by a marker as its default. An object is *exposed* once somebody has taken its
+`__dict__`, through which it can change without being told.
+
+>>> class Scale(Pytree):
+...     def __init__(self):
+...         self.factor = data(2)  # a number, but JAX is to trace it
+...         self.name = "twice"
+>>> jax.tree.leaves(Scale())
+[2]
 """
 
 import dataclasses
@@ -16,29 +29,51 @@ import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
-from . import tracking
+from .static import Static as StaticData
+from .static import copied
+from .tracking import Tracked
 
 A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
 _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
-_DATA_TYPES: list[Any] = [*_ARRAYS, tracking.Tracked]
+_DATA_TYPES: list[Any] = [*_ARRAYS, Tracked]
 
 Data = Annotated[A, "nnx.Data"]
 Static = Annotated[A, "nnx.Static"]
-# Whether an attribute is data, by what its annotation says, and in the metadata of a marker.
-_NOTES = {"nnx.Data": True, "Data": True, "nnx.Static": False, "Static": False}
-_MARK = "scutch.data"
+# Whether an annotation tags an attribute as data; the short names are those of annotations that are
+# strings.
+_ANNOTATIONS = {"nnx.Data": True, "Data": True, "nnx.Static": False, "Static": False}
+_MARK = "scutch.data"  # The entry in the metadata of a marker, with the same meaning.
 
 
 def data(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
-    """Mark an attribute as data: numbers in it are traced. Without a value, a dataclass field."""
+    """Mark an attribute as data: JAX traces the numbers in it (OBJ-5).
+
+    Args:
+      value: The attribute's value, without the marker. Leave it out in the body of a dataclass.
+      metadata: Metadata of the dataclass field.
+      **options: Options of `dataclasses.field`.
+
+    Returns:
+      A marker to assign to an attribute, or to a field of a dataclass.
+    """
     metadata = {_MARK: True, "value": value, **(metadata or {})}
     return dataclasses.field(**options, metadata=metadata)
 
 
 def static(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
-    """Mark an attribute as static: it is part of the structure. Without a value, a field."""
+    """Mark an attribute as static: it is part of the structure (OBJ-5).
+
+    Args:
+      value: The attribute's value, without the marker. Leave it out in the body of a dataclass.
+      metadata: Metadata of the dataclass field.
+      **options: Options of `dataclasses.field`.
+
+    Returns:
+      A marker to assign to an attribute, or to a field of a dataclass. A `DataError` follows if the
+      attribute of an object is assigned a static value that holds arrays.
+    """
     return data(value, metadata={**(metadata or {}), _MARK: False}, **options)
 
 
@@ -47,36 +82,65 @@ def _is_marker(value: Any) -> bool:
 
 
 def register_data_type(type_: A, /) -> A:
-    """Values of this type are data, without a marker."""
+    """Make all values of a type data, without a marker (OBJ-5).
+
+    Args:
+      type_: A class.
+
+    Returns:
+      The class, so that this can decorate it.
+    """
     _DATA_TYPES.append(type_)
     return type_
 
 
 def is_data(value: Any, /) -> bool:
-    """Whether a value is data by its type: an array, a variable, an object."""
+    """Return whether a value is data by its type: an array, a variable, an object.
+
+    Args:
+      value: Anything; a container is no data itself.
+    """
     return isinstance(value, tuple(_DATA_TYPES))
 
 
 def has_data(value: Any, /) -> list[Any]:
-    """The data in a tree of plain containers."""
+    """Return the data in a tree of plain containers; it is true if there is any.
+
+    Args:
+      value: Anything.
+    """
     return [leaf for leaf in jax.tree.leaves(value, is_leaf=is_data) if is_data(leaf)]
 
 
-class _Attributes(tracking.Tracked, pytree=False):
-    """Gives instances their dictionary, under a name that `Pytree` can cover."""
+class _Attributes(Tracked, pytree=False):
+    """Gives instances a dictionary, under a name that `Pytree` covers with a property."""
 
     __slots__ = ("__dict__",)
 
 
+# Gets the dictionary of an object without exposing it.
 attributes_of: Callable[[Any], dict[Any, Any]] = _Attributes.__dict__["__dict__"].__get__
 
 
+def _annotated_tag(annotation: Any) -> bool | None:
+    """Whether an annotation tags its attribute as data; None if it does not tag it."""
+    text = annotation.partition("[")[0] if isinstance(annotation, str) else None
+    notes = getattr(annotation, "__metadata__", (text,))
+    tags = [_ANNOTATIONS[note] for note in notes if isinstance(note, str) and note in _ANNOTATIONS]
+    return tags[-1] if tags else None
+
+
 class Pytree(_Attributes, metaclass=ABCMeta):
-    """The base of the classes of objects. `class Kind(Pytree, pytree=False)` is no tree of JAX."""
+    """The base of the classes of objects (OBJ-5).
+
+    A subclass that is declared with `pytree=False`, `class Kind(Pytree, pytree=False)`, is no tree
+    of JAX. Setting or deleting an attribute is a `TraceLevelError` inside a transformation that
+    the object was made outside of.
+    """
 
     __slots__ = ("_exposed", "_tags")
     _exposed: bool
-    _tags: Mapping[Any, bool]
+    _tags: Mapping[Any, bool]  # Whether an attribute is data, where it is tagged.
     _class_tags: ClassVar[Mapping[Any, bool]] = {}
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -87,14 +151,10 @@ class Pytree(_Attributes, metaclass=ABCMeta):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        tags = dict(cls._class_tags)
-        for name, note in inspect.get_annotations(cls).items():
-            text = note.partition("[")[0] if isinstance(note, str) else None
-            for said in getattr(note, "__metadata__", (text,)):
-                if isinstance(said, str) and said in _NOTES:
-                    tags[name] = _NOTES[said]
-        tags |= {n: v.metadata[_MARK] for n, v in vars(cls).items() if _is_marker(v)}
-        cls._class_tags = tags
+        annotated = {n: _annotated_tag(each) for n, each in inspect.get_annotations(cls).items()}
+        tags = {name: tag for name, tag in annotated.items() if tag is not None}
+        marked = {n: v.metadata[_MARK] for n, v in vars(cls).items() if _is_marker(v)}
+        cls._class_tags = {**cls._class_tags, **tags, **marked}
 
     # Whoever takes the dictionary may write to it, now or later, and nobody would be told. So from
     # then on it is compared on every call.
@@ -109,7 +169,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         _put(self, name, self._accepted(name, value))
 
     def __delattr__(self, name: str) -> None:
-        self._forgotten(name)
+        self._forget(name)
         object.__delattr__(self, name)
 
     def _accepted(self, key: Any, value: Any) -> Any:
@@ -126,8 +186,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         self._changed()
         return value
 
-    def _forgotten(self, key: Any) -> None:
-        """An attribute is about to be deleted."""
+    def _forget(self, key: Any) -> None:
+        """Drop the tag of an attribute that is about to be deleted."""
         self._check(f"delete the attribute {key!r} of")
         self._changed()
         set_tags(self, {k: v for k, v in self._tags.items() if k != key})
@@ -139,18 +199,18 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         attributes_of(self).update(state[0])
         set_tags(self, state[1])
 
-    def _flatten(self) -> tuple[list[tuple[Any, Any]], tracking.Static]:
+    def _flatten(self) -> tuple[list[tuple[Any, Any]], StaticData]:
         found = attributes_of(self)
         data = {k: found[k] for k in sorted(found) if self._tags.get(k) or has_data(found[k])}
         entries = [SequenceKey(k) if isinstance(k, int) else GetAttrKey(k) for k in data]
         rest = {k: v for k, v in found.items() if k not in data}
-        where, static = f"an attribute of {type(self).__name__}", (tuple(data), rest, self._tags)
-        kept = tracking.Static(tracking.copied(static), where)
+        where, structure = f"an attribute of {type(self).__name__}", (tuple(data), rest, self._tags)
+        kept = StaticData(copied(structure), where)
         return list(zip(entries, data.values(), strict=True)), kept
 
     @classmethod
-    def _unflatten(cls, static: tracking.Static, children: Iterable[Any]) -> Self:
-        keys, rest, tags = static.value
+    def _unflatten(cls, structure: StaticData, children: Iterable[Any]) -> Self:
+        keys, rest, tags = structure.value
         node = Pytree.__new__(cls)
         node.__setstate__((rest | dict(zip(keys, children, strict=True)), tags))
         return node
@@ -162,18 +222,28 @@ class Pytree(_Attributes, metaclass=ABCMeta):
 
 
 class Object(Pytree, pytree=False):
-    """A node of a graph that JAX does not take apart."""
+    """A node of a graph that JAX does not take apart: to JAX alone it is a leaf."""
 
     def __init_subclass__(cls, *, pytree: bool = False, **kwargs: Any):
         super().__init_subclass__(pytree=pytree, **kwargs)
 
 
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:
-    """Mark the attributes of a node; those that its class marks stay marked."""
+    """Tag the attributes of a node anew; those that its class tags stay tagged.
+
+    Args:
+      node: The object.
+      tags: Whether an attribute is data, by its name.
+    """
     _put(node, "_tags", {**node._class_tags, **tags})
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field, data, static))
 def dataclass(cls: Any = None, /, **options: Any) -> Any:
-    """`dataclasses.dataclass` for objects: the representation stays that of objects."""
+    """Make a class of objects a dataclass that keeps the representation of objects (OBJ-5).
+
+    Args:
+      cls: A subclass of `Pytree`; without it, this returns a decorator.
+      **options: Options of `dataclasses.dataclass`; `eq` and `repr` are False by default.
+    """
     return dataclasses.dataclass(cls, **{"repr": False, "eq": False, **options})

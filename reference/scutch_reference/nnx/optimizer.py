@@ -1,7 +1,20 @@
-"""An optimizer over objects: an optax transformation, and its state as variables."""
+"""An optimizer over objects: an optax transformation, and its state as variables.
+
+What the transformation keeps for a parameter is a variable with the parameter's metadata, so it is
+named and sharded as the parameter is.
+
+>>> from scutch_reference import nnx
+>>> import optax
+>>> model = nnx.Dict(w=nnx.Param(jnp.array(1.0)))
+>>> optimizer = Optimizer(model, optax.sgd(0.5), wrt=nnx.Param)
+>>> gradients = nnx.grad(lambda model: model.w.value ** 2)(model)
+>>> updates = optimizer.update(model, gradients)
+>>> float(model.w.value)
+0.0
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +23,17 @@ from .graph import pure, state, update
 from .objects import Pytree, data
 from .variables import Param, Variable, is_variable
 
-if TYPE_CHECKING:
-    import optax  # type: ignore[import-untyped,unused-ignore]
+
+class GradientTransformation(Protocol):
+    """What an optimizer needs of optax: a `GradientTransformation`, with these two functions."""
+
+    @property
+    def init(self) -> Any:
+        """Makes the state of the transformation for parameters."""
+
+    @property
+    def update(self) -> Any:
+        """Makes updates and a new state of gradients, state and parameters."""
 
 
 class OptState(Variable[Any]):
@@ -33,10 +55,17 @@ def _kept(value: Any) -> OptState:
 
 
 class Optimizer(Pytree):
-    """An optax transformation for the variables of a model that the filter `wrt` takes."""
+    """An optax transformation for the variables of a model that a filter takes (OBJ-7).
+
+    Args:
+      model: The object that is optimized; the optimizer does not keep it.
+      tx: The transformation.
+      wrt: The filter.
+      graph: Accepted and not needed: sharing is always kept.
+    """
 
     def __init__(
-        self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any, graph: bool | None = None
+        self, model: Any, tx: GradientTransformation, *, wrt: Any, graph: bool | None = None
     ):
         self.step = OptState(jnp.array(0, dtype=jnp.uint32))
         self.tx, self.wrt = tx, wrt
@@ -44,7 +73,16 @@ class Optimizer(Pytree):
         self.opt_state = data(jax.tree.map(_kept, start, is_leaf=is_variable))
 
     def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
-        """Change model and state by gradients, as `grad` returns them; return the updates."""
+        """Change a model, and the state of this optimizer, by gradients (OBJ-7).
+
+        Args:
+          model: The object that the optimizer was made for.
+          grads: The gradients: a state, as `grad` returns it, or an object like the model.
+          **kwargs: What the transformation takes beside them; variables stand for their values.
+
+        Returns:
+          The updates that were added to the parameters: a state of arrays.
+        """
         parameters = pure(state(model, self.wrt))
         gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
@@ -56,12 +94,23 @@ class Optimizer(Pytree):
 
 
 class ModelAndOptimizer(Optimizer):
-    """An optimizer that holds its model."""
+    """An optimizer that holds its model (OBJ-7).
 
-    def __init__(self, model: Any, tx: "optax.GradientTransformation", *, wrt: Any = Param):
+    Args:
+      model: The object that is optimized.
+      tx: The optax transformation.
+      wrt: The filter of the variables that are optimized.
+    """
+
+    def __init__(self, model: Any, tx: GradientTransformation, *, wrt: Any = Param):
         super().__init__(model, tx, wrt=wrt)
         self.model = model
 
     def update(self, grads: Any, /, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Change the model by its gradients."""
+        """Change the model by gradients; see `Optimizer.update`.
+
+        Args:
+          grads: The gradients.
+          **kwargs: What the transformation takes beside them.
+        """
         return super().update(self.model, grads, **kwargs)

@@ -1,6 +1,15 @@
 """Prefixes: a sharding, a spec or an axis for a whole argument, or for each part of it.
 
-Inside an object, a `StateSharding` or `StateAxes` gives one for each filter.
+Words: a *prefix* is a tree like the first levels of another tree, as in JAX: a value in it is for
+all leaves below. Inside an object, a *filter prefix* (`StateSharding`, `StateAxes`) gives one value
+for each filter. A *branch* is a prefix that goes on below, so that its parts differ. None leaves
+the choice to the transformation.
+
+>>> prefix = StateAxes({"frozen": None, ...: 0})
+>>> prefix.map_prefix(("w",), 1.0), prefix.axes
+(0, (None, 0))
+>>> spread((1, {"b": 2}), ([3, 4], {"b": 5}), "x")
+[('x, path [0][0]', 1, 3), ('x, path [0][1]', 1, 4), ("x, path [1]['b']", 2, 5)]
 """
 
 import math
@@ -16,7 +25,7 @@ from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
 from .states import State, to_flat_state
-from .tracking import frozen
+from .static import frozen
 from .variables import Variable
 
 
@@ -24,7 +33,12 @@ from .variables import Variable
 class FilterPrefix:
     """A value for each filter; the first filter that takes a variable gives its value (JIT-6).
 
-    It is made of a mapping or of pairs; or of a `State` of values for exactly their paths.
+    Args:
+      values: A mapping from filters to values, or pairs of both; or a `State` of values, each for
+        exactly its path.
+
+    Raises:
+      FilterError: A filter is none, or hides those after it.
     """
 
     filters: tuple[Any, ...]
@@ -38,11 +52,21 @@ class FilterPrefix:
                 paths.setdefault(value, []).append(path)
             values = [(PathIn(*each), value) for value, each in paths.items()]
         pairs = list(values.items() if isinstance(values, Mapping) else values)
-        self.filters, self.values_ = (tuple(pair[i] for pair in pairs) for i in (0, 1))
+        self.filters = tuple(filter for filter, _ in pairs)
+        self.values_ = tuple(value for _, value in pairs)
         self._predicates = to_predicates(self.filters)
 
     def map_prefix(self, path: Path, variable: Any, where: str = "") -> Any:
-        """The value for a variable; `NoFilterMatchError` says `where` it is, if there is none."""
+        """Return the value for a variable (JIT-6).
+
+        Args:
+          path: The path of the variable in its object.
+          variable: The variable, or another leaf.
+          where: What it is called in the message of an error.
+
+        Raises:
+          NoFilterMatchError: No filter takes the variable.
+        """
         for predicate, value in zip(self._predicates, self.values_, strict=True):
             if predicate(path, variable):
                 return value
@@ -53,24 +77,24 @@ class FilterPrefix:
 
 
 class StateSharding(FilterPrefix):
-    """A sharding, or a partition spec, for each filter (JIT-6)."""
+    """A sharding, or a partition spec, for each filter (JIT-6); see `FilterPrefix`."""
 
     shardings = property(attrgetter("values_"))
 
 
 class StateAxes(FilterPrefix):
-    """An axis, `None` or `Carry` for each filter."""
+    """An axis, None or `Carry` for each filter (JIT-6); see `FilterPrefix`."""
 
     axes = property(attrgetter("values_"))
 
 
 def is_branch(prefix: Any) -> bool:
-    """Whether a prefix goes on below, so that its parts differ."""
+    """Return whether a prefix goes on below, so that its parts differ."""
     return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
 def is_end(prefix: Any) -> bool:
-    """Whether a prefix says something, though it may look like a tree to JAX."""
+    """Return whether a prefix is a value, though it may look like a tree to JAX."""
     return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
 
 
@@ -79,11 +103,17 @@ class _Returned:
 
 
 RETURNED = _Returned()
+"""Stands in the output for an object that is returned."""
 jax.tree_util.register_pytree_node(_Returned, lambda _: ((), None), lambda *_: RETURNED)
 
 
 def for_jax(prefix: Any, default: Any) -> Any:
-    """A prefix of what JAX sees: filters are for objects, which go a way of their own."""
+    """Return a prefix for the arrays that are no part of an object, as JAX takes it.
+
+    Args:
+      prefix: The user's prefix; what its filter prefixes are for is no array to JAX.
+      default: What stands in place of None.
+    """
 
     def end(value: Any) -> Any:
         if isinstance(value, FilterPrefix):
@@ -94,7 +124,17 @@ def for_jax(prefix: Any, default: Any) -> Any:
 
 
 def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
-    """Place, value and leaf for each leaf of a tree; nothing where JAX will say what is wrong."""
+    """Return what a prefix gives each leaf of a tree.
+
+    Args:
+      prefix: The prefix.
+      tree: The tree.
+      label: What the tree is called in messages.
+
+    Returns:
+      For each leaf: what it is called, the value, and the leaf. Nothing where the prefix is none of
+      this tree: JAX says what is wrong.
+    """
     found: list[tuple[str, Any, Any]] = []
 
     def end(path: Any, value: Any, part: Any) -> None:
@@ -110,7 +150,18 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
 
 
 def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any = None) -> None:
-    """Refuse a spec, or a sharding, that a mesh or an array of this shape cannot have (SHM-4)."""
+    """Refuse a spec, or a sharding, that a mesh or an array of a shape cannot have (SHM-4).
+
+    Args:
+      where: What the array is called in messages.
+      shape: Its shape, if that is to be checked.
+      spec: A `PartitionSpec` or a sharding; anything else passes.
+      mesh: The mesh of a spec; without one, it passes.
+
+    Raises:
+      MeshAxisError: The mesh has no axis of a name.
+      IndivisibleSizeError: The size of an axis is no multiple of the parts that it is cut into.
+    """
     mesh, spec = getattr(spec, "mesh", mesh), getattr(spec, "spec", spec)
     is_spec = mesh is not None and isinstance(spec, PartitionSpec)
     for axis, names in enumerate(map(mesh_axes, spec) if is_spec else ()):

@@ -1,7 +1,17 @@
 """Seed streams: randomness as objects, so that it is state like any other.
 
-Each draw folds the count of a stream into its key, and moves the count on: the same seeds and draws
-give the same keys, and no stream disturbs another.
+A *stream* has a key and a count. Each draw folds the count into the key, and moves the count on: so
+the same seeds and draws give the same keys, and no stream disturbs another. To *fork* a stream is
+to start a new one from a key that it draws. A stream may have several keys at once, in an array of
+keys: then each lane of `vmap` or step of `scan` has a key of its own.
+
+>>> rngs = Rngs(0, dropout=1)
+>>> rngs.params() == random.fold_in(random.key(0), 0)  # no such stream: the default one
+Array(True, dtype=bool)
+>>> rngs.dropout.normal((2, 3)).shape
+(2, 3)
+>>> int(rngs.dropout.count[...])
+1
 """
 
 import functools
@@ -12,7 +22,9 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 from jax import random
+from jax.nn import initializers
 
+from .. import jax_versions
 from ..errors import StreamError
 from .filters import Path, to_predicate
 from .graph import clone, iter_graph, state, update
@@ -21,17 +33,62 @@ from .variables import Variable
 
 Flag = bool | None
 Shape = int | tuple[int, ...]
-_FUNCTIONS = (
-    "ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet "
-    "double_sided_maxwell exponential f gamma generalized_normal geometric gumbel laplace loggamma "
-    "logistic lognormal maxwell multinomial multivariate_normal normal orthogonal pareto "
-    "permutation poisson rademacher randint rayleigh t triangular truncated_normal uniform wald "
-    "weibull_min"
-).split()
-_INITIALIZERS = (
-    "delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal "
-    "kaiming_uniform lecun_normal lecun_uniform variance_scaling xavier_normal xavier_uniform"
-).split()
+# Methods of streams that draw: each calls its function with a new key, and then the arguments.
+_DRAWING: dict[str, Callable[..., Any]] = {
+    "ball": random.ball,
+    "bernoulli": random.bernoulli,
+    "beta": random.beta,
+    "binomial": random.binomial,
+    "bits": random.bits,
+    "categorical": random.categorical,
+    "cauchy": random.cauchy,
+    "chisquare": random.chisquare,
+    "choice": random.choice,
+    "dirichlet": random.dirichlet,
+    "double_sided_maxwell": random.double_sided_maxwell,
+    "exponential": random.exponential,
+    "f": random.f,
+    "gamma": random.gamma,
+    "generalized_normal": random.generalized_normal,
+    "geometric": random.geometric,
+    "gumbel": random.gumbel,
+    "laplace": random.laplace,
+    "loggamma": random.loggamma,
+    "logistic": random.logistic,
+    "lognormal": random.lognormal,
+    "maxwell": random.maxwell,
+    "multinomial": jax_versions.multinomial,
+    "multivariate_normal": random.multivariate_normal,
+    "normal": random.normal,
+    "orthogonal": random.orthogonal,
+    "pareto": random.pareto,
+    "permutation": random.permutation,
+    "poisson": random.poisson,
+    "rademacher": random.rademacher,
+    "randint": random.randint,
+    "rayleigh": random.rayleigh,
+    "t": random.t,
+    "triangular": random.triangular,
+    "truncated_normal": random.truncated_normal,
+    "uniform": random.uniform,
+    "wald": random.wald,
+    "weibull_min": random.weibull_min,
+}
+# Methods of streams that return an initializer: a function of shape and dtype that draws.
+_INITIALIZING: dict[str, Callable[..., Any]] = {
+    "delta_orthogonal": initializers.delta_orthogonal,
+    "glorot_normal": initializers.glorot_normal,
+    "glorot_uniform": initializers.glorot_uniform,
+    "he_normal": initializers.he_normal,
+    "he_uniform": initializers.he_uniform,
+    "kaiming_normal": initializers.kaiming_normal,
+    "kaiming_uniform": initializers.kaiming_uniform,
+    "lecun_normal": initializers.lecun_normal,
+    "lecun_uniform": initializers.lecun_uniform,
+    "variance_scaling": initializers.variance_scaling,
+    "xavier_normal": initializers.xavier_normal,
+    "xavier_uniform": initializers.xavier_uniform,
+}
 
 
 class RngState(Variable[jax.Array]):
@@ -51,22 +108,33 @@ class _Random:
 
     __slots__ = ()
 
-    def _drawn(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def _draw(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(self(), *args, **kwargs)
 
     def _initializer(self, constructor: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        return functools.partial(self._drawn, constructor(*args, **kwargs))
+        return functools.partial(self._draw, constructor(*args, **kwargs))
 
 
-for _name in filter(functools.partial(hasattr, random), _FUNCTIONS):
-    setattr(_Random, _name, functools.partialmethod(_Random._drawn, getattr(random, _name)))
-for _name in _INITIALIZERS:
-    _made = getattr(jax.nn.initializers, _name)
-    setattr(_Random, _name, functools.partialmethod(_Random._initializer, _made))
+for _name, _function in _DRAWING.items():
+    if _function is not None:  # This JAX may not have it yet.
+        setattr(_Random, _name, functools.partialmethod(_Random._draw, _function))
+for _name, _function in _INITIALIZING.items():
+    setattr(_Random, _name, functools.partialmethod(_Random._initializer, _function))
 
 
 class RngStream(_Random, Pytree):
-    """One stream of keys: `key` is an integer, a key of any shape, or its data."""
+    """One stream of keys (OBJ-6).
+
+    The functions of `jax.random` are methods, without the key: `stream.normal((2, 3))`.
+
+    Args:
+      key: An integer; a key, or an array of keys of any shape; the data of one, of dtype `uint32`;
+        or a stream, whose key is taken.
+      tag: The name of the stream.
+
+    Raises:
+      StreamError: The key is none of these.
+    """
 
     def __init__(self, key: Any, *, tag: str):
         dtype = getattr(key, "dtype", float)
@@ -83,7 +151,12 @@ class RngStream(_Random, Pytree):
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
 
     def __call__(self) -> jax.Array:
-        """A key that the stream has not given before; a `StreamError` where there is none."""
+        """Return a key that the stream has not given before (OBJ-6).
+
+        Raises:
+          StreamError: The stream has no key.
+          TraceLevelError: The stream was made outside the transformation that runs.
+        """
         if self.key.get_raw_value() is None:
             raise StreamError(f"The stream {self.tag!r} has no key.")
         count = self.count.get_value()
@@ -91,23 +164,38 @@ class RngStream(_Random, Pytree):
         return random.fold_in(self.key.get_value(), count)
 
     def fork(self, *, split: Shape | None = None) -> Self:
-        """A stream that is independent of this one, of one key or of several at once."""
+        """Return a stream that is independent of this one (OBJ-6).
+
+        Args:
+          split: The shape of the array of keys that it has; without it, it has one key.
+        """
         return type(self)(self() if split is None else random.split(self(), split), tag=self.tag)
 
     def split(self, k: Shape) -> Self:
-        """A stream of `k` independent keys at once."""
+        """Return a stream of several independent keys at once (OBJ-6).
+
+        Args:
+          k: The number of keys, or the shape of the array of keys.
+        """
         return self.fork(split=k)
 
     def broadcast(self, k: Shape) -> Self:
-        """A stream of one key, `k` times."""
+        """Return a stream that has one key several times (OBJ-6).
+
+        Args:
+          k: How often, or the shape of the array of keys.
+        """
         key, shape = self(), k if isinstance(k, tuple) else (k,)
         return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
 
-def _taken(node: Any, how: Any) -> Iterator[tuple[Path, RngStream, Any]]:
-    """The streams in a node that a mapping of filters takes, with its value; else one for all."""
-    rules = how if isinstance(how, Mapping) else {...: how}
-    predicates = [(to_predicate(each), k) for each, k in rules.items()]
+def _selected(node: Any, shapes: Any) -> Iterator[tuple[Path, RngStream, Any]]:
+    """The streams in a node, each with the value of the first filter that takes its key.
+
+    `shapes` is a mapping from filters to values, or one value for all streams.
+    """
+    by_filter = shapes if isinstance(shapes, Mapping) else {...: shapes}
+    predicates = [(to_predicate(each), k) for each, k in by_filter.items()]
     for path, stream in iter_graph(node):
         if isinstance(stream, RngStream):
             ks = [k for takes, k in predicates if takes((*path, "key"), stream.key)]
@@ -115,11 +203,23 @@ def _taken(node: Any, how: Any) -> Iterator[tuple[Path, RngStream, Any]]:
 
 
 class Rngs(_Random, Pytree):
-    """Named streams (OBJ-6); `default` is for names that are not there, or has names and seeds."""
+    """Named streams (OBJ-6); `rngs.name` and `rngs["name"]` are the stream of that name.
+
+    The functions of `jax.random` are methods, without the key; they draw from the default stream.
+
+    Args:
+      default: The seed of the stream `default`, which is there for all names without a stream; or a
+        mapping from names to seeds.
+      **rngs: Seeds by name: whatever a `RngStream` is made from.
+
+    Raises:
+      StreamError: A seed is none.
+    """
 
     def __init__(self, default: Any = None, **rngs: Any):
-        whole = isinstance(default, Mapping)
-        for name, seed in ({**default, **rngs} if whole else {**rngs, "default": default}).items():
+        by_name = isinstance(default, Mapping)
+        seeds = {**default, **rngs} if by_name else {**rngs, "default": default}
+        for name, seed in seeds.items():
             if name != "default" or seed is not None:
                 setattr(self, name, RngStream(seed, tag=name))
 
@@ -135,7 +235,11 @@ class Rngs(_Random, Pytree):
         return self[name]
 
     def __call__(self) -> jax.Array:
-        """A new key of the default stream."""
+        """Return a new key of the default stream (OBJ-6).
+
+        Raises:
+          StreamError: There is none.
+        """
         return self["default"]()
 
     def __iter__(self) -> Iterator[str]:
@@ -148,38 +252,62 @@ class Rngs(_Random, Pytree):
         return name in attributes_of(self)
 
     def items(self) -> ItemsView[str, RngStream]:
-        """Names and streams."""
+        """Return the names and streams, as `dict.items` does."""
         return attributes_of(self).items()
 
-    def _each(self, change: Callable[[RngStream, Any], RngStream], how: Any) -> Self:
-        taken = {name: change(each, k) for (name,), each, k in _taken(self, how)}
+    def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
+        """These streams, changed where the filters of `shapes` take them, else forked."""
+        taken = {name: change(each, k) for (name,), each, k in _selected(self, shapes)}
         return type(self)(**{name: taken.get(name) or each.fork() for name, each in self.items()})
 
     def split(self, k: Any) -> Self:
-        """Streams of `k` keys at once; a mapping of filters says for which, and others fork."""
-        return self._each(RngStream.split, k)
+        """Return streams of several independent keys at once (OBJ-6).
+
+        Args:
+          k: The number of keys, or the shape of the array of keys; or a mapping from filters to
+            these, where streams that no filter takes are forked.
+        """
+        return self._replaced(RngStream.split, k)
 
     def broadcast(self, k: Any) -> Self:
-        """Streams of one key, `k` times; a mapping of filters says for which, and others fork."""
-        return self._each(RngStream.broadcast, k)
+        """Return streams that have one key several times (OBJ-6).
+
+        Args:
+          k: How often; see `split`.
+        """
+        return self._replaced(RngStream.broadcast, k)
 
     def fork(self, /, *, split: Any = None) -> Self:
-        """Streams that are independent of these; `split` ones have several keys at once."""
-        return self._each(RngStream.split, split)
+        """Return streams that are independent of these (OBJ-6).
+
+        Args:
+          split: The shape of the array of keys that each has, or a mapping from filters to shapes;
+            without it, each has one key.
+        """
+        return self._replaced(RngStream.split, split)
 
 
 def fork_rngs(
     node: Any = ..., /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
 ) -> Any:
-    """Give each stream a new key, or `split` keys at once; a mapping of filters says for which.
+    """Give each stream in an object a new key that is forked from it, in place (OBJ-6).
 
-    It returns a context, which holds backups for `restore_rngs`; with `graph_updates=False` a copy
-    of the node; without a node, a decorator that does it to all arguments during the call.
+    Args:
+      node: An object, or a tree of objects. Without it, this returns a decorator of functions,
+        which does it to all arguments for the time of the call.
+      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes,
+        where streams that no filter takes stay as they are; without it, one key.
+      graph: Accepted and not needed: sharing is always kept.
+      graph_updates: If False, a copy of the node is changed and returned.
+
+    Returns:
+      A context manager: on leaving it, or by `restore_rngs`, the streams are what they were, but
+      for the keys that were drawn from them.
     """
 
     def forked(node: Any) -> tuple[Any, ExitStack]:
         node, backups = clone(node) if graph_updates is False else node, ExitStack()
-        for _, stream, k in _taken(node, split):
+        for _, stream, k in _selected(node, split):
             new = stream.fork(split=k)  # Before the backup: what it drew stays drawn.
             backups.callback(update, stream, state(stream))
             update(stream, state(new))
@@ -200,24 +328,49 @@ def fork_rngs(
 def split_rngs(
     node: Any = ..., /, *, splits: Shape, only: Any = ..., squeeze: bool = False, **options: Any
 ) -> Any:
-    """Give each stream that `only` takes `splits` keys, or `squeeze` the one; see `fork_rngs`."""
+    """Give streams in an object several keys at once, in place (OBJ-6).
+
+    Args:
+      node: An object, or a tree of objects; without it, this returns a decorator of functions.
+      splits: The number of keys, or the shape of the array of keys.
+      only: A filter that says which streams.
+      squeeze: Whether the streams get one key instead, without the axis that it would have.
+      **options: Options of `fork_rngs`.
+
+    Returns:
+      What `fork_rngs` returns.
+    """
     return fork_rngs(node, split={to_predicate(only): () if squeeze else splits}, **options)
 
 
 def restore_rngs(backups: ExitStack, /) -> None:
-    """Make streams what they were before; `backups` are of `split_rngs` or `fork_rngs`."""
+    """Make streams what they were before `split_rngs` or `fork_rngs` (OBJ-6).
+
+    Args:
+      backups: What that function returned.
+
+    Raises:
+      TraceLevelError: A stream was made outside the transformation that runs.
+    """
     backups.close()
 
 
 def reseed(
     node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
-    """Start the streams of these names anew, wherever they are in an object.
+    """Start the streams of some names anew, wherever they are in an object (OBJ-6).
 
-    For a stream of several keys, the policy `"match_shape"` splits the new key, `"scalars_only"` is
-    a `StreamError`, and a function of (path, key, shape) returns the keys.
+    Args:
+      node: An object, or a tree of objects.
+      graph: Accepted and not needed: sharing is always kept.
+      policy: What to do with a stream of several keys. `"scalars_only"` refuses it; `"match_shape"`
+        splits the new key; a function of (path, key, shape) returns the keys.
+      **stream_keys: Seeds by name: whatever a `RngStream` is made from.
+
+    Raises:
+      StreamError: A stream has several keys, and the policy gives one.
     """
-    for path, stream, new in _taken(node, dict(Rngs(**stream_keys).items())):
+    for path, stream, new in _selected(node, dict(Rngs(**stream_keys).items())):
         shape, keys = stream.key.shape, new()
         if callable(policy):
             keys = policy(path, keys, shape)

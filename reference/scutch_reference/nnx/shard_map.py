@@ -1,69 +1,129 @@
-"""Lifted `jax.shard_map`: functions of objects, run by each device on its part."""
+"""Lifted `jax.shard_map`: functions of objects, run by each device on its part.
 
-from collections.abc import Callable
-from typing import Any
+Data parallel, with one spec for a whole model:
+
+>>> import jax, jax.numpy as jnp
+>>> from jax.sharding import Mesh, PartitionSpec as P
+>>> from scutch_reference import nnx
+>>> mesh = Mesh(jax.local_devices(), ("data",))
+>>> m = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+>>> x = jnp.ones((32, 2))
+>>> @nnx.shard_map(mesh=mesh, in_specs=(P(None), P("data")), out_specs=P("data"))
+... def f(m, x):
+...     return m(x)
+>>> f(m, x).sharding.spec == P("data")
+True
+"""
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any, overload
 
 import jax
-from jax.sharding import NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from ..errors import ReplicationError
+from ..jax_versions import get_abstract_mesh, shard_mapped, varying_axes
 from ..placement import mesh_axes, partition_spec
-from .jit import named
-from .lifting import Frame, Lifted, lift
+from .effects import Effects
+from .frames import Frame, PrefixRules
+from .lifting import Lifted, P, R, lift
 from .prefixes import check_spec, spread
 
-UNSHARDED = partition_spec(())
 
+class ShardMapped(Lifted[P, R]):
+    """A function of objects that devices run on their parts; see `shard_map`.
 
-class ShardMapped(Lifted):
-    """A function of objects that devices run on their parts; see `shard_map`."""
+    Args:
+      *args: Those of `Lifted`.
+      mesh: The devices, or None for the mesh in context.
+      check: Whether to check that values agree between devices where specs say so.
+      auto: Axes of the mesh that are left to the compiler.
+      **options: Those of `Lifted`.
+    """
 
     lifts = staticmethod(jax.jit)
-    what = "specs"
-    default = UNSHARDED
-    sends_committed = True
+    rules = PrefixRules(what="specs", default=partition_spec(()), moves_committed=True)
 
-    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Any, **options: Any):
+    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Collection[Any], **options: Any):
         super().__init__(*args, **options)
-        self.mesh, self._check, self._auto = mesh, check, frozenset(auto)
+        self.mesh = mesh
+        self.check = check
+        self.auto = frozenset(auto)
 
-    def transform(self, frame: Frame) -> Callable[..., Any]:
-        """`jax.shard_map`, compiled once."""
-        mesh = jax.sharding.get_abstract_mesh() if self.mesh is None else self.mesh
-        for number, spec in enumerate(frame.asked):
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `jax.shard_map` of a function of leaves, compiled.
+
+        Args:
+          frame: The frame of a call.
+          run: The function.
+        """
+        mesh = get_abstract_mesh() if self.mesh is None else self.mesh
+        for number, spec in enumerate(frame.leaf_prefixes):
             check_spec(frame.where(number), None, spec, mesh)
         frame.mesh = mesh
-        if isinstance(mesh, jax.sharding.Mesh):
-            frame.placements = [NamedSharding(mesh, spec) for spec in frame.asked]
-        shard_map: Any = getattr(jax, "shard_map", None)
-        options: dict[str, Any] = {"check_vma": self._check}
-        automatic: dict[str, Any] = {"axis_names": frozenset(mesh.axis_names) - self._auto}
-        if shard_map is None:
-            from jax.experimental.shard_map import shard_map
-
-            options, automatic = {"check_rep": self._check}, {"auto": self._auto}
-        if self._auto:
-            options |= automatic
-
-        def run(*args: Any) -> Any:
-            outcome, groups, out = found = frame.run(*args)
-            changed = outcome.changed.items() if self._check else ()
-            places = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
-            places += spread(frame.outside[2], out, "output") if self._check else ()
-            for where, spec, value in places:
-                names = {name for entry in spec for name in mesh_axes(entry)}
-                if differing := set().union(*map(_varying, jax.tree.leaves(value))) - names:
-                    raise ReplicationError(where, spec, sorted(map(str, differing)))
-            return found
-
-        options |= {"mesh": mesh, "in_specs": frame.arguments(frame.asked, frame.plain)}
-        return jax.jit(shard_map(named(run, self), out_specs=frame.outside, **options))
+        if isinstance(mesh, Mesh):
+            frame.placements = [NamedSharding(mesh, spec) for spec in frame.leaf_prefixes]
+        in_specs = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
+        run = _checked(frame, run) if self.check else run
+        parts = shard_mapped(run, mesh, in_specs, frame.outside, check=self.check, auto=self.auto)
+        return jax.jit(parts)
 
 
-def _varying(leaf: Any) -> Any:
-    """The axes of the mesh along which a value may differ, if this JAX says so."""
-    kind = jax.typeof(leaf) if hasattr(jax, "typeof") else None
-    return getattr(kind, "vma", ()) or getattr(getattr(kind, "mat", None), "varying", ())
+def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of leaves; where values differ that must not, it names them (SHM-4)."""
+
+    @functools.wraps(run)
+    def checked(*args: Any) -> Any:
+        effects, groups, out = run(*args)
+        _check_replication(frame, effects, groups, out)
+        return effects, groups, out
+
+    return checked
+
+
+def _check_replication(frame: Frame, effects: Effects, groups: Any, out: Any) -> None:
+    """Refuse a value that may differ along an axis of the mesh that its spec does not name."""
+    changed = effects.changed.items()
+    leaves = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
+    for where, spec, value in leaves + spread(frame.outside[2], out, "output"):
+        named = {name for entry in spec for name in mesh_axes(entry)}
+        differing = set().union(*map(varying_axes, jax.tree.leaves(value))) - named
+        if differing:
+            raise ReplicationError(where, spec, sorted(map(str, differing)))
+
+
+@overload
+def shard_map(
+    f: Callable[P, R],
+    *,
+    mesh: Mesh | AbstractMesh | None = None,
+    in_specs: Any,
+    out_specs: Any,
+    check_rep: bool = True,
+    check_vma: bool = True,
+    auto: Collection[Any] = frozenset(),
+    axis_names: Collection[Any] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> ShardMapped[P, R]:
+    """With the function: the transformed one."""
+
+
+@overload
+def shard_map(
+    *,
+    mesh: Mesh | AbstractMesh | None = None,
+    in_specs: Any,
+    out_specs: Any,
+    check_rep: bool = True,
+    check_vma: bool = True,
+    auto: Collection[Any] = frozenset(),
+    axis_names: Collection[Any] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, R]], ShardMapped[P, R]]:
+    """Without the function: a decorator."""
 
 
 def shard_map(
@@ -74,35 +134,37 @@ def shard_map(
     out_specs: Any,
     check_rep: bool = True,
     check_vma: bool = True,
-    auto: frozenset[Any] = frozenset(),
-    axis_names: Any = None,
+    auto: Collection[Any] = frozenset(),
+    axis_names: Collection[Any] | None = None,
     graph: bool | None = None,
     graph_updates: bool | None = None,
 ) -> Any:
     """Run a function of objects on each device's part of its arguments (SHM-1).
 
-    It is compiled, also outside `jit`. Afterwards variables are sharded as their specs say.
-
-    Data parallel, with one spec for a whole model:
-
-    >>> import jax, jax.numpy as jnp
-    >>> from jax.sharding import Mesh, PartitionSpec as P
-    >>> from scutch_reference import nnx
-    >>> mesh = Mesh(jax.local_devices(), ("data",))
-    >>> m = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
-    >>> x = jnp.ones((32, 2))
-    >>> @nnx.shard_map(mesh=mesh, in_specs=(P(None), P("data")), out_specs=P("data"))
-    ... def f(m, x):
-    ...     return m(x)
-    >>> f(m, x).sharding.spec == P("data")
-    True
+    It is compiled, also outside `jit`. Afterwards variables are sharded as their specs say (SHM-3).
 
     Args:
+      f: The function. Without it, this returns a decorator.
       mesh: The devices; without it, the mesh in context.
       in_specs: A prefix of the positional arguments: partition specs, or `StateSharding` for
-        objects. Keyword arguments are not sharded, nor are those with None.
-      check_rep, check_vma: Whether to check that values agree between devices where specs say so.
-      auto: Axes of the mesh that the compiler shards over; all but the `axis_names`.
+        objects (SHM-2). Keyword arguments are not sharded, nor are those with None.
+      out_specs: A prefix of the output.
+      check_rep: Whether to check that values agree between devices where specs say so (SHM-4).
+      check_vma: The same, by its name of today; False for one of both turns the check off.
+      auto: Axes of the mesh that the compiler shards over (SHM-5).
+      axis_names: The other axes; not with `auto`.
+      graph: Accepted and not needed: sharing is always kept.
+      graph_updates: If False, values of variables come out, but no change of structure.
+
+    Returns:
+      A function with the parameters of `f`.
+
+    Raises:
+      MeshAxisError: When called: a spec names an axis that the mesh has not (SHM-4).
+      IndivisibleSizeError: When called: an axis cannot be cut into so many parts (SHM-4).
+      ReplicationError: When called: a value may differ between devices that must agree (SHM-4).
+      NoFilterMatchError: When called: no filter takes a variable.
+      AliasingError: When called: one variable has two different specs (JIT-2).
     """
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)

@@ -1,6 +1,18 @@
-"""States: the leaves of an object by path, in nested mappings, or *flat*, as pairs of both.
+"""States: the leaves of an object by path, without the object.
 
-A pure dictionary is a state whose variables are replaced by their values.
+Words: a *state* is a nested mapping whose keys, from the outside in, are the path of a leaf; its
+leaves are variables and arrays. A *flat* state is a sorted sequence of pairs (path, leaf). A *pure
+dictionary* is a state in plain dictionaries, with the values of variables in their place: the form
+for checkpoints. `to_flat_state` and `from_flat_state`, `to_pure_dict` and `replace_by_pure_dict`,
+`split_state` and `merge_state` are inverse pairs.
+
+>>> flat = to_flat_state({"layer": {"kernel": 1, "bias": 2}})
+>>> flat.paths
+(('layer', 'bias'), ('layer', 'kernel'))
+>>> from_flat_state(flat).layer.kernel
+1
+>>> split_state({"a": 1, "b": 2.0}, int, ...)
+(State({'a': 1}), State({'b': 2.0}))
 """
 
 import functools
@@ -26,10 +38,14 @@ def _order(key: Any) -> tuple[int, Any]:
 
 
 class FlatState(tuple[tuple[Path, V], ...]):
-    """Pairs of (path, leaf), sorted by path."""
+    """Pairs of (path, leaf), sorted by path: a tree of JAX with these leaves (OBJ-4).
+
+    Args:
+      items: Pairs, or a mapping from paths to leaves. Of two pairs with one path the later wins.
+    """
 
     def __new__(cls, items: Pairs[V], /) -> Self:
-        """Sort pairs, or the items of a mapping; later ones win."""
+        """Sort pairs, or the items of a mapping."""
         pairs = dict(items).items()
         return super().__new__(cls, sorted(pairs, key=lambda item: [*map(_order, item[0])]))
 
@@ -45,7 +61,11 @@ jax.tree_util.register_pytree_node(
 
 
 def to_flat_state(*states: Any) -> FlatState[Any]:
-    """The leaves of nested states with their paths, where later states win (OBJ-4)."""
+    """Return the leaves of nested states with their paths (OBJ-4).
+
+    Args:
+      *states: Nested mappings. Where two have one path, the later state wins.
+    """
 
     def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, Mapping):
@@ -58,7 +78,14 @@ def to_flat_state(*states: Any) -> FlatState[Any]:
 
 
 def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
-    """The nested state with these paths and leaves; `to_flat_state` is the inverse (OBJ-4)."""
+    """Return the nested state with these paths and leaves; inverse of `to_flat_state` (OBJ-4).
+
+    Args:
+      flat: Pairs of (path, leaf), or a mapping from paths to leaves.
+
+    Raises:
+      UnknownPathError: A path leads through a leaf.
+    """
     state: State[Any, Any] = State()
     for path, leaf in FlatState(flat):
         if not path:
@@ -73,8 +100,19 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
 
 
 def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = True) -> list[Any]:
-    """A state for each filter, of the leaves that it takes first; if `exhaustive`, all (OBJ-1)."""
-    predicates = to_predicates(filters := filters or (...,))
+    """Return one state for each filter, of the leaves that it is the first to take (OBJ-1).
+
+    Args:
+      flat: The leaves.
+      filters: The filters; without any, one state has all leaves.
+      exhaustive: Whether every leaf must be taken.
+
+    Raises:
+      NoFilterMatchError: `exhaustive`, and no filter takes a leaf.
+      FilterError: One is no filter, or hides those after it.
+    """
+    filters = filters or (...,)
+    predicates = to_predicates(filters)
     parts: list[list[tuple[Path, Any]]] = [[] for _ in filters]
     for path, leaf in flat:
         first = next((i for i, takes in enumerate(predicates) if takes(path, leaf)), None)
@@ -86,40 +124,89 @@ def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = T
 
 
 def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) -> Any:
-    """The states of a partition: a tuple, or for one filter a state."""
+    """Return the states of a partition: one state for up to one filter, else a tuple.
+
+    Args:
+      flat: The leaves.
+      filters: The filters.
+      exhaustive: Whether every leaf must be taken; see `partition`, also for what it raises.
+    """
     parts = partition(flat, filters, exhaustive)
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
-    """Partition a state; every leaf must be taken. One filter gives one state, more a tuple."""
+    """Partition a state by filters, so that every leaf is taken (OBJ-1).
+
+    Args:
+      state: A nested state.
+      first: The first filter.
+      *filters: The others.
+
+    Returns:
+      One state for one filter, for more a tuple of states.
+
+    Raises:
+      NoFilterMatchError: No filter takes a leaf.
+    """
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=True)
 
 
 def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
-    """Partition a state; leaves that no filter takes are left out."""
+    """Partition a state by filters; leaves that no filter takes are left out (OBJ-1).
+
+    Args:
+      state: A nested state.
+      first: The first filter.
+      *filters: The others.
+
+    Returns:
+      One state for one filter, for more a tuple of states.
+    """
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=False)
 
 
 def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
-    """All leaves of all states, where later ones win (OBJ-4)."""
+    """Return one state with all leaves of all states; inverse of `split_state` (OBJ-4).
+
+    Args:
+      state: A nested state.
+      *states: More of them. Where two have one path, the later state wins.
+
+    Raises:
+      UnknownPathError: A path of one leads through a leaf of another.
+    """
     return from_flat_state(to_flat_state(state, *states))
 
 
 def map_state(function: Callable[[Path, Any], Any], state: Nested) -> "State[Any, Any]":
-    """`function(path, leaf)` in place of each leaf."""
+    """Return a state with `function(path, leaf)` in place of each leaf (OBJ-4).
+
+    Args:
+      function: Gets the path of a leaf, and the leaf.
+      state: A nested state.
+    """
     return from_flat_state((path, function(path, leaf)) for path, leaf in to_flat_state(state))
 
 
 def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> Any:
-    """Nested dictionaries of values; `replace_by_pure_dict` is the inverse (OBJ-4)."""
+    """Return a state as nested dictionaries of values (OBJ-4).
+
+    Args:
+      state: A nested state. `replace_by_pure_dict` puts the values back.
+      extract_fn: What is taken of a leaf; of a variable its value by default.
+    """
     if isinstance(state, Mapping):
         return {key: to_pure_dict(value, extract_fn) for key, value in state.items()}
     return extract_fn(state)
 
 
 def restore_int_paths(pure_dict: Nested) -> Any:
-    """Integer keys, where a checkpoint made strings of them."""
+    """Return a pure dictionary with integers for keys that are texts of integers (OBJ-4).
+
+    Args:
+      pure_dict: As a checkpoint that knows only strings as keys has it.
+    """
 
     def restored(key: Any) -> Any:
         return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
@@ -130,9 +217,17 @@ def restore_int_paths(pure_dict: Nested) -> Any:
 
 
 def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
-    """Put the values of a pure dictionary in the leaves of a state, in place (OBJ-4).
+    """Put the values of a pure dictionary into the leaves of a state, in place (OBJ-4).
 
-    A value without a leaf is an `UnknownPathError`; integer keys may have become strings.
+    Args:
+      state: A nested state.
+      pure_dict: Has values for leaves of the state, or for some of them; its integer keys may have
+        become strings.
+      replace_fn: Gets a leaf and a value, and returns the new leaf. By default, a variable becomes
+        a copy with this value, and another leaf the value itself.
+
+    Raises:
+      UnknownPathError: The state has no leaf for a value.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))
@@ -146,7 +241,13 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
 
 
 class State(dict[K, V]):
-    """A copy of a mapping, with mappings inside as states too; `state.key` is `state['key']`."""
+    """A nested state: a tree of JAX whose entries are attributes, too (OBJ-4).
+
+    `state.key` is `state["key"]`. Mappings inside are states themselves.
+
+    Args:
+      mapping: A mapping, or pairs of key and value; it is copied.
+    """
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /):
         pairs: Any = dict(mapping).items()
@@ -169,17 +270,26 @@ class State(dict[K, V]):
         return f"State({super().__repr__()})"
 
     __setattr__ = __setitem__  # type: ignore[misc, assignment]
-    update, setdefault = MutableMapping.update, MutableMapping.setdefault
+    # Those of `dict` would not make states of the mappings that they are given.
+    update = MutableMapping.update
+    setdefault = MutableMapping.setdefault
     # The methods of the documents; today's functions have the same names with `_state`.
     __or__ = __ior__ = merge_state  # type: ignore[assignment]
     merge = staticmethod(merge_state)
-    split, filter, flat_state = split_state, filter_state, to_flat_state
-    to_pure_dict, replace_by_pure_dict = to_pure_dict, replace_by_pure_dict
+    split = split_state
+    filter = filter_state
+    flat_state = to_flat_state
+    to_pure_dict = to_pure_dict
+    replace_by_pure_dict = replace_by_pure_dict
     from_flat_path = staticmethod(from_flat_state)
     raw_mapping = property(lambda self: to_pure_dict(self, lambda leaf: leaf))
 
     def map(self, function: Callable[[Path, Any], Any]) -> "State[Any, Any]":
-        """See `map_state`."""
+        """Return a state with `function(path, leaf)` in place of each leaf; see `map_state`.
+
+        Args:
+          function: Gets the path of a leaf, and the leaf.
+        """
         return map_state(function, self)
 
 

@@ -1,49 +1,53 @@
-"""What compiled calls go by: trace levels, versions, and static data.
+"""Tracking: how a compiled call learns, without looking at them, that no object has changed.
 
-Only the level that made an object may change it: else tracers would outlive their traces. While the
-*epoch* of the process stays, no object that was ever flattened has another structure; else their
-*versions* tell. A *cell* is a list that ends with the version, which is 0 if nobody has flattened
-the object; that of a variable begins with the value, where calls reach it. Static data goes by a
-`frozen` key, for Python says that `1 == 1.0 == True`, that `0.0 == -0.0`, and that `nan != nan`.
+A call of a lifted function must know whether its objects have the structure that they had in the
+call before. To walk over them each time would cost more than the call. So every object counts its
+own changes of structure, and reports each to one counter of the process.
+
+Words: the *level* of an object is the trace that was running when the object was made. Only code of
+the same level may change it, else a tracer would outlive its trace. The *version* of an object is
+the number of changes of its structure, or 0 while no call has ever flattened it: then its changes
+concern nobody. The *epoch* is the number of all such changes in the process: while it stays, no
+flattened object has another structure. The *cell* of an object is the list that holds its version
+as the last item; the cell of a variable also holds the variable's value, as the first item, where
+calls read and write it without a Python call.
+
+A value is not structure, an attribute is:
+
+>>> from scutch_reference import nnx
+>>> model = nnx.Dict(a=nnx.Param(1.0))
+>>> nnx.jit(lambda model: None)(model)
+>>> epoch = EPOCH[0]
+>>> model["a"].value = 2.0
+>>> EPOCH[0] - epoch
+0
+>>> model["b"] = nnx.Param(3.0)
+>>> EPOCH[0] - epoch
+1
 """
 
-import functools
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.extend.core
-import jax.numpy as jnp
-import numpy as np
 
-from ..errors import TraceLevelError, UnhashableStaticError
+from ..errors import TraceLevelError
+from ..jax_versions import trace_level
 
-Tracer: type[Any] = jax.core.Tracer
-# JAX 0.4 only has the trace itself.
-_opaque_level: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
 # The one owner of the epoch. A lost update of two threads is harmless: each moves a version, too.
 EPOCH = [1]
-_EXACT = frozenset({str, bytes, bool, int, type(None)})
-
-
-def current_level() -> Any:
-    """The running trace, as something that is equal to itself and to no other trace."""
-    if _opaque_level is not None:
-        return _opaque_level(convention="nnx")
-    from jax._src import core
-
-    stack = core.thread_local_state.trace_state.trace_stack  # type: ignore[attr-defined]
-    return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
 
 
 class Tracked:
-    """What has a cell and a level; and is a tree of JAX, unless it says `pytree=False`."""
+    """What has a cell and a level: the base of objects and variables.
+
+    A subclass is registered as a tree of JAX through its `_flatten` and `_unflatten`, unless it is
+    declared with `pytree=False`.
+    """
 
     __slots__ = ("__weakref__", "_cell", "_level", "_plans")
     _cell: list[Any]
     _level: Any
-    _plans: dict[Any, Any] | None
+    _plans: dict[Any, Any] | None  # What calls know of this object as their first argument.
 
     def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -51,71 +55,19 @@ class Tracked:
         if pytree:
             jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
 
-    def _begin(self, *cell: Any, **slots: Any) -> None:
-        slots |= {"_cell": [*cell, 0], "_level": current_level(), "_plans": None}
-        for name, start in slots.items():
+    def _begin(self, *cell: Any, **attributes: Any) -> None:
+        """Set what a new object starts with: the cell, then the slots of a subclass."""
+        attributes |= {"_cell": [*cell, 0], "_level": trace_level(), "_plans": None}
+        for name, start in attributes.items():
             object.__setattr__(self, name, start)
 
     def _check(self, tried: str) -> None:
-        """Raise `TraceLevelError` if this was made at another trace level."""
-        if self._level != current_level():
+        """Raise a `TraceLevelError` if this was made at another trace level (JIT-1)."""
+        if self._level != trace_level():
             raise TraceLevelError(tried, self, "an object")
 
     def _changed(self) -> None:
-        """Say that the structure is another one now."""
+        """Report that the structure has changed."""
         if self._cell[-1]:
             self._cell[-1] += 1
             EPOCH[0] += 1
-
-
-def frozen(value: Any, where: str = "a static value") -> Hashable:
-    """A hashable key that is equal for equal data alone, or `UnhashableStaticError` (JIT-3)."""
-    kind, freeze = type(value), functools.partial(frozen, where=where)
-    if kind in _EXACT:
-        return kind, value
-    if kind in (float, complex):
-        return kind, repr(value)
-    if isinstance(value, tuple | list):
-        return kind, *map(freeze, value)
-    if isinstance(value, Mapping | set | frozenset):
-        return kind, frozenset(map(freeze, value.items() if isinstance(value, Mapping) else value))
-    if isinstance(value, functools.partial):
-        return kind, value.func, freeze(value.args), freeze(value.keywords)
-    if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
-        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-        array = np.asarray(jax.random.key_data(value) if is_key else value)
-        return kind, array.shape, str(value.dtype), array.tobytes()
-    try:
-        hash(value)
-    except TypeError as error:
-        raise UnhashableStaticError(where, value) from error
-    return kind, value
-
-
-@dataclass(eq=False)
-class Static:
-    """A value that is part of a structure: it hashes and compares by its `frozen` key.
-
-    That is made when it is asked for; until then nobody may change the value.
-    """
-
-    value: Any
-    where: str = field(default="a static value", repr=False)
-
-    @functools.cached_property
-    def key(self) -> Hashable:
-        """What tells the value from others."""
-        return frozen(self.value, self.where)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Static) and self.key == other.key)
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-def copied(value: Any) -> Any:
-    """Plain containers anew, everything else as it is: what a getter may hand out (OBJ-5)."""
-    if type(value) is dict:
-        return {key: copied(each) for key, each in value.items()}
-    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

@@ -1,11 +1,21 @@
-"""Variables: the cells of a model that change; and the shardings that they ask for.
+"""Variables: the cells of a model that change, and the shardings that they ask for.
 
-The *type* of a variable says what it is for, and filters select by it. Its metadata are names of
-mesh axes, hooks, and what the user adds. The *raw* value is stored, the value is what hooks make.
+A variable holds one value. The *type* of a variable says what it is for, and filters select by it:
+a `Param` is learned, a `BatchStat` is a running statistic. A variable also has metadata: the names
+of the axes of its value, hooks, and what the user adds.
+
+Words: the *raw value* is what is stored; the *value* is what the hooks of getting make of it. A
+*hook* is a function that runs on an event: the variable is made, read or assigned to, or a
+transformation adds an axis to its value or takes one off. `HOOKS` lists their names in the
+metadata. In expressions a variable stands for its value.
+
+>>> import jax.numpy as jnp
+>>> weight = Param(jnp.ones(2), on_get_value=lambda variable, value: 2 * value)
+>>> (weight + 1).tolist(), weight.get_raw_value().tolist()
+([3.0, 3.0], [1.0, 1.0])
 """
 
 import abc
-import builtins
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +30,8 @@ from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, partition_spec
-from .tracking import Static, Tracked, copied
+from .static import Static, copied
+from .tracking import Tracked
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,35 +40,49 @@ HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_r
 _UNSET: Any = object()
 # Arguments of a variable that say how Flax stores it; they are no metadata here.
 _STORAGE = ("hijax", "ref", "eager_sharding")
-# Old names of metadata.
+# Old names of metadata, with those of today.
 _TODAY = {"sharding": "out_sharding", "sharding_names": "out_sharding"}
 _ARRAYS = (np.ndarray, jax.Array)
 
 
 @dataclass(frozen=True)
 class VariableMetadata(Generic[A], abc.ABC):
-    """What initializers may return. Other classes with these attributes may be registered."""
+    """A value with metadata, for the variable that it starts: what initializers may return.
+
+    Other classes with these attributes may be registered as subclasses.
+
+    Args:
+      raw_value: The value, an array or a tree of arrays.
+      metadata: The metadata by name.
+    """
 
     raw_value: A
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _tidied(metadata: Mapping[str, Any]) -> Static:
+    """Metadata under today's names, in containers of their own."""
     kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
     return Static(kept, "metadata")
 
 
 def copied_tree(value: Any) -> Any:
-    """The same leaves, in containers of their own."""
+    """Return the same leaves in new containers; an array is returned itself."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
 class Variable(Tracked, Generic[A]):
-    """One value with a type and metadata (OBJ-5). In expressions it stands for the value.
+    """One value with a type and metadata (OBJ-5). In expressions it stands for its value.
 
-    `value` is an array, a tree of arrays, or what `with_metadata` makes. In the metadata may be
-    `HOOKS`, functions or tuples of functions; and in `out_sharding` names of axes, by which the
-    value is sharded on `mesh`, or on the mesh in context.
+    Args:
+      value: An array, a tree of arrays, or what an initializer of `with_metadata` returns.
+      **metadata: Kept with the value. Under the names of `HOOKS` are functions, or tuples of
+        functions; under `out_sharding` names of axes, by which the value is sharded on `mesh`, or
+        else on the mesh in context, unless `eager_sharding` is False.
+
+    Raises:
+      UnhashableStaticError: When the variable is first compared or compiled, metadata have no
+        hash.
     """
 
     __slots__ = ("_static",)
@@ -69,18 +94,22 @@ class Variable(Tracked, Generic[A]):
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
         self._begin(value, _static=_tidied(methods | metadata))
-        made: Any = self.create_value(self._hooked("on_create_value", value))
+        made: Any = self.create_value(self.run_hooks("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", True):
-            mesh = getattr(
-                self._static.value["out_sharding"], "mesh", self._static.value.get("mesh")
-            )
+            own = self._static.value
+            mesh = getattr(own["out_sharding"], "mesh", own.get("mesh"))
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
         self._cell[0] = made
 
     @classmethod
     def from_metadata(cls, value: A, attributes: Mapping[str, Any]) -> Self:
-        """A variable with exactly this raw value and metadata; no hook runs."""
+        """Make a variable with exactly this raw value and metadata; no hook runs (OBJ-5).
+
+        Args:
+          value: The raw value.
+          attributes: The metadata by name.
+        """
         return cls._unflatten(_tidied(attributes), (value,))
 
     def _flatten(self) -> tuple[Any, Static]:
@@ -96,35 +125,77 @@ class Variable(Tracked, Generic[A]):
         hooks = self._static.value.get(event) or ()
         return hooks if isinstance(hooks, tuple | list) else (hooks,)
 
-    def _hooked(self, event: str, value: Any) -> Any:
+    def run_hooks(self, event: str, value: Any) -> Any:
+        """Return what the hooks of an event make of a value, one after the other (OBJ-5).
+
+        A subclass may override it, to see or change what all hooks of values do.
+
+        Args:
+          event: One of `on_create_value`, `on_get_value`, `on_set_value`.
+          value: What the first hook gets; each further one gets what the last returned.
+        """
         for hook in self._hooks(event):
             value = hook(self, value)
         return value
 
     def create_value(self, value: A) -> A:
-        """Override to change the value that a new variable starts with."""
+        """Return what a new variable starts with; override it to change that.
+
+        Args:
+          value: What the variable is made from, after the hooks `on_create_value`.
+        """
         return value
 
-    def _announce(self, event: str, index: int, name: Any) -> None:
-        """A transformation adds an axis to the value, or takes it off: run the hooks."""
+    def _run_axis_hooks(self, event: str, index: int, name: Any) -> None:
         for hook in self._hooks(event):
             hook(self, index, name)
 
-    add_axis = functools.partialmethod(_announce, "on_add_axis")
-    remove_axis = functools.partialmethod(_announce, "on_remove_axis")
+    def add_axis(self, index: int, name: Any) -> None:
+        """Run the hooks `on_add_axis`: a transformation adds an axis to the value (OBJ-5).
+
+        Args:
+          index: Where the new axis is.
+          name: Its name, or None.
+        """
+        self._run_axis_hooks("on_add_axis", index, name)
+
+    def remove_axis(self, index: int, name: Any) -> None:
+        """Run the hooks `on_remove_axis`: a transformation takes an axis off the value (OBJ-5).
+
+        Args:
+          index: Where the axis was.
+          name: Its name, or None.
+        """
+        self._run_axis_hooks("on_remove_axis", index, name)
 
     def get_value(self, *, index: Any = ...) -> Any:
-        """The value, or the part of it at `index`, after the hooks of getting."""
+        """Return the value, or a part of it, after the hooks of getting (OBJ-5).
+
+        Args:
+          index: What is taken of the raw value before the hooks run; all of it by default.
+
+        Returns:
+          An array, or a tree of arrays in new containers.
+        """
         value = copied_tree(self._cell[0])
-        return self._hooked("on_get_value", value if index is ... else value[index])
+        return self.run_hooks("on_get_value", value if index is ... else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
-        """Store a value, or the part of it at `index`, after the hooks of setting."""
+        """Store a value, or a part of it, after the hooks of setting (OBJ-5).
+
+        Args:
+          value: An array, a tree of arrays, or a variable, which stands for its value.
+          index: The part of the value that changes. Without it, the value may have another shape
+            and dtype afterwards; with `...` it has the shape and dtype that it had.
+
+        Raises:
+          TraceLevelError: The variable was made outside the transformation that runs.
+        """
         self._check("change the value of")
-        value = self._hooked("on_set_value", copied_tree(value_of(value)))
+        value = self.run_hooks("on_set_value", copied_tree(value_of(value)))
         old = self._cell[0]
         # What fits takes the place of the whole, with nothing to broadcast or convert.
-        fits = index is ... and (not isinstance(old, _ARRAYS) or _kind(value) == _kind(old))
+        fits = index is ... and (not isinstance(old, _ARRAYS) or _form(value) == _form(old))
         if index is _UNSET or fits:
             self._cell[0] = value
         elif isinstance(old, jax.Array):
@@ -134,11 +205,18 @@ class Variable(Tracked, Generic[A]):
             self._cell[0][index] = value
 
     def get_raw_value(self) -> A:
-        """What is stored; no hook runs."""
+        """Return what is stored; no hook runs (OBJ-5)."""
         return self._cell[0]  # type: ignore[no-any-return]
 
     def set_raw_value(self, value: A) -> None:
-        """Store a value; no hook runs."""
+        """Store a value; no hook runs (OBJ-5).
+
+        Args:
+          value: An array or a tree of arrays.
+
+        Raises:
+          TraceLevelError: The variable was made outside the transformation that runs.
+        """
         self._check("change the value of")
         self._cell[0] = value
 
@@ -151,30 +229,63 @@ class Variable(Tracked, Generic[A]):
     def __setitem__(self, index: Any, value: Any) -> None:
         self.set_value(value, index=index)
 
+    @property
+    def raw_metadata(self) -> Mapping[str, Any]:
+        """The metadata as they are stored, to be read only; `get_metadata` hands out copies."""
+        return self._static.value  # type: ignore[no-any-return]
+
     def get_metadata(self, name: str = _UNSET, default: Any = _UNSET) -> Any:
-        """All metadata in a new dictionary, or the entry `name`; containers are copies (OBJ-5)."""
+        """Return all metadata in a new dictionary, or one entry; containers are copies (OBJ-5).
+
+        Args:
+          name: The entry; without it, all.
+          default: What is returned if there is no such entry.
+
+        Raises:
+          KeyError: There is no such entry, and no default.
+        """
         if default is not _UNSET and name not in self._static.value:
             return default
         return copied(self._static.value if name is _UNSET else self._static.value[name])
 
     def set_metadata(self, *args: Any, **kwargs: Any) -> None:
-        """Replace all metadata by a dictionary, or set `name, value`, or set keywords (OBJ-5)."""
+        """Replace all metadata by a dictionary, or set one `name, value`, or keywords (OBJ-5).
+
+        Args:
+          *args: One dictionary, or a name and a value.
+          **kwargs: Values by name; not with `args`.
+
+        Raises:
+          DataError: The arguments are none of these.
+          TraceLevelError: The variable was made outside the transformation that runs.
+        """
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
             raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
         whole = len(args) == 1
         new = args[0] if whole else self._static.value | (kwargs or dict([args]))
-        self._become(_tidied(new))
+        self._set_static(_tidied(new))
 
     def has_metadata(self, name: str) -> bool:
-        """Whether there is a metadata entry of this name."""
+        """Return whether there is a metadata entry of this name.
+
+        Args:
+          name: The name of the entry.
+        """
         return name in self._static.value
 
     def del_metadata(self, name: str) -> None:
-        """Delete a metadata entry."""
+        """Delete a metadata entry; one that is not there is no error.
+
+        Args:
+          name: The name of the entry.
+
+        Raises:
+          TraceLevelError: The variable was made outside the transformation that runs.
+        """
         self.set_metadata({k: v for k, v in self._static.value.items() if k != name})
 
-    def _become(self, static: Static) -> None:
+    def _set_static(self, static: Static) -> None:
         object.__setattr__(self, "_static", static)
         self._changed()
 
@@ -182,7 +293,12 @@ class Variable(Tracked, Generic[A]):
     type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
     def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
-        """A new variable of the same type, with another raw value or metadata where given."""
+        """Return a new variable of the same type; no hook runs (OBJ-5).
+
+        Args:
+          value: The raw value of the copy, if it is to be another.
+          **updates: Metadata that the copy has beside, or in place of, the same ones.
+        """
         value = copied_tree(self._cell[0] if value is _UNSET else value)
         static = _tidied(self._static.value | updates) if updates else self._static
         return self._unflatten(static, (value,))
@@ -190,16 +306,31 @@ class Variable(Tracked, Generic[A]):
     __copy__ = replace = to_state = copy
 
     def copy_from(self, other: "Variable[A]") -> None:
-        """Take over raw value and metadata of a variable of the same type."""
+        """Take over raw value and metadata of a variable of the same type (OBJ-5).
+
+        Args:
+          other: The variable to copy.
+
+        Raises:
+          DataError: It has another type.
+          TraceLevelError: This was made outside the transformation that runs.
+        """
         if self.type is not other.type:
             raise DataError(f"A {self.type!r} cannot copy from a {other.type!r}.")
         self.update_from_state(other)
 
     def update_from_state(self, state: "Variable[A]") -> None:
-        """Take over raw value and metadata."""
+        """Take over raw value and metadata of a variable of any type (OBJ-2).
+
+        Args:
+          state: The variable, as a `State` holds it.
+
+        Raises:
+          TraceLevelError: This was made outside the transformation that runs.
+        """
         self.set_raw_value(state._cell[0])
         if self._static != state._static:
-            self._become(state._static)
+            self._set_static(state._static)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.from_metadata, (self._cell[0], self._static.value)
@@ -226,40 +357,80 @@ class Variable(Tracked, Generic[A]):
 
 
 def is_variable(value: Any) -> bool:
-    """Whether a value is a variable."""
+    """Return whether a value is a variable."""
     return isinstance(value, Variable)
 
 
 def value_of(value: Any) -> Any:
-    """The value of a variable, or the value itself."""
+    """Return the value of a variable, or what is no variable itself."""
     return value.get_value() if isinstance(value, Variable) else value
 
 
-def _kind(value: Any) -> list[Any]:
+def _form(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-# What is asked of a variable, by an operator or a function, its value answers. A binary operator
-# has a reflected form, and one that would assign to the variable.
-_ARRAY = {"array": np.asarray, "jax_array": value_of}
-_ASKED = "neg pos abs invert eq ne lt le gt ge contains index call int float complex bool len iter"
-_BINARY = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or"
+# What Python asks of a variable, its value answers. The method on the left calls the function on
+# the right with the values of its operands.
+_ANSWERED_BY_THE_VALUE: dict[str, Callable[..., Any]] = {
+    "__array__": np.asarray,
+    "__jax_array__": value_of,
+    "__neg__": operator.neg,
+    "__pos__": operator.pos,
+    "__abs__": operator.abs,
+    "__invert__": operator.invert,
+    "__eq__": operator.eq,
+    "__ne__": operator.ne,
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+    "__contains__": operator.contains,
+    "__index__": operator.index,
+    "__call__": operator.call,
+    "__int__": int,
+    "__float__": float,
+    "__complex__": complex,
+    "__bool__": bool,
+    "__len__": len,
+    "__iter__": iter,
+    "__round__": round,
+}
+# Operators of two operands: `a + b` is `a.__add__(b)`, or if `a` has no such method
+# `b.__radd__(a)`; `a += b` is `a.__iadd__(b)`.
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "matmul": operator.matmul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "and": operator.and_,
+    "xor": operator.xor,
+    "or": operator.or_,
+}
 
 
-def _answer(function: Callable[..., Any], order: int) -> Callable[..., Any]:
+def _of_values(function: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
+    """A method that calls a function with the values of its operands, maybe in reverse."""
+    order = -1 if reflected else 1
     return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
-def _refuse(self: Any, other: Any) -> Any:
+def _refuse_assignment(self: Any, other: Any) -> Any:
     raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
-for _name in [*_ARRAY, *f"{_ASKED} round {_BINARY}".split()]:
-    _function = getattr(operator, f"__{_name}__", None) or (_ARRAY | vars(builtins))[_name]
-    setattr(Variable, f"__{_name}__", _answer(_function, 1))
-    if _name in _BINARY.split():
-        setattr(Variable, f"__r{_name}__", _answer(_function, -1))
-        setattr(Variable, f"__i{_name}__", _refuse)
+for _method, _function in _ANSWERED_BY_THE_VALUE.items():
+    setattr(Variable, _method, _of_values(_function))
+for _operator, _function in _OPERATORS.items():
+    setattr(Variable, f"__{_operator}__", _of_values(_function))
+    setattr(Variable, f"__r{_operator}__", _of_values(_function, reflected=True))
+    setattr(Variable, f"__i{_operator}__", _refuse_assignment)
 
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
@@ -286,18 +457,41 @@ class Perturbation(Intermediate[A]):
 
 
 def with_metadata(initializer: F, **metadata: Any) -> F:
-    """An initializer whose results bring this metadata to the variable that they start."""
+    """Return an initializer whose results bring metadata to the variables that they start (OBJ-5).
+
+    Args:
+      initializer: A function that returns an array.
+      **metadata: The metadata of the variable.
+
+    Returns:
+      A function of the same arguments that returns a `VariableMetadata`.
+    """
     return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
 
 
 def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
-    """An initializer whose variables know the names of their axes."""
+    """Return an initializer whose variables know the names of their axes (OBJ-5).
+
+    Args:
+      initializer: A function that returns an array.
+      sharding: One name of an axis for each dimension of the array, or None for an unsharded one.
+      mesh: The mesh that the variable is sharded on; without it, the mesh in context.
+      **more: Further metadata of the variable.
+
+    Returns:
+      A function of the same arguments that returns a `VariableMetadata`.
+    """
     more |= {"mesh": mesh} if mesh is not None else {}
     return with_metadata(initializer, out_sharding=sharding, **more)
 
 
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
-    """The spec of the `out_sharding`, by rules if the variable or the context has any (LOG-7)."""
+    """Return the partition spec that the metadata of a variable ask for, if they do (LOG-7).
+
+    Args:
+      variable: Its `out_sharding` are names of axes, or a `NamedSharding`. Names are translated by
+        the `sharding_rules` of the variable, else by the axis rules in context, if there are any.
+    """
     names = variable._static.value.get("out_sharding")
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
@@ -307,7 +501,15 @@ def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
 
 
 def get_partition_spec(tree: Any) -> Any:
-    """The partition spec of each variable, in its place; of unnamed arrays, `PartitionSpec()`."""
+    """Return a tree with the partition spec of each variable in its place (OBJ-5, LOG-7).
+
+    Args:
+      tree: A tree with variables and arrays.
+
+    Returns:
+      The tree. Variables hold their specs as values; an array, or a variable whose metadata name no
+      axes, has `PartitionSpec()`; what has no shape has None.
+    """
 
     def spec(value: Any) -> Any:
         if isinstance(value, Variable):
@@ -318,19 +520,47 @@ def get_partition_spec(tree: Any) -> Any:
 
 
 def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
-    """The sharding of each variable on a mesh, in its place."""
+    """Return a tree with the sharding of each variable on a mesh in its place (OBJ-5).
+
+    Args:
+      tree: A tree with variables and arrays; see `get_partition_spec`.
+      mesh: The mesh of the shardings.
+    """
     on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
     return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-def _change(how: str, variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
+def _boxed_names(variable: Variable[Any]) -> Partitioned[None] | None:
+    """A box with the names of the axes of a variable, which change as those of boxes do."""
     names = variable.get_metadata("out_sharding", None)
-    if names and not isinstance(names, NamedSharding):
-        box = getattr(Partitioned(None, tuple(names)), how)(index, params)
-        variable.set_metadata(out_sharding=box.names)
-    getattr(variable, how)(index, params.get(PARTITION_NAME))
+    has_names = names and not isinstance(names, NamedSharding)
+    return Partitioned(None, tuple(names)) if has_names else None
 
 
-# A variable in place of a box: its names change as those of `Partitioned` do, and its hooks run.
-add_axis = functools.partial(_change, "add_axis")
-remove_axis = functools.partial(_change, "remove_axis")
+def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
+    """Name a new axis of a variable, as `Partitioned.add_axis` does, and run its hooks (OBJ-5p).
+
+    Args:
+      variable: Names change if its metadata has any.
+      index: Where the new axis is.
+      params: Holds the name of the axis under `PARTITION_NAME`; None there means unsharded.
+    """
+    if (box := _boxed_names(variable)) is not None:
+        variable.set_metadata(out_sharding=box.add_axis(index, params).names)
+    variable.add_axis(index, params.get(PARTITION_NAME))
+
+
+def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
+    """Take an axis off the names of a variable, and run its hooks; inverse of `add_axis` (OBJ-5p).
+
+    Args:
+      variable: Names change if its metadata has any.
+      index: Where the axis was.
+      params: Holds the name of the axis under `PARTITION_NAME`.
+
+    Raises:
+      AxisNameError: The axis has another name.
+    """
+    if (box := _boxed_names(variable)) is not None:
+        variable.set_metadata(out_sharding=box.remove_axis(index, params).names)
+    variable.remove_axis(index, params.get(PARTITION_NAME))

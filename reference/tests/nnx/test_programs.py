@@ -8,7 +8,7 @@ import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scutch_reference import nnx
-from scutch_reference.nnx.flatten import walked
+from scutch_reference.nnx.flatten import flatten
 
 seeds = st.integers(0, 10_000)
 
@@ -16,7 +16,7 @@ seeds = st.integers(0, 10_000)
 def _eager_and_lifted(transform, seed, programs):
     """Run programs in two equal worlds, one eagerly, one lifted, and compare after each."""
     eager, lifted = worlds.world(seed), worlds.world(seed)
-    keep = [walked([eager])[1][1:], walked([lifted])[1][1:]]
+    keep = [flatten([eager])[1][1:], flatten([lifted])[1][1:]]
     functions = {}
     for program, steps in programs:
         if (program, steps) not in functions:
@@ -36,7 +36,7 @@ def _eager_and_lifted(transform, seed, programs):
         assert left[1:] == right[1:]
         for nodes, root in zip(keep, (eager, lifted), strict=True):
             seen = {id(node) for node in nodes}
-            nodes.extend(node for node in walked([root])[1][1:] if id(node) not in seen)
+            nodes.extend(node for node in flatten([root])[1][1:] if id(node) not in seen)
 
 
 programs = st.lists(st.tuples(seeds, st.integers(1, 4)), min_size=1, max_size=3).map(
@@ -85,7 +85,7 @@ def test_every_change_between_calls_is_seen(seed, program, steps):
 def test_a_function_that_raises_changes_nothing(seed, program):
     """Every argument is as it was before the call."""
     root = worlds.world(seed)
-    nodes = walked([root])[1][1:]
+    nodes = flatten([root])[1][1:]
     before = worlds.snapshot(root, None, nodes)
 
     @nnx.jit

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from scutch_reference import nnx
-from scutch_reference.nnx.flatten import read, walked
+from scutch_reference.nnx.flatten import flatten, read
 
 
 class Counter(nnx.Variable[Any]):
@@ -76,7 +76,7 @@ def world(seed: int) -> Node:
 
 def step(rng: random.Random, root: Any) -> Any:
     """Do one random thing to a world."""
-    nodes = walked([root])[1][1:]
+    nodes = flatten([root])[1][1:]
     known = list(nodes)
     node = rng.choice(nodes)
     choice = rng.random()
@@ -129,14 +129,14 @@ def run(seed: int, steps: int, root: Any, x: Any) -> Any:
     """
     rng = random.Random(seed)
     results = [step(rng, root) for _ in range(steps)]
-    inside = set(map(id, walked([root])[1][1:]))
+    inside = set(map(id, flatten([root])[1][1:]))
     kept = [r for r in results if id(r) in inside or not isinstance(r, list | dict)]
     return [r for r in kept if r is not None] + [x * 2]
 
 
 def snapshot(root: Any, out: Any, before: list[Any]) -> Any:
     """A world in a form that compares: structure, values, and which node is which."""
-    definition, nodes, slots, _ = walked([root, out])
+    definition, nodes, slots, _ = flatten([root, out])
     numbers = {id(node): i for i, node in enumerate(before)}
     identities = [numbers.get(id(node)) for node in nodes[1:]]
     return definition, identities, [np.asarray(leaf).tolist() for leaf in read(slots)]

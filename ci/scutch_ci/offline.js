@@ -1,5 +1,5 @@
-// Lets asv's page load its data from disk, where a browser refuses requests: each file of data has
-// a twin beside it, NAME.json.js, which calls `offline` with the name and the data.
+// Lets asv's page load its data from disk, where a browser refuses requests: each file NAME.json has
+// a copy beside it, NAME.json.js, which is a script that calls `offline` with the name and the data.
 (function ($) {
     "use strict";
     var waiting = {};

@@ -1,4 +1,4 @@
-"""Where a night judges and measures: Pythons, each with packages."""
+"""The environments that a nightly judges and measures in: Pythons, each with its packages."""
 
 import hashlib
 import json
@@ -9,17 +9,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gatekeeper import NothingMeasured
-from judgment import ROOT
+from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, output_of
 
 PINNED = {"py311": ("python3.11",), "py312": ("python3.12", "python3.13")}
-FACTS = """
+"""The files of pins, and the interpreters that each one fits."""
+
+SHOWN = ("jax", "flax", "libtpu")
+DESCRIBE = """
 import json, platform
 from importlib.metadata import distributions
 found = {each.metadata["Name"].lower(): each.version for each in distributions()}
 print(json.dumps({"python": platform.python_version(), "packages": found}))
 """
-SHOWN = ("jax", "flax", "libtpu")
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Environment:
 
     Args:
       name: Short, and the same every night, such as `py3.11`.
-      python: Its interpreter.
-      versions: Of Python, and of the packages that matter here, where they are.
+      python: The absolute path of its interpreter.
+      versions: Of Python and of the packages in `SHOWN`, and under `packages` a digest of all.
     """
 
     name: str
@@ -37,37 +38,39 @@ class Environment:
     versions: Mapping[str, str]
 
     def __str__(self) -> str:
-        """All in one line."""
+        """Name and versions in one line."""
         return f"{self.name} ({', '.join(' '.join(each) for each in self.versions.items())})"
 
 
 def chosen(pythons: Sequence[str]) -> list[Environment]:
-    """Those of these interpreters, or of the pins; the same name is never there twice."""
+    """The environments of these interpreters, or of the pins where none is named.
+
+    Raises:
+      NothingMeasured: An interpreter does not run, or two environments are the same.
+    """
     return told_apart([described(python) for python in pythons] or pinned())
 
 
-def surroundings() -> dict[str, str]:
-    """Environment variables of whatever measures or judges: this tree, and no accelerator."""
-    roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
-    given = {"PYTHONPATH": roots, "ASV_PYTHONPATH": roots, "PYTHONHASHSEED": "0"}
-    return {**os.environ, **given, "JAX_PLATFORMS": "cpu"}
-
-
 def described(python: str) -> Environment:
-    """An environment as it is; its interpreter by a path that holds in every folder."""
+    """The environment of an interpreter.
+
+    Args:
+      python: A path, or a name on `PATH`.
+
+    Returns:
+      The environment, with the interpreter's absolute path: asv runs in a folder of its own.
+
+    Raises:
+      NothingMeasured: There is no such interpreter, or it does not run.
+    """
     found = shutil.which(python)
     if found is None:
         raise NothingMeasured(f"{python!r} is no Python: expected a path, or a name on PATH")
     python = os.path.abspath(found)
-    done = subprocess.run(
-        [python, "-c", FACTS], env=surroundings(), check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        raise NothingMeasured(f"{python} does not run: {last_line(done.stderr)}")
-    facts = json.loads(done.stdout)
+    described = output_of([python, "-c", DESCRIBE], f"{python} does not run", environment_of(ROOT))
+    facts = json.loads(described)
     packages = facts["packages"]
-    packages.pop("scutch", None)  # is the commit's
+    packages.pop("scutch", None)  # it is the commit's, not the environment's
     digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     versions = {"python": facts["python"]}
     versions |= {name: packages[name] for name in SHOWN if name in packages}
@@ -76,7 +79,11 @@ def described(python: str) -> Environment:
 
 
 def told_apart(environments: Sequence[Environment]) -> list[Environment]:
-    """The same, with the version of Flax in the names that would be alike."""
+    """The environments, with the version of Flax added to names that would be equal.
+
+    Raises:
+      NothingMeasured: Two of them have the same Python and the same Flax.
+    """
     names = [one.name for one in environments]
     apart = [
         replace(one, name=f"{one.name}-flax-{one.versions.get('flax', 'none')}")
@@ -90,26 +97,21 @@ def told_apart(environments: Sequence[Environment]) -> list[Environment]:
 
 
 def pinned() -> list[Environment]:
-    """The environment that runs this, and those of the other pins whose Python is there."""
+    """The environment that runs this, and those of the other pins whose Python is installed."""
     found = [described(sys.executable)]
     for pins, names in PINNED.items():
         if any(f"py{name.removeprefix('python')}" == found[0].name for name in names):
             continue
         name = next(filter(shutil.which, names), None)
         if name is None:
-            print(f"{pins}: left out, for none of {', '.join(names)} is there")
+            print(f"{pins}: left out, because none of {', '.join(names)} is installed")
             continue
         done = subprocess.run(
             [str(ROOT / "ci" / "environment")], env={**os.environ, "PYTHON": name}, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         if done.returncode:
-            print(f"{pins}: left out, for its environment could not be made, see above")
+            print(f"{pins}: left out, because its environment could not be made, see above")
         else:
             found.append(described(done.stdout.strip()))
     return found
-
-
-def last_line(text: str) -> str:
-    """The last that a program said."""
-    return next(iter(reversed(text.strip().splitlines())), "it said nothing")

@@ -1,6 +1,7 @@
-"""One step of a night: a program that runs to its end, or leaves nothing behind.
+"""The tasks of a nightly: programs that run to their end and leave one file, or leave nothing.
 
-What a step makes is made in a folder of its own and moved to its place when it is whole.
+A task makes its file in a scratch folder and moves it to the night's folder when it is whole. So
+whether a task is done is whether its file is there, whatever ended an earlier run.
 """
 
 import contextlib
@@ -15,34 +16,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-GRACE = 20.0
+GRACE_SECONDS = 20.0
 
 
-class Failed(Exception):
-    """A step left nothing behind; the text says why."""
+class TaskFailed(Exception):
+    """A task left no file; the text says why."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """What leaves one file.
+class Task:
+    """The making of one file.
 
     Args:
       name: For people.
-      result: The file; the step is done when it is there.
-      make: Makes it: is given an empty folder, and the file that its programs may write to.
-      told: One line on what is in the file.
+      result: The file; the task is done when it exists.
+      make: Makes it. Its arguments are an empty scratch folder, and the log that the programs it
+        runs write to.
+      summary: What the finished file says, in one line.
     """
 
     name: str
     result: Path
     make: Callable[[Path, Path], None]
-    told: Callable[[Path], str]
+    summary: Callable[[Path], str]
 
     def do(self, scratch: Callable[[], contextlib.AbstractContextManager[Path]]) -> bool:
-        """Do it unless it is done, and say how it went; returns whether the file is there."""
+        """Make the file unless it exists, and print how that went; returns whether it exists."""
         print(f"{self.name:56} ", end="", flush=True)
         if self.result.exists():
-            print(f"kept               {self.told(self.result)}", flush=True)
+            print(f"kept               {self.summary(self.result)}", flush=True)
             return True
         log = self.result.with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -50,15 +52,25 @@ class Step:
         try:
             with scratch() as folder:
                 self.make(folder, log)
-        except Failed as error:
-            print(f"FAILED {time.monotonic() - started:8.1f} s  {error}; see {log}", flush=True)
-            return False
-        print(f"done   {time.monotonic() - started:8.1f} s  {self.told(self.result)}", flush=True)
-        return True
+            word, text = "done  ", self.summary(self.result)
+        except TaskFailed as error:
+            word, text = "FAILED", f"{error}; see {log}"
+        print(f"{word} {time.monotonic() - started:8.1f} s  {text}", flush=True)
+        return self.result.exists()
 
 
 def run(command: Sequence[str], log: Path, folder: Path, environment: Mapping[str, str]) -> int:
-    """Run a program to its end and return its exit code; it does not outlive this process."""
+    """Run a program to its end; it does not outlive this process.
+
+    Args:
+      command: The program and its arguments.
+      log: The file that its output is added to.
+      folder: Its working directory.
+      environment: All its environment variables.
+
+    Returns:
+      Its exit code.
+    """
     with log.open("a", encoding="utf-8") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output,
@@ -71,12 +83,12 @@ def run(command: Sequence[str], log: Path, folder: Path, environment: Mapping[st
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let it tidy up, as after Ctrl-C, and then have it gone with all that it began."""
+    """Interrupt a program as Ctrl-C does, give it time to tidy up, then kill all it started."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)
+        process.wait(GRACE_SECONDS)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

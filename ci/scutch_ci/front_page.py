@@ -1,0 +1,269 @@
+"""The first page of the nightly site: regressions, verdicts and headline figures.
+
+From it a reader goes to the matrix of verdicts (`conformance/`) and to asv's graphs
+(`benchmarks/`). `HEADLINES` and `GROWTH` choose the figures on it: single configurations side by
+side for each implementation, and how the compiled train step grows with the number of chips.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+from scutch.report import site
+from scutch.report.document import load
+from scutch.report.matrix import Column, matrix
+from scutch.report.text import publish
+
+from benchmarks.drawing import Points, figure_text, line_chart
+from scutch_ci import measurements, regressions
+from scutch_ci.checkout import commit_range
+from scutch_ci.configurations import Key
+from scutch_ci.environments import Environment
+from scutch_ci.history import History, Night, read_json
+from scutch_ci.measurements import Figure
+from scutch_ci.regressions import Regression
+
+TEMPLATES = Path(__file__).parent / "templates"
+IMPLEMENTATIONS = ("flax", "jax", "reference")
+LABELS = {"jax": "plain JAX"}
+STEP = {"program": "train", "loop": "unrolled", "mesh": "2x4"}
+CALL = {"kind": "forward", "arrays": 256}
+HEADLINES = (
+    ("One call of a lifted jit, 256 arrays", "dispatch.Dispatch.time_call", CALL),
+    ("Python calls in it", "dispatch.Dispatch.track_python_calls", CALL),
+    ("An update of 256 arrays", "dispatch.Dispatch.time_call", CALL | {"kind": "update"}),
+    ("A train step of the guide, 2x4 devices", "guide.Guide.time_step", STEP),
+    ("Tracing and compiling it", "guide.Guide.time_compile", STEP),
+    ("All-reduces in it", "compilation.Compilation.track_all_reduces", STEP),
+    ("Peak memory of it, each device", "compilation.Compilation.track_peak_bytes", STEP),
+)
+"""Title, benchmark, and its parameters but for the implementation."""
+
+GROWTH = {
+    "All-reduces in one step": ("track_all_reduces", "collectives"),
+    "All-gathers in one step": ("track_all_gathers", "collectives"),
+    "Other collectives in one step": ("track_other_collectives", "collectives"),
+    "Bytes that collectives leave on each chip": ("track_bytes_moved", "bytes"),
+    "Peak memory of each chip": ("track_peak_bytes", "bytes"),
+    "Arguments on each chip": ("track_argument_bytes", "bytes"),
+}
+"""Title, method of `compilation.Scale`, and unit."""
+
+DRAWN = ("track_all_reduces", "track_bytes_moved", "track_peak_bytes")
+CHIPS = {16: "tpu v5e 4x4", 64: "tpu v5e 8x8", 256: "tpu v5e 16x16"}
+ARRAYS = (4, 32, 256, 2048)
+NIGHTS = 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All figures of one environment.
+
+    Args:
+      environment: Its name.
+      figures: By benchmark and parameters, these as people write them, not their `repr`. A
+        configuration whose measuring failed is left out.
+    """
+
+    environment: str
+    figures: Mapping[Key, Figure]
+
+    def by_implementation(self, name: str, *parameters: str) -> dict[str, Figure]:
+        """The figure of each implementation that has one, for the rest of the parameters."""
+        keys = {each: (name, (each, *parameters)) for each in IMPLEMENTATIONS}
+        return {each: self.figures[key] for each, key in keys.items() if key in self.figures}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a night came to.
+
+    Args:
+      regressions: What is worse than on the last night.
+      failed: Names of the tasks that left no file.
+      missing: Why asv's graphs need a network; empty where they do not.
+    """
+
+    regressions: Sequence[Regression]
+    failed: Sequence[str]
+    missing: str
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the compiled train step grows with the number of chips, in one environment.
+
+    Args:
+      environment: Its name.
+      loop: How the layers of the guide's model are repeated: `unrolled` or `scanned`.
+      rows: For each measure: title, address of its graph, and by the names of the implementations
+        that share them, the texts of the figures, one for each of `CHIPS`.
+      pictures: Title and chart of the measures that are drawn.
+    """
+
+    environment: str
+    loop: str
+    rows: tuple[tuple[str, str, Mapping[str, tuple[str, ...]]], ...]
+    pictures: tuple[tuple[str, Markup], ...]
+
+
+def write(history: History, night: Night, outcome: Outcome, folder: Path) -> None:
+    """Write the page as `index.html`.
+
+    Args:
+      history: All nights, the last of which are listed.
+      night: The night that the page is about.
+      outcome: What the night came to.
+      folder: Where the site is made.
+    """
+    style = (TEMPLATES / "front_page.css").read_text("utf-8")
+    environment = site.templates(jinja2.FileSystemLoader(TEMPLATES), style=style)
+    environment.filters["figure"] = figure_text
+    environment.globals |= {"commit_range": commit_range}
+    page = environment.get_template("front_page.html.jinja").render(
+        root="",
+        night=night,
+        outcome=outcome,
+        threshold=regressions.THRESHOLD,
+        last=history.before(night, lambda one: not one.is_empty),
+        nights=[(one, scores(one)) for one in reversed(list(history)) if one.verdict][:NIGHTS],
+        columns=matrix([load(path) for path in night.reports.values()]).columns,
+        environments=[Environment(n, "", v) for n, v in night.environments.items()],
+        implementations=IMPLEMENTATIONS,
+        labels=LABELS,
+        chips=CHIPS,
+        **speed(measured_in(night)),
+    )
+    publish(page, folder / "index.html")
+
+
+def speed(measured: Sequence[Measured]) -> dict[str, object]:
+    """What the page shows of the figures, by the names that its template uses."""
+    rows = ((one.environment, headlines(one)) for one in measured)
+    charts = ((one.environment, dispatch_chart(one)) for one in measured)
+    return {
+        "headlines": [(environment, each) for environment, each in rows if each],
+        "dispatches": [(environment, chart) for environment, chart in charts if chart],
+        "growth": [growth for one in measured for growth in growths(one)],
+    }
+
+
+def measured_in(night: Night) -> list[Measured]:
+    """The figures of a night, one object for each environment."""
+    found: dict[str, dict[Key, Figure]] = {}
+    for document in map(read_json, night.figures.values()):
+        figures = found.setdefault(document["result"]["env_name"], {})
+        for (name, parameters), figure in measurements.figures(document).items():
+            if not math.isinf(figure.value):
+                figures[name, tuple(each.strip("'") for each in parameters)] = figure
+    return [Measured(name, figures) for name, figures in found.items()]
+
+
+def scores(night: Night) -> list[str]:
+    """How many must requirements hold of how many, one text for each report of a night."""
+    columns = (Column(name, load(path)) for name, path in night.reports.items())
+    return [f"{one.label}: {one.passed('must')} of {one.claimed('must')}" for one in columns]
+
+
+def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:
+    """The address of a graph on asv's site.
+
+    Args:
+      name: The benchmark.
+      axis: What is on the x axis: `commit`, or the name of a parameter.
+      **parameters: Values for some of the benchmark's parameters.
+
+    Returns:
+      The address, relative to the front page.
+    """
+    parts = [f"x-axis={quote(axis)}"]
+    parts += [f"p-{quote(key)}={quote(repr(value))}" for key, value in parameters.items()]
+    return f"benchmarks/index.html#{name}?{'&'.join(parts)}"
+
+
+def headlines(measured: Measured) -> list[tuple[str, str, list[Figure | None]]]:
+    """Title, address of the graph, and the figure of each implementation, where any has one."""
+    rows = []
+    for title, name, parameters in HEADLINES:
+        figures = measured.by_implementation(name, *map(str, parameters.values()))
+        if figures:
+            address = graph_address(name, **parameters)
+            rows.append((title, address, [figures.get(each) for each in IMPLEMENTATIONS]))
+    return rows
+
+
+def dispatch_chart(measured: Measured) -> Markup | None:
+    """How the time of a lifted call grows with the number of arrays, if it was measured."""
+    parameters = {float(arrays): ("forward", str(arrays)) for arrays in ARRAYS}
+    times = series(measured, "dispatch.Dispatch.time_call", parameters)
+    return chart(times, "seconds", "arrays in the model", logarithmic=True)
+
+
+def series(
+    measured: Measured, name: str, parameters: Mapping[float, tuple[str, ...]]
+) -> dict[str, list[tuple[float, float]]]:
+    """The figures of a benchmark over a number, such as that of arrays or of chips.
+
+    Args:
+      measured: The figures of one environment.
+      name: The benchmark.
+      parameters: For each number, the parameters but for the implementation.
+
+    Returns:
+      For each implementation, the pairs of number and figure, where there is a figure.
+    """
+    found: dict[str, list[tuple[float, float]]] = {each: [] for each in IMPLEMENTATIONS}
+    for x, rest in parameters.items():
+        for implementation, figure in measured.by_implementation(name, *rest).items():
+            found[implementation].append((x, figure.value))
+    return found
+
+
+def chart(
+    points: Mapping[str, Points], unit: str, x_label: str, *, logarithmic: bool = False
+) -> Markup | None:
+    """A chart of the series that have two points or more; None where there are none."""
+    lines = {name: each for name, each in points.items() if len(each) > 1}
+    if not lines:
+        return None
+    return Markup(line_chart(lines, unit, x_label, logarithmic=logarithmic))  # escapes its texts
+
+
+def growths(measured: Measured) -> Iterator[Growth]:
+    """How the compiled train step grows from 16 to 256 TPU v5e chips, for each loop."""
+    for loop in ("unrolled", "scanned"):
+        rows = []
+        pictures = []
+        for title, (method, unit) in GROWTH.items():
+            name = f"compilation.Scale.{method}"
+            points = series(measured, name, {n: ("train", loop, on) for n, on in CHIPS.items()})
+            if not any(points.values()):
+                continue
+            address = graph_address(name, "mesh", program="train", loop=loop)
+            rows.append((title, address, shared_texts(points, unit)))
+            if method in DRAWN and (picture := chart(points, unit, "chips")):
+                pictures.append((title, picture))
+        if rows:
+            yield Growth(measured.environment, loop, tuple(rows), tuple(pictures))
+
+
+def shared_texts(points: Mapping[str, Points], unit: str) -> dict[str, tuple[str, ...]]:
+    """The texts of a table's rows: implementations with equal figures share one.
+
+    Args:
+      points: For each implementation, the pairs of number of chips and figure.
+      unit: As asv has it.
+
+    Returns:
+      For the names of the implementations that share a row, a text for each number of chips.
+    """
+    sharing: dict[tuple[str, ...], list[str]] = {}
+    for implementation in reversed(IMPLEMENTATIONS):
+        texts = {chips: figure_text(value, unit) for chips, value in points[implementation]}
+        row = tuple(texts.get(chips, "") for chips in CHIPS)
+        sharing.setdefault(row, []).append(LABELS.get(implementation, implementation))
+    return {", ".join(names): row for row, names in sharing.items() if any(row)}

@@ -1,0 +1,357 @@
+"""The command `ci/nightly`: judge and measure this commit in depth, publish, name the regressions.
+
+It runs a list of tasks: one for each implementation and environment that is judged, one for each
+group of benchmarks and environment that is measured. Then it publishes one site and says what
+regressed since the last night. It may be interrupted at any moment: the same command goes on with
+the tasks that are not done, as long as commit, options and environments are the same.
+"""
+
+import argparse
+import fcntl
+import math
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from scutch import catalogue
+from scutch.judging.profiles import PROFILES
+from scutch.report import site
+from scutch.report.document import load
+from scutch.report.matrix import Column
+from scutch.report.text import count
+
+from scutch_ci import asv_site, conformance, front_page, measurements, regressions, tasks
+from scutch_ci.checkout import (
+    ROOT,
+    NothingMeasured,
+    commit_range,
+    environment_of,
+    git,
+    last_line,
+)
+from scutch_ci.configurations import configurations
+from scutch_ci.environments import Environment, chosen
+from scutch_ci.front_page import Outcome
+from scutch_ci.history import History, Night, read_json, write_json
+from scutch_ci.screenshot import NoBrowser, take
+from scutch_ci.tasks import Task, TaskFailed
+
+STATE = ROOT / "build" / "nightly"
+PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
+COMPARABLE = ("profile", "examples", "requirement", "select", "quick", "machine")
+"""The options that must be equal for two nights to be compared."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one nightly: judge every pinned environment, run the benchmarks, publish the site.
+
+    Args:
+      arguments: The command's options.
+
+    Returns:
+      An exit code: 0 nothing regressed, 1 something did or a task failed, 2 nothing was measured,
+      130 interrupted.
+    """
+    options = parsed(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with locked(options.state):
+            return run(options)
+    except NothingMeasured as reason:
+        print(f"ci/nightly: nothing was measured: {reason}", file=sys.stderr)
+        return 2
+    except NoBrowser as reason:
+        print(f"ci/nightly: all is done, but for the picture: {reason}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nci/nightly: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        "ci/nightly",
+        description=__doc__,
+        epilog="exit codes: 0 nothing regressed, 1 something did or a task failed, 2 nothing was "
+        "measured, 130 interrupted",
+    )
+    add = parser.add_argument
+    add("--profile", choices=PROFILES, default="deep", help="how hard to judge (%(default)s)")
+    add("--examples", type=int, metavar="N", help="inputs for each law, not the profile's")
+    add("--requirement", action="append", default=[], metavar="PATTERN",
+        help="judge only these, as in ci/conformance; repeatable")  # fmt: skip
+    add("--implementations", default=",".join(conformance.IMPLEMENTATIONS), metavar="A,B",
+        help="what to judge: names, module:attribute or files (%(default)s)")  # fmt: skip
+    add("--no-conformance", action="store_true", help="do not judge")
+    add("--select", default="", metavar="REGEX",
+        help="measure only benchmarks that match, such as \"time_call\\('reference'\"")  # fmt: skip
+    add("--quick", action="store_true", help="run each benchmark once: to try, not to believe")
+    add("--no-benchmarks", action="store_true", help="do not measure")
+    add("--python", action="append", default=[], metavar="PYTHON",
+        help="use this environment as it is, in the place of those of the pins; repeatable"
+    )  # fmt: skip
+    add("--machine", default=platform.node() or "machine", metavar="NAME",
+        help="what figures are compared and drawn under (%(default)s)")  # fmt: skip
+    add("--state", type=Path, default=STATE, metavar="DIR", help="where all nights are kept")
+    add("--site", type=Path, metavar="DIR", help="where to publish (DIR/site of --state)")
+    add("--picture", type=Path, metavar="FILE.png", help="also take a picture of the first page")
+    add("--fresh", action="store_true", help="begin a new night, whatever is there")
+    options = parser.parse_args(arguments)
+    if options.examples is not None and options.examples < 1:
+        parser.error(f"--examples {options.examples}: expected at least 1")
+    options.state = options.state.resolve()
+    options.site = (options.site or options.state / "site").resolve()
+    return options
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second nightly out of the folder while this one runs.
+
+    Raises:
+      NothingMeasured: Another one is running there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise NothingMeasured(f"another night is using {folder}") from error
+        yield
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the tasks that are not done, publish, and print what regressed; returns an exit code."""
+    commit = clean_head()
+    environments = chosen(options.python)
+    history = History(options.state)
+    night = history.open(
+        commit,
+        {name: getattr(options, name) for name in COMPARABLE},
+        {one.name: one.versions for one in environments},
+        fresh=options.fresh,
+    )
+    print(f"commit {commit[:12]}, {options.profile}, in {night.folder}")
+    for environment in environments:
+        print(f"  {environment}")
+    failed = do_tasks(planned_tasks(options, night, environments), history, night)
+    found = regressions.between(history, night)
+    verdict = {"regressions": [asdict(one) for one in found], "failed": failed}
+    write_json(verdict, night.folder / "verdict.json")
+    outcome = publish(history, night, found, failed, options.site)
+    if options.picture:
+        take(options.site / "index.html", options.picture)
+    print_outcome(history, night, outcome)
+    print(f"site: {options.site / 'index.html'}")
+    return int(bool(found or failed))
+
+
+def clean_head() -> str:
+    """The hash of HEAD, if all changes are committed: a history of commits has room for no other.
+
+    Raises:
+      NothingMeasured: Files that git knows are changed.
+    """
+    if changed := git("status", "--porcelain", "--untracked-files=no"):
+        raise NothingMeasured(f"these changes are in no commit; commit or stash them:\n{changed}")
+    return git("rev-parse", "HEAD")
+
+
+def do_tasks(planned: Sequence[Task], history: History, night: Night) -> list[str]:
+    """Do the tasks in their order; returns the names of those that left no file.
+
+    Raises:
+      NothingMeasured: No task left a file, or none was planned.
+    """
+    failed = [task.name for task in planned if not task.do(history.scratch)]
+    if night.is_empty:
+        raise NothingMeasured("no task left a file" if planned else "no task is asked for")
+    return failed
+
+
+# ---------------------------------------------------------------- the tasks
+
+
+def planned_tasks(
+    options: argparse.Namespace, night: Night, environments: Sequence[Environment]
+) -> list[Task]:
+    """All tasks of a night, judging first."""
+    planned = [
+        judging_task(options, night, environment, implementation)
+        for environment in environments if not options.no_conformance
+        for implementation in options.implementations.split(",")
+    ]  # fmt: skip
+    for environment in environments if not options.no_benchmarks else ():
+        planned += measuring_tasks(options, night, environment)
+    return planned
+
+
+def judging_task(
+    options: argparse.Namespace, night: Night, environment: Environment, implementation: str
+) -> Task:
+    """The task that judges an implementation in an environment, and leaves a conformance report."""
+    label = f"{re.sub(r'[^A-Za-z0-9._]+', '-', implementation).strip('-')}-{environment.name}"
+    result = night.folder / "conformance" / f"{label}.json"
+    tried = result.with_suffix(".trials")
+
+    def make(scratch: Path, log: Path) -> None:
+        report = scratch / "report.json"
+        command = conformance.command(
+            *conformance.judging_options(implementation, report),
+            *(f"--requirement={pattern}" for pattern in options.requirement),
+            *([f"--examples={options.examples}"] if options.examples else []),
+            *(f"--profile={options.profile}", f"--resume={tried}"),
+            python=environment.python,
+        )
+        variables = {**environment_of(ROOT), "SCUTCH_COMMAND": "ci/conformance"}
+        code = tasks.run(command, log, ROOT, variables)
+        if code not in (0, 1) or not report.exists() or not load(report).complete:
+            raise TaskFailed(f"judging ended with {code}: {last_line(log.read_text())}")
+        os.replace(report, result)
+        tried.unlink(missing_ok=True)
+
+    def summary(path: Path) -> str:
+        return Column(label, load(path)).headline
+
+    return Task(f"judge {implementation}, {environment.name}", result, make, summary)
+
+
+def measuring_tasks(
+    options: argparse.Namespace, night: Night, environment: Environment
+) -> list[Task]:
+    """The tasks that measure the benchmarks in an environment, one for each group."""
+    everything = configurations(environment.python, *PREFIXES)
+    found = [one for one in everything if re.search(options.select, one.asv_name)]
+    jittering = sorted({one.benchmark for one in found if one.jitters})
+    groups = dict.fromkeys(one.group for one in found)
+    if "libtpu" not in environment.versions and "compilation.Scale" in groups:
+        print(f'{environment.name}: no TPU compilation; it takes pip install "scutch[tpu]"')
+    return [measuring_task(options, night, environment, group, jittering) for group in groups]
+
+
+def measuring_task(
+    options: argparse.Namespace,
+    night: Night,
+    environment: Environment,
+    group: str,
+    jittering: Sequence[str],
+) -> Task:
+    """The task that measures a group of benchmarks, and leaves a document of figures.
+
+    Args:
+      options: The command's.
+      night: The night that it belongs to.
+      environment: Where to measure.
+      group: The name of a benchmark, or of a class.
+      jittering: Names of the `track_*` whose figures differ from run to run.
+
+    Returns:
+      The task.
+    """
+    result = night.folder / "benchmarks" / f"{environment.name}-{group}.json"
+
+    def make(scratch: Path, log: Path) -> None:
+        variables = {**environment_of(ROOT), "HOME": str(scratch)}  # asv keeps machines there
+        commands = measurements.asv_commands(
+            environment, night.commit, group, scratch,
+            machine=options.machine, select=options.select, quick=options.quick,
+        )  # fmt: skip
+        for command in commands:
+            tasks.run(command, log, scratch, variables)
+        document = measurements.collected(environment, scratch, options.machine)
+        write_json(document | {"jitters": jittering}, result)
+
+    def summary(path: Path) -> str:
+        figures = measurements.figures(read_json(path)).values()
+        broken = sum(figure.value == math.inf for figure in figures)
+        return count(len(figures), "figure") + (f", {broken} failed" if broken else "")
+
+    return Task(f"measure {group}, {environment.name}", result, make, summary)
+
+
+# ---------------------------------------------------------------- the site and the outcome
+
+
+def publish(
+    history: History,
+    night: Night,
+    found: Sequence[regressions.Regression],
+    failed: Sequence[str],
+    folder: Path,
+) -> Outcome:
+    """Make the site and put it in its folder, in the place of an earlier one.
+
+    Args:
+      history: All nights.
+      night: The night that it is about.
+      found: What regressed.
+      failed: Names of the tasks that left no file.
+      folder: Where the site goes.
+
+    Returns:
+      What the night came to.
+
+    Raises:
+      NothingMeasured: The folder holds something else than a site.
+    """
+    missing = ""
+    with history.scratch() as scratch:
+        made = scratch / "site"
+        made.mkdir()
+        reports = [load(path) for path in night.reports.values()]
+        if reports:
+            site.write(reports, catalogue.load(), made / "conformance", above="../index.html")
+        if night.figures:
+            try:
+                asv_site.publish(history, made / "benchmarks", history.folder / "libraries")
+            except asv_site.NeedsNetwork as error:
+                missing = str(error)
+        outcome = Outcome(found, failed, missing)
+        front_page.write(history, night, outcome, made)
+        replace_site(made, folder, scratch)
+    return outcome
+
+
+def replace_site(made: Path, folder: Path, scratch: Path) -> None:
+    """Move a new site to its folder; an earlier site there goes to the scratch folder.
+
+    Raises:
+      NothingMeasured: The folder holds something else than a site.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
+        raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        shutil.move(folder, scratch / "replaced")
+    shutil.move(made, folder)
+
+
+def print_outcome(history: History, night: Night, outcome: Outcome) -> None:
+    """Print what regressed between which commits, and what could not be done."""
+    for since, until in dict.fromkeys((one.since, one.until) for one in outcome.regressions):
+        print(f"\nregressed between {commit_range(since, until)}:")
+        for one in outcome.regressions:
+            if (one.since, one.until) == (since, until):
+                print(f"  {one}")
+    if outcome.failed:
+        print(f"\nnot judged or measured: {'; '.join(outcome.failed)}")
+    if outcome.missing:
+        print(f"\nthe graphs of the site need a network to be seen: {outcome.missing}")
+    last = history.before(night, lambda one: not one.is_empty)
+    if last is None:
+        print("\nthis is the first night: there is none to compare with")
+    elif not outcome.regressions:
+        print(f"\nnothing regressed, {commit_range(last.commit, night.commit)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,203 @@
+"""A job: several processes on this machine that try laws together, joined by `jax.distributed`.
+
+A law about a mesh that spans processes needs them. `Job` starts the processes, each with its part
+of eight fake devices, and is asked like a runner: it is given the name of a law, and answers with
+what the law did. Process 0 *leads*: it has the connection to the judge, and Hypothesis draws there.
+The others *follow* (see `scutch.judging.exchange`).
+
+    judge ── request ──> process 0 ── the input, as text ──> processes 1, 2, ...
+          <── answer ──            <── held, or what broke ──
+
+A process that ends, or a law that takes too long, ends the whole job: that law has crashed or timed
+out, and the next law gets a new job. A job whose judge is gone ends by itself, because the standard
+input of its processes closes. Under a launcher that has started the processes already there is no
+`Job`: every process runs the judge, and `lead` and `follow` are called there.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+import jax
+
+from scutch.judging.exchange import Exchange
+from scutch.judging.isolation import Lost
+
+DEVICES = 8
+"""The devices of a job, all its processes together."""
+
+_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 2.0
+_START_SECONDS = 60.0
+_LAST_WORDS = 1500
+
+
+@dataclass
+class Job:
+    """Processes that try laws together.
+
+    Args:
+      processes: How many; 2, 4 or 8.
+      settings: What a process needs to try a law, as data for JSON: see `serve`.
+    """
+
+    processes: int
+    settings: dict[str, Any]
+    _members: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
+    _connection: Any = field(default=None, repr=False)
+    _output: Any = field(default=None, repr=False)
+
+    def ask(self, request: Any, timeout: float) -> Any:
+        """The answer of process 0 to a request, or `Lost` when the job ends or takes too long.
+
+        Args:
+          request: Data for JSON.
+          timeout: Seconds until an answer must be there; a job that has to start gets more.
+        """
+        if not self._members:
+            self._start()
+            timeout += _START_SECONDS
+        try:
+            self._connection.send_bytes(json.dumps(request).encode())
+            ended = time.monotonic() + timeout
+            while not self._connection.poll(_POLL_SECONDS):
+                if (rank := self._first_ended()) is not None:
+                    return Lost("crashed", self._end(rank))
+                if time.monotonic() > ended:
+                    self._end()
+                    reason = f"no end after {timeout:g} s in {self.processes} processes"
+                    return Lost("timeout", reason)
+            answer = json.loads(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            return Lost("crashed", self._end(self._wait_for_an_end()))
+        if answer["broken"]:
+            self._end()
+        return answer["answer"]
+
+    def close(self) -> None:
+        """End the processes, if they were started."""
+        if self._members:
+            self._end()
+
+    def _start(self) -> None:
+        """Start the processes; each has its part of the devices."""
+        self._connection, theirs = Pipe()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the job)
+        port = _free_port()
+        flags = os.environ.get("XLA_FLAGS", "").split()
+        count = "--xla_force_host_platform_device_count"
+        flags = [flag for flag in flags if not flag.startswith(count)]
+        environment = {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": " ".join([*flags, f"{count}={DEVICES // self.processes}"]),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
+        with theirs:
+            for rank in range(self.processes):
+                place = {"rank": rank, "processes": self.processes, "port": port}
+                place["connection"] = theirs.fileno()  # in process 0 alone it is open
+                inherited = [theirs.fileno()] if rank == 0 else []
+                told = json.dumps({**self.settings, **place})
+                member = subprocess.Popen(
+                    [sys.executable, "-m", "scutch.judging.member", told],
+                    env=environment, stdin=subprocess.PIPE, stdout=self._output,
+                    stderr=subprocess.STDOUT, start_new_session=True, pass_fds=inherited,
+                )  # fmt: skip
+                self._members.append(member)
+
+    def _first_ended(self) -> int | None:
+        """The process that ended: one that a signal ended before the others, if there is one."""
+        codes = {rank: member.poll() for rank, member in enumerate(self._members)}
+        ended = {rank: code for rank, code in codes.items() if code is not None}
+        return min(ended, key=lambda rank: (ended[rank] >= 0, rank)) if ended else None
+
+    def _wait_for_an_end(self) -> int:
+        """The process that closed its connection, once it has ended, or is ended for it."""
+        limit = time.monotonic() + _GRACE_SECONDS
+        while (rank := self._first_ended()) is None and time.monotonic() < limit:
+            time.sleep(_POLL_SECONDS)
+        return 0 if rank is None else rank
+
+    def _end(self, rank: int | None = None) -> str:
+        """End all processes and their children; say how the one of this number ended."""
+        code = None if rank is None else self._members[rank].poll()
+        for member in self._members:
+            # JAX traps SIGTERM and waits for the other processes, so nothing less ends them.
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                os.killpg(member.pid, signal.SIGKILL)
+            member.wait()
+            if member.stdin is not None:
+                member.stdin.close()
+        self._connection.close()
+        self._output.seek(0)
+        words = self._output.read().decode(errors="replace").strip()[-_LAST_WORDS:]
+        self._output.close()
+        count, self._members = len(self._members), []
+        if code is None:
+            how = "did not answer and was ended"
+        elif code < 0:
+            how = f"was ended by {signal.Signals(-code).name}"
+        else:
+            how = f"exited with {code}"
+        return f"process {rank} of {count} {how}" + (
+            f"; the last output:\n{words}" if words else ""
+        )
+
+
+def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], None]) -> None:
+    """The life of one process of a job: join the others, then lead or follow.
+
+    The only argument of the process is a JSON object with `rank`, `processes`, `port`, in process 0
+    also `connection`, a file descriptor, and what else the `settings` of the job are.
+
+    Args:
+      answer: In process 0: answers a request with data for JSON.
+      follow: In the others: tries what process 0 publishes, until the end.
+    """
+    place = json.loads(sys.argv[1])
+    threading.Thread(target=_end_with_the_judge, daemon=True).start()
+    exchange = join(place["port"], place["processes"], place["rank"])
+    if exchange.rank > 0:
+        follow(exchange)
+        return
+    connection = Connection(place["connection"])
+    while True:
+        try:
+            request = json.loads(connection.recv_bytes())
+        except EOFError:
+            os._exit(0)
+        reply = {"answer": answer(exchange, request), "broken": exchange.is_broken}
+        connection.send_bytes(json.dumps(reply).encode())
+
+
+def join(port: int, processes: int, rank: int) -> Exchange:
+    """Join a job on this machine; its CPU devices compute together by gloo."""
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
+    jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank)
+    return Exchange(rank, processes)
+
+
+def _end_with_the_judge() -> None:
+    """End this process when its standard input closes, as it does when the judge is gone."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def _free_port() -> int:
+    """A port of this machine that nobody listens to."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return int(made.getsockname()[1])

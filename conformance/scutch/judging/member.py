@@ -1,0 +1,61 @@
+"""One process of a job: `python -m scutch.judging.member SETTINGS`.
+
+`SETTINGS` is a JSON object: how the implementation is found, under `where`, and the place of the
+process in the job, see `scutch.judging.job.serve`. Process 0 is asked for laws by name:
+
+    {"law": "test_x", "examples": 8, "seed": 0, "witness": null, "replay": null}
+
+and answers with the data of the trial. The other processes try each input that it publishes.
+"""
+
+import json
+import sys
+from typing import Any
+
+from scutch.implementation import Implementation, load
+from scutch.inputs.calls import parse_call
+from scutch.judging import job, suite
+from scutch.judging.exchange import Exchange
+from scutch.judging.profiles import prepare_devices
+from scutch.judging.suite import Law
+from scutch.judging.trying import try_law
+
+
+def lead(exchange: Exchange, implementation: Implementation, request: Any) -> Any:
+    """Try a law in every process of the job; returns the data of the trial, for JSON."""
+    replay = request["replay"]
+    trial = try_law(
+        _law(request["law"]), implementation, examples=request["examples"], seed=request["seed"],
+        witness=request["witness"], exchange=exchange,
+        replay=None if replay is None else [parse_call(replay)[1]],
+    )  # fmt: skip
+    return trial.to_data()
+
+
+def follow(exchange: Exchange, implementation: Implementation) -> None:
+    """Try each input that process 0 publishes, until it publishes the end."""
+
+    def attempt(text: str) -> str | None:
+        name, inputs = parse_call(text)
+        trial = try_law(_law(name), implementation, examples=1, replay=[inputs])
+        return trial.reason if trial.outcome == "failed" else None
+
+    exchange.follow(attempt)
+
+
+def _law(name: str) -> Law:
+    return next(law for law in suite.laws() if law.name == name)
+
+
+def main() -> None:
+    """Join the job, and try laws until it ends."""
+    prepare_devices()
+    implementation = load(json.loads(sys.argv[1])["where"])
+    job.serve(
+        lambda exchange, request: lead(exchange, implementation, request),
+        lambda exchange: follow(exchange, implementation),
+    )
+
+
+if __name__ == "__main__":
+    main()

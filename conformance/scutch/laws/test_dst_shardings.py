@@ -1,0 +1,421 @@
+"""Meshes that span processes: DST-1.
+
+These laws are tried in a job: several processes that `jax.distributed` has joined, each with some
+of the eight devices. Hypothesis draws in the first process, and every process tries the law on that
+same input at the same time. No process can read an array on such a mesh whole: the oracle is the
+same function of host arrays, run without a mesh on each process, of which every process compares
+the parts that its own devices hold.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from scutch.inputs import graphs
+from scutch.lawkit.marks import across_processes, reached, requirement
+from scutch.lawkit.placement import in_context
+from scutch.lawkit.spanning import assert_parts, on_every_process, spread
+from scutch.strategies.spanning import matrix_specs, spanning_meshes
+
+SIZE = 8
+"""The batch and the width of every matrix: each mesh axis divides it."""
+
+STEPS = 2
+"""Train steps."""
+
+ROWWISE = {
+    "project": lambda x, kernel: x @ kernel,
+    "rectify": lambda x, kernel: jax.nn.relu(x),
+    "squash": lambda x, kernel: jnp.tanh(x),
+    "shift": lambda x, kernel: x + kernel[0],
+    "center": lambda x, kernel: x - x.mean(1, keepdims=True),
+}
+"""Functions of a batch and a square kernel that compute each row of the batch from that row
+alone."""
+
+functions = st.lists(st.sampled_from(list(ROWWISE)), min_size=1, max_size=3).map(tuple)
+seeds = st.integers(0, 7)
+
+
+def matrix(seed, rows=SIZE, columns=SIZE):
+    """A float32 host array of this shape, the same for the same seed on every process."""
+    return np.random.default_rng(seed).uniform(-1, 1, (rows, columns)).astype("float32")
+
+
+def composed(names, x, kernel):
+    """The named functions of `ROWWISE`, applied to a batch one after the other."""
+    for name in names:
+        x = ROWWISE[name](x, kernel)
+    return x
+
+
+def block(nnx, seed, place=lambda value: value):
+    """A module with two square kernels, one of them in a sub-module, and a scalar statistic.
+
+    Args:
+      nnx: The namespace of objects.
+      seed: Chooses the contents.
+      place: Makes the value of a variable from a host array; the identity where left out.
+    """
+    kinds = graphs.classes(nnx)
+    root, child = kinds["Node"](), kinds["Branch"]()
+    root.a, root.b = nnx.Param(place(matrix(seed))), child
+    child.a = nnx.Param(place(matrix(seed + 1)))
+    root.c = nnx.BatchStat(place(np.zeros((), "float32")))
+    return root
+
+
+def ends_with(*suffix):
+    """A filter that takes the variables whose path ends with these keys."""
+    return lambda path, value: tuple(path[-len(suffix) :]) == suffix
+
+
+@st.composite
+def meshes_with_specs(draw, *axes, count=1):
+    """A mesh of all devices, and as many specs of matrices on it as asked: `(mesh, *specs)`."""
+    mesh = draw(spanning_meshes(*axes))
+    return mesh, *(draw(matrix_specs(mesh)) for _ in range(count))
+
+
+@requirement("DST-1c", must_reach=("one axis", "all axes"))
+@across_processes
+@given(mesh=spanning_meshes(), over=st.sampled_from(["one axis", "all axes"]),
+       names=functions, seed=seeds)  # fmt: skip
+def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, names, seed):
+    """`shard_map` over a batch that is split among the devices of all processes returns what the
+    function returns on the whole batch."""
+    reached(over)
+    spec = P(mesh.axis_names[0]) if over == "one axis" else P(tuple(mesh.axis_names))
+
+    def work(root, x):
+        return composed(names, x, root.a.get_value())
+
+    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), spec), out_specs=spec)
+    model = block(nnx, seed, lambda value: spread(value, mesh, P()))
+    result = mapped(model, spread(matrix(9), mesh, spec))
+    assert_parts(result, mesh, spec, work(block(nnx, seed), matrix(9)))
+
+
+@requirement("DST-1d", must_reach=("filters", "state"))
+@across_processes
+@given(mesh=spanning_meshes("model"), by=st.sampled_from(["filters", "state"]), seed=seeds)
+def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
+    """Two kernels, split by columns and by rows over an axis of the mesh, and a `psum` over it give
+    what the unsharded function gives, and the variables keep the specs that were asked for."""
+    reached(by)
+    columns, rows = P(None, "model"), P("model", None)
+
+    def forward(root, x):
+        return jax.nn.relu(x @ root.a.get_value()) @ root.b.a.get_value()
+
+    if by == "filters":
+        chosen = {ends_with("b", "a"): rows, ends_with("a"): columns, ...: P()}
+    else:
+        chosen = nnx.State({"a": columns, "b": {"a": rows}, "c": P()})
+    mapped = transforms.shard_map(
+        lambda root, x: jax.lax.psum(forward(root, x), "model"),
+        mesh=mesh, in_specs=(transforms.StateSharding(chosen), P()), out_specs=P(),
+    )  # fmt: skip
+    model, plain = block(nnx, seed, lambda value: spread(value, mesh, P())), block(nnx, seed)
+    result = mapped(model, spread(matrix(9), mesh, P()))
+    assert_parts(result, mesh, P(), forward(plain, matrix(9)))
+    assert_parts(model.a.get_value(), mesh, columns, matrix(seed))
+    assert_parts(model.b.a.get_value(), mesh, rows, matrix(seed + 1))
+
+
+@requirement("DST-1e", must_reach=("sharded",))
+@across_processes
+@given(chosen=meshes_with_specs(), factor=st.sampled_from([2.0, -1.0, 0.5]), seed=seeds)
+def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chosen, factor, seed):
+    """A kernel that `shard_map` scales part by part, and a statistic that it averages over the
+    mesh, are on the objects of each process afterwards, sharded by their specs."""
+    mesh, spec = chosen
+    if any(spec):
+        reached("sharded")
+    every = tuple(mesh.axis_names)
+
+    def work(root, x):
+        root.a.set_value(root.a.get_value() * factor)
+        root.c.set_value(jax.lax.pmean(x.mean(), every))
+        root.e = "seen"
+        return x + 1
+
+    sharding = transforms.StateSharding({nnx.BatchStat: P(), ends_with("a"): spec, ...: P()})
+    mapped = transforms.shard_map(
+        work, mesh=mesh, in_specs=(sharding, P(every)), out_specs=P(every)
+    )
+    model = block(nnx, seed, lambda value: spread(value, mesh, P()))
+    variable = model.a
+    result = mapped(model, spread(matrix(9), mesh, P(every)))
+    assert model.a is variable, "the variable was replaced by another"
+    assert model.e == "seen", "the static attribute that the function set is not on the object"
+    assert_parts(model.a.get_value(), mesh, spec, matrix(seed) * factor)
+    assert_parts(model.c.get_value(), mesh, P(), matrix(9).mean())
+    assert_parts(result, mesh, P(every), matrix(9) + 1)
+
+
+@requirement("DST-1f", must_reach=("one sharding", "by filters"))
+@across_processes
+@given(
+    chosen=meshes_with_specs(count=3),
+    by=st.sampled_from(["one sharding", "by filters"]),
+    names=functions,
+    seed=seeds,
+)
+def test_lifted_jit_shards_across_processes(transforms, nnx, chosen, by, names, seed):
+    """The variables of an argument and the result of lifted `jit` have the shardings given, and the
+    values that the function computes without a mesh."""
+    reached(by)
+    mesh, one, other, out = chosen
+    first, second, third = (NamedSharding(mesh, spec) for spec in (one, other, out))
+    kernels = transforms.StateSharding(
+        {ends_with("b", "a"): second, ends_with("a"): first, ...: None}
+    )
+    whole = P()
+    if by == "one sharding":
+        kernels, one, other = NamedSharding(mesh, whole), whole, whole
+
+    def work(root, x):
+        root.a.set_value(root.a.get_value() * 2)
+        return composed(names, x, root.b.a.get_value())
+
+    jitted = transforms.jit(work, in_shardings=(kernels, None), out_shardings=third)
+    model, plain = block(nnx, seed, lambda value: spread(value, mesh, whole)), block(nnx, seed)
+    for name, spec in (("a", one), ("b", other)):
+        holder = model if name == "a" else model.b
+        holder.a.set_value(spread(matrix(seed + (name == "b")), mesh, spec))
+    result = jitted(model, spread(matrix(9), mesh, whole))
+    assert_parts(result, mesh, out, work(plain, matrix(9)))
+    assert_parts(model.a.get_value(), mesh, one, matrix(seed) * 2)
+    assert_parts(model.b.a.get_value(), mesh, other, matrix(seed + 1))
+
+
+@requirement("DST-1g")
+@across_processes
+@given(chosen=meshes_with_specs(), names=functions, seed=seeds)
+def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, names, seed):
+    """What lifted `jit` replicates over the mesh has the same bits on every process, and a module
+    that it returns has the same structure on each."""
+    mesh, spec = chosen
+
+    def work(root, x):
+        root.d = nnx.Param(composed(names, x, root.a.get_value()).sum(0))
+        return root.d.get_value(), root
+
+    everywhere = NamedSharding(mesh, P())
+    jitted = transforms.jit(work, out_shardings=(everywhere, None))
+    model = block(nnx, seed, lambda value: spread(value, mesh, spec if np.ndim(value) else P()))
+    result, returned = jitted(model, spread(matrix(9), mesh, P(mesh.axis_names[0])))
+    assert returned is model, "an argument that is returned must come back as itself"
+    bits = on_every_process(np.asarray(result.addressable_shards[0].data).view("uint32"))
+    assert (bits == bits[0]).all(), f"the processes hold other values: {bits.view('float32')}"
+    paths = sorted(str(path) for path in graphs.leaves(nnx, model))
+    numbers = [ord(letter) for letter in "\n".join(paths)]
+    lengths = on_every_process(len(numbers))
+    assert (lengths == lengths[0]).all(), "the module has another structure on another process"
+    letters = on_every_process(np.asarray(numbers))
+    assert (letters == letters[0]).all(), "the module has other paths on another process"
+
+
+@requirement("DST-1h", must_reach=("the box's mesh", "the mesh in context"))
+@across_processes
+@given(
+    chosen=meshes_with_specs(),
+    where=st.sampled_from(["the box's mesh", "the mesh in context"]),
+    seed=seeds,
+)
+def test_unboxing_constrains_across_processes(meta, chosen, where, seed):
+    """`unbox` of a box with names of mesh axes gives its value sharded by them on a mesh that spans
+    processes, the mesh of the box or the mesh in context."""
+    reached(where)
+    mesh, spec = chosen
+    names = (*spec, *[None] * (2 - len(spec)))
+    own, context = (mesh, None) if where == "the box's mesh" else (None, mesh)
+    box = meta.Partitioned(spread(matrix(seed), mesh, P()), names=names, mesh=own)
+    with in_context(context):
+        result = jax.jit(lambda box: box.unbox())(box)
+    assert_parts(result, mesh, spec, matrix(seed))
+
+
+@requirement("DST-1i")
+@across_processes
+@given(chosen=meshes_with_specs(), seed=seeds)
+def test_logical_constraints_hold_across_processes(logical, chosen, seed):
+    """`with_logical_constraint` shards its value on a mesh that spans processes as the rules map
+    its logical names."""
+    mesh, spec = chosen
+    names, rules = ("rows", "columns"), tuple(zip(("rows", "columns"), spec, strict=False))
+    with in_context(mesh), logical.logical_axis_rules(rules):
+        result = jax.jit(lambda x: logical.with_logical_constraint(x * 2, names))(
+            spread(matrix(seed), mesh, P())
+        )
+    assert_parts(result, mesh, spec, matrix(seed) * 2)
+
+
+@requirement("DST-1j")
+@across_processes
+@given(chosen=meshes_with_specs(count=2), seed=seeds)
+def test_tree_functions_never_read_an_array_whole(meta, chosen, seed):
+    """Boxes around arrays that no process can read whole pass through `unbox`, `replace_boxed`,
+    `add_axis`, `get_partition_spec` and `get_sharding`, which give back the very same arrays."""
+    mesh, one, other = chosen
+    arrays = {name: spread(matrix(seed), mesh, spec) for name, spec in (("a", one), ("b", other))}
+    tree = {
+        name: meta.Partitioned(array, names=(*spec, *[None] * (2 - len(spec))))
+        for (name, array), spec in zip(arrays.items(), (one, other), strict=True)
+    }
+    assert all(value is arrays[name] for name, value in meta.unbox(tree).items())
+    swapped = meta.replace_boxed(tree, {"a": arrays["b"], "b": arrays["a"]})
+    assert swapped["a"].value is arrays["b"], "replace_boxed changed the array that it was given"
+    longer = meta.add_axis(tree, 0, {meta.PARTITION_NAME: None})
+    assert all(longer[name].value is arrays[name] for name in arrays)
+    shardings = meta.get_sharding(tree, mesh)
+    for name, spec in (("a", one), ("b", other)):
+        assert shardings[name].is_equivalent_to(NamedSharding(mesh, spec), 2)
+
+
+def network(linen, kind, names):
+    """A network of two kernels of eight by eight, whose axes have these names, and a
+    nonlinearity."""
+    wrap = linen.with_partitioning if kind == "direct" else linen.with_logical_partitioning
+    start = linen.initializers.normal(0.5)
+
+    class Network(linen.Module):
+        """Two layers."""
+
+        @linen.compact
+        def __call__(self, x):
+            """The output for a batch."""
+            for number, kernel_names in enumerate(names):
+                kernel = self.param(f"kernel_{number}", wrap(start, kernel_names), (SIZE, SIZE))
+                x = jnp.tanh(x @ kernel)
+            return x
+
+    return Network()
+
+
+@functools.lru_cache(maxsize=64)
+def trained(linen, kind, names, mesh=None):
+    """The states before and after each train step, and the losses, as lists.
+
+    Args:
+      linen: The namespace of Linen modules.
+      kind: `direct` for names of mesh axes, `logical` for names that rules map.
+      names: The names of the axes of each kernel.
+      mesh: Where the state is sharded; None computes all on one device of this process.
+    """
+    model = network(linen, kind, names)
+    momentum = optimizer()
+
+    def create(key, x):
+        params = model.init(key, x)["params"]
+        return linen.TrainState.create(apply_fn=model.apply, params=params, tx=momentum)
+
+    def train_step(state, x):
+        def loss(params):
+            return ((state.apply_fn({"params": params}, x) - 1) ** 2).mean()
+
+        value, grads = jax.value_and_grad(loss)(state.params)
+        return state.apply_gradients(grads=grads), value
+
+    key, host = jax.random.key(0), matrix(9)
+    options = [{}, {}]
+    x = jnp.asarray(host)
+    if mesh is not None:
+        abstract = jax.eval_shape(create, key, host)
+        specs = linen.get_partition_spec(abstract)
+        shardings = (
+            linen.get_sharding(abstract, mesh)
+            if kind == "direct"
+            else linen.logical_to_mesh_sharding(specs, mesh, RULES)
+        )
+        batch = NamedSharding(mesh, P(mesh.axis_names[0]))
+        whole = NamedSharding(mesh, P())
+        x = spread(host, mesh, batch.spec)
+        options = [
+            {"in_shardings": (whole, batch), "out_shardings": shardings},
+            {"in_shardings": (shardings, batch), "out_shardings": (shardings, whole)},
+        ]
+    with jax.threefry_partitionable(True):  # Before JAX 0.5, shardings change random numbers.
+        states, losses = [jax.jit(create, **options[0])(key, x)], []
+    step = jax.jit(train_step, **options[1])
+    for _ in range(STEPS):
+        state, loss = jax.block_until_ready(step(states[-1], x))
+        states.append(state)
+        losses.append(loss)
+    return states, losses
+
+
+RULES = (("rows", "data"), ("columns", "model"))
+
+
+def optimizer():
+    """Gradient descent with momentum, in the form of an optax transformation."""
+
+    class Transformation:
+        """Its `init` and `update` are optax's."""
+
+        @staticmethod
+        def init(params):
+            """A moment of zeros for each parameter."""
+            return jax.tree.map(jnp.zeros_like, params)
+
+        @staticmethod
+        def update(grads, state, params=None):
+            """The updates, and the moments that they are made of."""
+            moments = jax.tree.map(lambda moment, grad: 0.9 * moment + grad, state, grads)
+            return jax.tree.map(lambda moment: -0.1 * moment, moments), moments
+
+    return Transformation()
+
+
+kernel_names = {
+    "direct": st.sampled_from([(None, "model"), ("model", None), ("data", "model"), (None, None)]),
+    "logical": st.sampled_from([("rows", "columns"), (None, "columns"), ("columns", None)]),
+}
+networks = st.sampled_from(["direct", "logical"]).flatmap(
+    lambda kind: st.tuples(st.just(kind), st.tuples(kernel_names[kind], kernel_names[kind]))
+)
+
+
+@requirement("DST-1a", must_reach=("direct", "logical"))
+@across_processes
+@given(mesh=spanning_meshes("data", "model"), drawn=networks)
+def test_training_across_processes_computes_what_one_device_does(linen, mesh, drawn):
+    """Losses, parameters and moments of a model that is sharded over several processes are those of
+    the same model on one device, after init and after each train step."""
+    kind, names = drawn
+    reached(kind)
+    states, losses = trained(linen, kind, names, mesh)
+    expected, expected_losses = trained(linen, kind, names)
+    for state, alone in zip(states, expected, strict=True):
+        pairs = zip(jax.tree.leaves(state), jax.tree.leaves(alone), strict=True)
+        for array, whole in pairs:
+            assert_parts(array, mesh, array.sharding.spec, whole)
+    for loss, alone in zip(losses, expected_losses, strict=True):
+        assert_parts(loss, mesh, P(), alone)
+
+
+@requirement("DST-1b", must_reach=("direct", "logical"))
+@across_processes
+@given(mesh=spanning_meshes("data", "model"), drawn=networks)
+def test_shardings_do_not_drift_across_processes(linen, mesh, drawn):
+    """After init and after each train step every kernel, and every moment of it, has the sharding
+    that its names ask for, and the step counter is replicated."""
+    kind, names = drawn
+    reached(kind)
+    states, _ = trained(linen, kind, names, mesh)
+    mapped = {**dict(RULES), "data": "data", "model": "model", None: None}
+    for state in states:
+        for tree in (state.params, state.opt_state):
+            for number, axes in enumerate(names):
+                array = linen.meta.unbox(tree)[f"kernel_{number}"]
+                asked = NamedSharding(mesh, P(*(mapped[axis] for axis in axes)))
+                assert array.sharding.is_equivalent_to(asked, 2), (array.sharding, asked)
+        assert jnp.asarray(state.step).sharding.is_fully_replicated

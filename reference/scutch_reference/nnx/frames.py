@@ -1,0 +1,284 @@
+"""Frames: what a lifted function knows about calls with arguments of one structure.
+
+A frame is made when a function is first called with arguments of a new structure, and is looked up
+in every later call. It says what the prefixes of the transformation (shardings, specs, axes) give
+each leaf, how the leaves are passed to JAX, and how an error of JAX is told in the user's words.
+
+Words: the *leaf prefix* of a leaf is the value that the prefix of its argument gives it. Leaves
+come out of the transformation in *groups* of those with the same value, so that JAX sees one prefix
+for each group. Paths begin with the number of a root; the output has the next number. A frame knows
+neither the transformation nor the real objects: what it needs of them is handed in, so that objects
+that are bound to a function die with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress
+from operator import is_, not_
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.sharding import Sharding
+
+from ..errors import AliasingError, LeakedTracerError, LiftingError, NoFilterMatchError
+from ..jax_versions import Tracer, stored_sharding, trace_level
+from .call_signature import CallSignature
+from .filters import Path
+from .flatten import Plan
+from .graphdef import GraphDef, Ref, occurrences, unflatten
+from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
+
+# The frame, the plan, the arguments with objects, their leaves, and the plain arguments. It is a
+# bare tuple, because to make anything else would be a Python call in each dispatch.
+Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
+
+
+@dataclass(frozen=True)
+class PrefixRules:
+    """How a transformation reads prefixes.
+
+    Args:
+      what: What the values are called in messages: shardings, specs, axes.
+      default: The value where a prefix says None.
+      none_is_free: Whether None leaves the choice to another occurrence of the same variable, such
+        as in the output.
+      moves_committed: Whether an array that the user has put on devices is sent elsewhere, too.
+    """
+
+    what: str = ""
+    default: Any = None
+    none_is_free: bool = False
+    moves_committed: bool = False
+
+
+class Frame:
+    """What is known about calls with arguments of one structure.
+
+    Args:
+      rules: How the transformation reads prefixes.
+      signature: The roles of the arguments.
+      definition: The structure of the objects.
+      prefixes: The prefix of each argument, and at the end that of the output.
+      values: The values of the leaves in one such call.
+
+    Raises:
+      AliasingError: The prefixes give two values to one variable (JIT-2).
+      LiftingError: A prefix has nothing for a leaf.
+      NoFilterMatchError: No filter of a prefix takes a leaf (JIT-6).
+
+    Attributes:
+      leaf_prefixes: The value that the prefixes give each leaf.
+      plain_prefixes: The prefix of each plain argument.
+      groups: The different values, one for each group of leaves that comes out.
+      outside: The prefix of what comes out of the transformed function.
+      always_out: Whether a leaf comes out though it is as before.
+      donated: Whether each leaf is donated; empty if none is.
+      placements: The shardings that leaves are to have before a call; empty if none is asked for.
+      mesh: The mesh of specs.
+      transformed: The transformed function of arrays.
+    """
+
+    transformed: Any
+    mesh: Any = None
+    donated: Sequence[bool] = ()
+    placements: Sequence[Any] = ()
+    settled: Sequence[Any] = ()  # The shardings of the last call in which nothing had to move.
+
+    def __init__(
+        self,
+        rules: PrefixRules,
+        signature: CallSignature,
+        definition: GraphDef,
+        prefixes: Sequence[Any],
+        values: Sequence[Any],
+    ):
+        self.rules = rules
+        self.signature, self.definition = signature, definition
+        self.prefixes: Any = (*signature.roots_of(prefixes), prefixes[-1])
+        of_plain = signature.plain_of(prefixes)
+        self.plain_prefixes = [for_jax(each, rules.default) for each in of_plain]
+        self.labels = (*signature.roots_of(signature.labels), "output")
+        self.paths = [path for path, _ in definition.leaves]
+        self.owners = [owner for _, owner in definition.leaves]
+        self.groups = self._different_values()
+        self.outside = (rules.default, self.groups, for_jax(prefixes[-1], rules.default))
+        self.leaf_prefixes = self._leaf_prefixes(values)
+        self.always_out = [False] * len(values)
+
+    def _different_values(self) -> tuple[Any, ...]:
+        ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
+        given = [v for end in ends for v in getattr(end, "values_", [end]) if v is not None]
+        return tuple(dict.fromkeys([self.rules.default, *given]))
+
+    def _leaf_prefixes(self, values: Sequence[Any]) -> list[Any]:
+        nodes = unflatten(self.definition, values)
+        leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
+        at_first = list(map(self.prefix_at, self.paths, leaves))
+        return self.reconciled(at_first, nodes, self._further_occurrences())
+
+    def _further_occurrences(self) -> Iterator[tuple[Path, int, bool]]:
+        """Occurrences of nodes that occurred before, and of what they lead to."""
+        for path, number, is_first in self.definition.occurrences:
+            if not is_first:
+                yield from occurrences(self.definition.nodes, Ref(number), path)
+
+    def where(self, place: Path | int) -> str:
+        """Return what a leaf is called in messages.
+
+        Args:
+          place: Its path, or its number.
+        """
+        root, *path = self.paths[place] if isinstance(place, int) else place
+        return f"{self.labels[root]}, path {tuple(path)!r}"
+
+    def prefix_at(self, path: Path, leaf: Any, *, is_new: bool = False) -> Any:
+        """Return the value that the prefixes give a leaf.
+
+        Args:
+          path: The path of the leaf.
+          leaf: The leaf; the variable, if it is the value of one.
+          is_new: Whether it was not there before the call: then a prefix may have nothing for it.
+
+        Raises:
+          LiftingError: The prefix has nothing for it.
+          NoFilterMatchError: No filter takes it.
+        """
+        prefix, below, where = self.prefixes, path, self.where(path)
+        try:
+            while is_branch(prefix):
+                prefix, below = prefix[below[0]], below[1:]
+            if isinstance(prefix, FilterPrefix):
+                prefix = prefix.map_prefix(below, leaf, where)
+        except (LookupError, TypeError, NoFilterMatchError) as error:
+            if is_new:
+                return self.rules.default
+            if isinstance(error, NoFilterMatchError):
+                raise
+            raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
+        return self.rules.default if prefix is None else prefix
+
+    def reconciled(
+        self, leaf_prefixes: Sequence[Any], nodes: Any, others: Iterable[tuple[Path, int, bool]]
+    ) -> list[Any]:
+        """Return the values of leaves, on which all occurrences of a variable must agree (JIT-2).
+
+        Args:
+          leaf_prefixes: The value of each leaf, by the first occurrence of its variable.
+          nodes: The nodes by number.
+          others: The other occurrences of nodes.
+
+        Raises:
+          AliasingError: Two occurrences of a variable have different values.
+        """
+        found = list(leaf_prefixes)
+        numbers = {owner: i for i, owner in enumerate(self.owners)}
+        for path, node, _ in others if len(self.groups) > 1 else ():
+            number = numbers.get(node)
+            if number is not None:
+                found[number] = self._agreed(number, found[number], path, nodes[node])
+        return found
+
+    def _agreed(self, number: int, first: Any, path: Path, variable: Any) -> Any:
+        """The value of a leaf that has this one at first, and maybe another at a further path."""
+        other = self.prefix_at(path, variable)
+        if self.rules.none_is_free and (first is None or other is None):
+            return other if first is None else first
+        if other != first:
+            occurrences = (self.where(number), first), (self.where(path), other)
+            raise AliasingError(self.rules.what, variable, *occurrences)
+        return first
+
+    def arguments(self, values: Sequence[Any], plain: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what JAX is called with; donated leaves are apart from the others.
+
+        Args:
+          values: One value for each leaf, such as its sharding.
+          plain: One value for each plain argument.
+        """
+        if not self.donated:
+            return values, *plain
+        others = compress(values, map(not_, self.donated))
+        return list(compress(values, self.donated)), list(others), *plain
+
+    def leaves_and_plain(self, leaves: Any, *others: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return leaves and plain arguments, as JAX passes them; inverse of `arguments`."""
+        if not self.donated:
+            return leaves, others
+        donated, kept = iter(leaves), iter(others[0])
+        return [next(donated if gone else kept) for gone in self.donated], others[1:]
+
+    def placed(self, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
+        """Return the leaves where they are to be, and the numbers of those that moved (JIT-5).
+
+        That nothing has to move, the usual case, is seen by the identity of the shardings: they are
+        those of the last call in which nothing had to.
+
+        Args:
+          plan: The plan of the call.
+          values: The leaves.
+        """
+        try:
+            present = list(map(stored_sharding, values))
+        except AttributeError:  # Not all leaves are arrays on devices.
+            present = []
+        is_settled = bool(present and self.settled) and all(map(is_, present, self.settled))
+        if is_settled or plan.level != trace_level():
+            return values, ()
+        placed, moved = list(values), []
+        for i, value in enumerate(values):
+            leaves, treedef = jax.tree.flatten(value)
+            sent = [self._sent(leaf, i) for leaf in leaves]
+            if not all(map(is_, sent, leaves)):
+                placed[i] = jax.tree.unflatten(treedef, sent)
+                moved.append(i)
+        if not moved:
+            self.settled = present
+        return placed, moved
+
+    def _sent(self, leaf: Any, number: int) -> Any:
+        """A leaf where it is to be; one that the user put elsewhere is for JAX to judge."""
+        sharding = self.placements[number]
+        if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
+            return leaf
+        check_spec(self.where(number), np.shape(leaf), sharding)
+        present = getattr(leaf, "sharding", None)
+        stays = getattr(leaf, "committed", True) and not self.rules.moves_committed
+        if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
+            return leaf
+        return jax.device_put(leaf, sharding)
+
+    def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
+        """Raise an error that names the argument and path at fault, if one of them is.
+
+        Args:
+          values: The leaves of the call.
+          plain: Its plain arguments.
+          error: What JAX raised.
+
+        Raises:
+          LeakedTracerError: A variable holds a tracer of a transformation that is over.
+          MeshAxisError, IndivisibleSizeError: A spec does not fit the mesh, or its array (SHM-4).
+        """
+        if isinstance(error, jax.errors.UnexpectedTracerError):
+            self._name_leaked_tracer(values, error)
+        if isinstance(error, ValueError | KeyError):  # The latter in JAX 0.4.
+            self._name_bad_spec(values, plain, error)
+
+    def _name_leaked_tracer(self, values: Sequence[Any], error: Exception) -> None:
+        for path, value in zip(self.paths, values, strict=True):
+            for leaf in jax.tree.leaves(value):
+                if isinstance(leaf, Tracer):
+                    raise LeakedTracerError(self.where(path), leaf) from error
+
+    def _name_bad_spec(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
+        labels = [*self.signature.plain_of(self.signature.labels), *map(self.where, self.paths)]
+        prefixes = [*self.plain_prefixes, *self.leaf_prefixes]
+        parts = map(spread, prefixes, [*plain, *values], labels)
+        try:
+            for where, spec, leaf in chain.from_iterable(parts):
+                check_spec(where, np.shape(leaf), spec, self.mesh)
+        except ValueError as better:
+            raise better from error

@@ -1,0 +1,232 @@
+"""Lifted `jax.lax.scan`: loops over functions of objects.
+
+Words: in each step a leaf or argument is *carried* from the step before (its axis is `Carry`),
+*sliced* along an axis, or *shared* by all steps (its axis is None). What comes out of all steps is
+*stacked* along an axis. Leaves of objects come out in every step, in the groups of the frame; where
+one is carried, only what the last step made counts.
+
+>>> import jax.numpy as jnp
+>>> from scutch_reference import nnx
+>>> total = nnx.Dict(n=nnx.Variable(jnp.array(0)))
+>>> @scan(in_axes=(Carry, 0), out_axes=(Carry, 0))
+... def add(total, x):
+...     total.n.value += x
+...     return total, total.n.value
+>>> last, sums = add(total, jnp.arange(4))
+>>> last is total, sums.tolist()
+(True, [0, 1, 3, 6])
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import LiftingError
+from .effects import Effects
+from .frames import Frame
+from .lifting import P, R, lift
+from .prefixes import RETURNED, for_jax
+from .vmap import Mapped
+
+
+class Carry:
+    """The axis of what goes from one step to the next: the class itself is the mark."""
+
+
+class Scanned(Mapped[P, R]):
+    """A loop over a function of objects; see `scan`."""
+
+    lifts = staticmethod(jax.lax.scan)
+
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `jax.lax.scan` of a function of leaves, which are carried, sliced or shared.
+
+        Args:
+          frame: The frame of a call.
+          run: The function.
+
+        Raises:
+          LiftingError: The axes carry more than one plain argument.
+        """
+        frame.always_out = [axis is Carry for axis in frame.leaf_prefixes]
+        axes = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
+        output = _Output(frame, self.out_prefix)
+
+        def transformed(*arguments: Any) -> Any:
+            def step(carry: Any, slices: Any) -> Any:
+                effects, groups, out = run(*_map_axes(_given, axes, carry, slices, arguments))
+                leaves = _take_carried_leaves(frame, effects, groups)
+                plain, parts = output.carried_and_parts(out)
+                return (leaves, *plain), (effects, groups, parts)
+
+            start = _map_axes(_carried, axes, arguments)
+            slices = _map_axes(_sliced, axes, arguments)
+            carry, (effects, groups, parts) = jax.lax.scan(step, start, slices, **self.options)
+            outside = functools.partial(_outside, 0 if self.options.get("reverse") else -1)
+            groups = [[outside(axis, x) for x in groups[i]] for i, axis in enumerate(frame.groups)]
+            _put_carried_leaves(frame, effects, groups, carry[0])
+            return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry[1:])
+
+        return transformed
+
+
+def _is_axis(value: Any) -> bool:
+    return value is None or value is Carry
+
+
+def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
+    """`function` of each axis in a prefix, and of the parts of the trees that it is for."""
+    return jax.tree.map(function, axes, *trees, is_leaf=_is_axis)
+
+
+def _moved_axis(tree: Any, start: int, end: int) -> Any:
+    return jax.tree.map(lambda x: jnp.moveaxis(x, start, end), tree)
+
+
+def _carried(axis: Any, part: Any) -> Any:
+    return part if axis is Carry else None
+
+
+def _sliced(axis: Any, part: Any) -> Any:
+    """What `jax.lax.scan` slices along the first axis."""
+    return _moved_axis(part, axis, 0) if isinstance(axis, int) else None
+
+
+def _given(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
+    """What a step gets."""
+    return carry if axis is Carry else piece if isinstance(axis, int) else whole
+
+
+def _outside(last: int, axis: Any, part: Any) -> Any:
+    """What comes out of all steps, from what they have stacked, of which the last is at `last`."""
+    if axis is Carry:
+        return jax.tree.map(lambda x: x[last], part)
+    return _moved_axis(part, 0, axis) if isinstance(axis, int) else part
+
+
+def _take_carried_leaves(frame: Frame, effects: Effects, groups: Any) -> list[Any]:
+    """The carried leaves after a step by number, taken out of its groups."""
+    found: list[Any] = [None] * len(frame.leaf_prefixes)
+    for number, axis in enumerate(frame.leaf_prefixes):
+        if axis is None and number in effects.changed:
+            raise LiftingError(
+                f"{frame.where(number)}: the variable is shared by all steps of scan "
+                "(its axis is None), and one of them changed it. Carry it, or scan over it."
+            )
+        if axis is Carry and number not in effects.changed:
+            raise LiftingError(f"scan carries arrays that a step removed: {frame.where(number)}.")
+        if axis is Carry:
+            group, index = effects.changed[number]
+            found[number], groups[group][index] = groups[group][index], None
+    return found
+
+
+def _put_carried_leaves(frame: Frame, effects: Effects, groups: Any, leaves: Any) -> None:
+    """Put the carried leaves back into the groups, from where each step has taken them."""
+    for number, (group, index) in effects.changed.items():
+        if frame.leaf_prefixes[number] is Carry:
+            groups[group][index] = leaves[number]
+
+
+class _Output:
+    """The output of a step: one part for each axis in the prefix, and maybe one that is carried.
+
+    Args:
+      frame: The frame of the calls.
+      prefix: The prefix of the output.
+
+    Raises:
+      LiftingError: The prefixes carry more than one plain argument, or do not say where it comes
+        out.
+    """
+
+    def __init__(self, frame: Frame, prefix: Any):
+        self.prefix, self.plain = prefix, frame.plain_prefixes
+        flattened: Any = jax.tree.flatten(for_jax(prefix, None), is_leaf=_is_axis)
+        self.axes, self.structure = flattened
+        carried = self.axes.count(Carry)
+        if self.plain.count(Carry) > carried or carried > 1:
+            raise LiftingError(
+                "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
+                f"got {self.plain!r} and {prefix!r}."
+            )
+
+    def carried_and_parts(self, out: Any) -> tuple[list[Any], list[Any]]:
+        """The carried arguments of the next step, and the parts; one that is carried is None."""
+        try:
+            parts = self.structure.flatten_up_to(out)
+        except ValueError as error:
+            like = f"scan needs an output like {self.prefix!r}, got {out!r}."
+            raise LiftingError(like) from error
+        last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
+        if Carry in self.plain:
+            parts[self.axes.index(Carry)] = None
+        elif last is not RETURNED:
+            raise LiftingError("scan carries an object: the function must return it.")
+        return [_carried(axis, last) for axis in self.plain], parts
+
+    def joined(self, parts: list[Any], carried: Sequence[Any]) -> Any:
+        """The output, of its parts and what was carried; inverse of `carried_and_parts`."""
+        if Carry in self.plain:
+            parts[self.axes.index(Carry)] = carried[self.plain.index(Carry)]
+        return self.structure.unflatten(parts)
+
+
+@overload
+def scan(
+    f: Callable[P, R],
+    *,
+    in_axes: Any = (Carry, 0),
+    out_axes: Any = (Carry, 0),
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    transform_metadata: Mapping[Any, Any] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Scanned[P, R]:
+    """With the function: the transformed one."""
+
+
+@overload
+def scan(
+    *,
+    in_axes: Any = (Carry, 0),
+    out_axes: Any = (Carry, 0),
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    transform_metadata: Mapping[Any, Any] | None = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+) -> Callable[[Callable[P, R]], Scanned[P, R]]:
+    """Without the function: a decorator."""
+
+
+def scan(
+    f: Any = None, *, in_axes: Any = (Carry, 0), out_axes: Any = (Carry, 0), **options: Any
+) -> Any:
+    """Loop over a function of objects (OBJ-7).
+
+    Args:
+      f: The function of one step; see `jit` for what its arguments may be. Without it, this returns
+        a decorator.
+      in_axes: For each positional argument `Carry`, an axis to slice, or None for what all steps
+        share; for objects, `StateAxes` says it by filter. One plain argument can be carried.
+      out_axes: A prefix of the output: `Carry` where the carried argument comes out, or an axis
+        that is new.
+      **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; the others
+        are those of `jax.lax.scan`, and `graph` and `graph_updates` of `jit`.
+
+    Returns:
+      A function with the parameters of `f`.
+
+    Raises:
+      TypeError: `jax.lax.scan` has no such option.
+      LiftingError: When called: a step changes a variable that all steps share, or returns
+        something that `out_axes` is no prefix of.
+    """
+    return lift(Scanned, f, in_axes, out_axes, **options)
