@@ -134,7 +134,7 @@ class SharesNames:
 
 
 @of_modules
-class SharesNamesSilently:
+class SecondNameUnnamed:
     """Breaks LIN-1k: the error for a name that is given twice does not say which."""
 
     class names_in_use(NamesInUse):
