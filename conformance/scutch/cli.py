@@ -57,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
-    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
-        return _run(words[1:])
+    if words[:1] == ["run"]:
+        return _help_of_run() if words[1:2] in (["-h"], ["--help"]) else _run(words[1:])
     try:
         arguments = _parser().parse_args(words)
     except SystemExit as stop:  # argparse has printed its help or its complaint
@@ -115,16 +115,14 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         "judge an implementation",
         lambda arguments: _run(arguments.rest),
-        "All arguments go to pytest, which runs as `pytest -p scutch.plugin --pyargs scutch`; "
-        "`pytest -p scutch.plugin --help` lists the judge's options, such as --implementation, "
-        "--profile, --report, --known, --requirement, --level and --seed.",
+        "`scutch run --help` lists the options; those of pytest work, too.",
     )
     added.add_argument("rest", nargs="*", metavar="ARGUMENT", help="an argument of pytest")
 
     added = command("list", "list the requirements of the catalogue", _list)
-    added.add_argument(
-        "--requirement", metavar="PATTERN", default="*", help="ids or rows, like 'BOX-1*' or BOX-2"
-    )
+    what = "ids, rows or areas, like 'BOX-1*', BOX-2 or LOG"
+    added.add_argument("pattern", metavar="PATTERN", nargs="?", help=what)
+    added.add_argument("--requirement", metavar="PATTERN", default="*", help="the same")
     added.add_argument("--area", help="one chapter of the contract, like BOX")
 
     added = command("explain", "say what a requirement asks for, why, and what tests it", _explain)
@@ -163,6 +161,21 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
     return parser
+
+
+def _help_of_run() -> int:
+    from scutch import plugin
+
+    parser = argparse.ArgumentParser(
+        prog="scutch run",
+        usage="scutch run [OPTION ...] [an option of pytest ...]",
+        description="Judge an implementation: `pytest -p scutch.plugin --pyargs scutch` with the "
+        "options below. Those of pytest work too, such as -n 2, -x, -v and --junitxml.",
+        add_help=False,
+    )
+    plugin.add_options(parser.add_argument)
+    print(parser.format_help(), end="")
+    return 0
 
 
 def _run(rest: Sequence[str]) -> int:
@@ -218,13 +231,14 @@ def _badge(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    chosen = _select(arguments.requirement)
+    pattern = arguments.pattern or arguments.requirement
+    chosen = _select(pattern)
     if arguments.area is not None:
         areas = sorted({requirement.area for requirement in chosen})
         chosen = tuple(one for one in chosen if one.area == arguments.area.upper())
         if not chosen:
             raise UsageError(
-                f"no requirement that matches {arguments.requirement!r} is in the area "
+                f"no requirement that matches {pattern!r} is in the area "
                 f"{arguments.area!r}; expected one of {', '.join(areas)}"
             )
     width = max(len(requirement.id) for requirement in chosen)

@@ -26,6 +26,7 @@ SHIPPED = MappingProxyType(
     {
         "reference": "scutch.adapters.reference:implementation",
         "flax": "scutch.adapters.flax:implementation",
+        "orbax": "scutch.adapters.orbax:implementation",
     }
 )
 
@@ -55,7 +56,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
-            "Optimizer".split()
+            "remat Optimizer".split()
         ),
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "
@@ -63,7 +64,10 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars ToNNX ToLinen to_linen "
             "lazy_init with_partitioning".split()
         ),
-        "export": frozenset(),
+        "export": frozenset(
+            "JaxModule constants save load initialize_dtensor "
+            "maybe_enable_dtensor_export_on".split()
+        ),
     }
 )
 """The names that a namespace must answer to, for each capability."""
@@ -81,7 +85,16 @@ class SetupError(Exception):
     Right, with a name from the message, `module:attribute`, or the path of an adapter:
 
         scutch.judge_box(MyBox, implementation="flax")
+
+    Attributes:
+      subject: What was refused: an option, an implementation, a file and line.
+      problem: Why, and what was expected.
     """
+
+    def __init__(self, subject: str, problem: str) -> None:
+        """Say what was refused, and why."""
+        self.subject, self.problem = subject, problem
+        super().__init__(f"{subject}: {problem}")
 
 
 class Namespace:
@@ -202,8 +215,9 @@ def flax_shaped(
     unknown = sorted(set(wanted) - set(CAPABILITIES))
     if unknown:
         raise SetupError(
-            f"flax_shaped({name!r}) claims {unknown}, which are no capabilities; "
-            f"expected some of {', '.join(CAPABILITIES)}"
+            f"flax_shaped({name!r})",
+            f"it claims {unknown}, which are no capabilities; "
+            f"expected some of {', '.join(CAPABILITIES)}",
         )
     namespaces = {
         capability: Namespace(
@@ -243,15 +257,17 @@ def load(where: str) -> Implementation:
         module = _import_module(path, where)
     else:
         raise SetupError(
-            f"unknown implementation {where!r}: expected an installed name "
-            f"({', '.join(sorted(names))}), module:attribute, or a .py file"
+            f"unknown implementation {where!r}",
+            f"expected an installed name ({', '.join(sorted(names))}), module:attribute, "
+            "or a .py file",
         )
     try:
         found = getattr(module, attribute)
     except AttributeError:
         raise SetupError(
-            f"implementation {where!r}: {module.__name__} has no attribute {attribute!r}; "
-            "expected a scutch.Implementation there"
+            f"implementation {where!r}",
+            f"{module.__name__} has no attribute {attribute!r}; "
+            "expected a scutch.Implementation there",
         ) from None
     return check(found, where)
 
@@ -271,29 +287,31 @@ def check(found: Any, where: str) -> Implementation:
     """
     if not isinstance(found, Implementation):
         raise SetupError(
-            f"implementation {where!r} is a {type(found).__name__}; "
-            "expected a scutch.Implementation"
+            f"implementation {where!r}",
+            f"it is a {type(found).__name__}; expected a scutch.Implementation",
         )
     for field in fields(found)[:2]:
         if not isinstance(getattr(found, field.name), str):
             raise SetupError(
-                f"implementation {where!r}: {field.name} is {getattr(found, field.name)!r}; "
-                "expected a string"
+                f"implementation {where!r}",
+                f"{field.name} is {getattr(found, field.name)!r}; expected a string",
             )
     if not found.claims:
         raise SetupError(
-            f"implementation {where!r} claims no capability; "
-            f"expected at least one of {', '.join(CAPABILITIES)}"
+            f"implementation {where!r}",
+            f"it claims no capability; expected at least one of {', '.join(CAPABILITIES)}",
         )
     for claim, needed in (("logical", "meta"), ("linen", "logical")):
         if claim in found.claims and needed not in found.claims:
             raise SetupError(
-                f"implementation {where!r} claims {claim!r} without {needed!r}, which it needs"
+                f"implementation {where!r}",
+                f"it claims {claim!r} without {needed!r}, which {claim!r} needs",
             )
     for capability, names in found.missing().items():
         raise SetupError(
-            f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "
-            f"provide the name, or leave {capability}=None"
+            f"implementation {where!r}",
+            f"it claims {capability!r} but lacks {', '.join(names)}; "
+            f"provide the name, or leave {capability}=None",
         )
     return found
 
@@ -308,26 +326,27 @@ def _import_module(name: str, where: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise SetupError(_import_message(where, f"importing {name}", error)) from error
+        raise _import_failed(where, f"importing {name}", error) from error
 
 
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
-        raise SetupError(f"implementation {where!r}: there is no file {str(file)!r}")
+        raise SetupError(f"implementation {where!r}", f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
     name = f"scutch_adapter_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise SetupError(f"implementation {where!r}: {str(file)!r} is no Python file")
+        raise SetupError(f"implementation {where!r}", f"{str(file)!r} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise SetupError(_import_message(where, f"running {file}", error)) from error
+        raise _import_failed(where, f"running {file}", error) from error
     return module
 
 
-def _import_message(where: str, action: str, error: Exception) -> str:
-    return f"implementation {where!r}: {action} raised {type(error).__name__}: {error}"
+def _import_failed(where: str, action: str, error: Exception) -> SetupError:
+    problem = f"{action} raised {type(error).__name__}: {error}"
+    return SetupError(f"implementation {where!r}", problem)

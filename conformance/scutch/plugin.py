@@ -9,7 +9,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 
 import functools
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,16 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback, without the frames of the judge and of Hypothesis.
+        """The traceback from the law on, without the frames of the judge and of Hypothesis.
 
         Args:
           excinfo: What broke the law.
           style: Not used: `--tb` decides.
         """
         chosen = self.config.option.tbstyle
-        return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
+        shown = pytest.ExceptionInfo.from_exception(error)
+        return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -181,8 +183,15 @@ class Judge:
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the verdicts."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Print the verdicts; what pytest would print of many failures is in the report."""
+        if terminal.is_brief(terminalreporter, self.rulings):
+            self.config.option.tbstyle = "no"
+            terminalreporter.reportchars = ""
+        yield
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
@@ -192,9 +201,17 @@ class Judge:
 JUDGE = pytest.StashKey[Judge]()
 
 
+Refused: Any = type("scutch", (pytest.exit.Exception,), {"__module__": "builtins"})
+"""Ends pytest with a sentence and an exit code; pytest prints its name before the sentence."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
-    add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
+    add_options(parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption)
+
+
+def add_options(add: Callable[..., Any]) -> None:
+    """Add the options of a conformance run, with the method of a parser that adds one."""
     tries = "; ".join(
         f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
     )
@@ -244,14 +261,14 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
             raise SetupError(
-                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+                f"--report {option.scutch_report!r}", "expected a path that ends in .json"
             )
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
     except SetupError as error:
-        pytest.exit(f"scutch: {error}", returncode=2)
+        raise Refused(str(error), 2) from None
     judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
@@ -317,7 +334,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
-        pytest.exit(f"scutch: --replay: there is no law {replayed!r}, or it is unclaimed", 2)
+        raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
 
 
 # ---------------------------------------------------------------- how a law is tried

@@ -50,7 +50,7 @@ def near(liar, law):
     own, other = liar.breaks[0], law.requirement
     if other in liar.breaks:
         return True
-    alike = other.startswith((own[:5], *QUICK)) and other[:3] == own[:3]
+    alike = ROWS[own].row == ROWS[other].row or (other.startswith(QUICK) and other[:3] == own[:3])
     return alike and law.name != HISTORIES
 
 

@@ -97,7 +97,7 @@ def read(file: Path) -> tuple[Known, ...]:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"known failures {str(file)!r}: {error}") from None
+        raise SetupError(f"known failures {str(file)!r}", str(error)) from None
     return parse(text, str(file))
 
 
@@ -114,18 +114,22 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"known failures {file}: {error}") from None
+        raise SetupError(f"known failures {file}", str(error)) from None
     if extra := sorted(set(content) - {"implementation", "known"}):
-        raise SetupError(f"known failures {file}: unknown key {extra[0]!r} at the top; "
-                         "expected implementation and [[known]]")  # fmt: skip
+        raise SetupError(
+            f"known failures {file}",
+            f"unknown key {extra[0]!r} at the top; expected implementation and [[known]]",
+        )
     if not content:
         return ()
     name = content.get("implementation")
     if not isinstance(name, str):
-        raise SetupError(f'known failures {file}:1: expected implementation = "NAME", got {name!r}')
+        raise SetupError(
+            f"known failures {file}:1", f'expected implementation = "NAME", got {name!r}'
+        )
     entries = content.get("known", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise SetupError(f"known failures {file}: expected [[known]] tables")
+        raise SetupError(f"known failures {file}", "expected [[known]] tables")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip() == "[[known]]"]
     lines += [1] * (len(entries) - len(lines))
     return tuple(_entry(name, e, f"{file}:{n}") for e, n in zip(entries, lines, strict=False))
@@ -133,7 +137,7 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
 
 def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     def refuse(why: str) -> SetupError:
-        return SetupError(f"known failures {place}: {why}")
+        return SetupError(f"known failures {place}", why)
 
     for key, required in KEYS.items():
         if required and key not in entry:
@@ -179,7 +183,8 @@ def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known
         twin = chosen.setdefault((entry.requirement, entry.test), entry)
         if twin is not entry:
             raise SetupError(
-                f"known failures {entry.place}: {entry.requirement} of {name} {version} is known "
-                f"already, from {twin.place}; expected one entry for each law and release"
+                f"known failures {entry.place}",
+                f"{entry.requirement} of {name} {version} is known already, from {twin.place}; "
+                "expected one entry for each law and release",
             )
     return tuple(chosen.values())

@@ -131,18 +131,17 @@ def settle(
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
-        raise SetupError(f"--examples {examples}: expected at least 1")
+        raise SetupError(f"--examples {examples}", "expected at least 1")
     if processes is not None and processes not in _PROCESSES:
-        raise SetupError(
-            f"--processes {processes}: expected one of {', '.join(map(str, _PROCESSES))}"
-        )
+        expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
+        raise SetupError(f"--processes {processes}", expected)
     if patterns:
         catalogue.select(patterns)
     if replay:
         try:
             parse_call(replay)
         except NotACall as error:
-            raise SetupError(f"--replay: {error}") from None
+            raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
     if seed is None:
@@ -152,8 +151,9 @@ def settle(
         processes = 2 if found["platform"] == "cpu" else 1
     if processes > 1 and found["platform"] != "cpu":
         raise SetupError(
-            f"--processes {processes}: jobs are started on the CPU only, and this run is on "
-            f"{found['platform']!r}; expected --processes 1 or --platform cpu"
+            f"--processes {processes}",
+            f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
+            "expected --processes 1 or --platform cpu",
         )
     return Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
@@ -166,7 +166,7 @@ def settle(
 
 def _one_of(option: str, value: str, choices: Any) -> None:
     if value not in choices:
-        raise SetupError(f"{option} {value!r}: expected one of {', '.join(choices)}")
+        raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(choices)}")
 
 
 def _known(file: str) -> tuple[known.Known, ...]:
@@ -190,9 +190,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
         answer = runner.ask(where, _PROBE_TIMEOUT)
         runner.close()
     if isinstance(answer, isolation.Lost):
-        raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
+        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}")
     if "refused" in answer:
-        raise SetupError(answer["refused"])
+        raise SetupError(*answer["refused"])
     return answer
 
 
@@ -200,7 +200,7 @@ def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
     except SetupError as error:
-        return {"refused": str(error)}
+        return {"refused": [error.subject, error.problem]}
     devices = jax.devices()
     return {
         "name": found.name,

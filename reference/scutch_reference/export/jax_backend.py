@@ -69,6 +69,16 @@ class Variable:
     spec: PartitionSpec | None
     value: Any
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the value."""
+        return tuple(self.value.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the value."""
+        return self.value.dtype
+
     def numpy(self) -> np.ndarray:
         """The whole value on the host."""
         return np.asarray(self.value)

@@ -4,6 +4,17 @@ An *optimizer* here is a gradient transformation as optax has them: an object wi
 which returns the state of the optimizer, and `update(grads, state, params)`, which returns what to
 add to the parameters, and the next state. It maps over the parameters with `jax.tree.map`, so that
 its state has boxes where the parameters have them.
+
+>>> from types import SimpleNamespace
+>>> import jax.numpy as jnp
+>>> descent = SimpleNamespace(
+...     init=lambda params: (),
+...     update=lambda grads, state, params: (jax.tree.map(lambda g: -0.5 * g, grads), state))
+>>> params = {"w": jnp.ones(2)}
+>>> state = TrainState.create(apply_fn=lambda params: params["w"], params=params, tx=descent)
+>>> state = state.apply_gradients(grads={"w": jnp.ones(2)})
+>>> state.step, state.params["w"].tolist()
+(1, [0.5, 0.5])
 """
 
 from collections.abc import Callable

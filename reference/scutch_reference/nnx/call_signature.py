@@ -100,9 +100,9 @@ class CallSignature:
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional
         labels = [f"argument {i}{known[i]}" for i in range(self.positional)]
         self.labels = (*labels, *(f"argument {name!r}" for name in names))
-        self.is_static = static(self.positional, names)
-        self.statics = tuple(i for i, is_static in enumerate(self.is_static) if is_static)
-        numbers = [i for i, is_static in enumerate(self.is_static) if not is_static]
+        chosen = static(self.positional, names)
+        self.statics = tuple(i for i, is_static in enumerate(chosen) if is_static)
+        numbers = [i for i, is_static in enumerate(chosen) if not is_static]
         objects = {i for i in numbers if issubclass(types[i], Tracked)} | set(with_objects or ())
         self.roots = tuple(i for i in numbers if i in objects)
         self.plain = tuple(i for i in numbers if i not in objects)

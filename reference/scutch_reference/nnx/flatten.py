@@ -49,7 +49,7 @@ Check = tuple[Any, Any, list[Any]]
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
 _ATOMS = (
-    *(str, bytes, type(None), type, np.dtype, Enum),
+    *(str, bytes, type(None), type, np.dtype, Enum, GraphDef),
     *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
 )
 

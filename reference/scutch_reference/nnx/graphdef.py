@@ -30,6 +30,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import jax
+
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
 from .variables import Variable
@@ -120,7 +122,9 @@ def occurrences(
 class GraphDef:
     """The structure of a graph; equal ones are the same object (OBJ-1, JIT-3).
 
-    Get one from `nnx.graphdef` or `nnx.split`. Paths in it begin with the index of a root.
+    Get one from `nnx.graphdef` or `nnx.split`. Paths in it begin with the index of a root. To JAX
+    it is a node without leaves, so it goes in and out of transformations, and a function that is
+    compiled for one is not traced again for an equal one.
     """
 
     def __init__(self, nodes: tuple[Node, ...]):
@@ -157,6 +161,8 @@ class GraphDef:
         """The number of the first leaf of each node, and at the end the number of all leaves."""
         return tuple(accumulate(map(leaf_count, self.nodes), initial=0))
 
+
+jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
 
 _known: weakref.WeakValueDictionary[Any, GraphDef] = weakref.WeakValueDictionary()
 _recent: deque[GraphDef] = deque(maxlen=16)  # What is flattened in a loop stays known.

@@ -149,8 +149,9 @@ def jit(
     Args:
       fun: The function; a method, a partial function or a callable object, too. Without it, this
         returns a decorator.
-      in_shardings: A prefix of the positional arguments: shardings, or `StateSharding` for objects.
-        Variables have these shardings afterwards (JIT-5). None leaves an array where it is.
+      in_shardings: A prefix of the positional arguments that are not static: shardings, or
+        `StateSharding` for objects. Variables have these shardings afterwards (JIT-5). None leaves
+        an array where it is, and so are keyword arguments.
       out_shardings: A prefix of the output; objects that are returned have these shardings, too.
       static_argnums: Numbers of arguments that are compiled in; they are hashable (JIT-4).
       static_argnames: Names of such arguments.

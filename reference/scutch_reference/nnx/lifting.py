@@ -141,6 +141,10 @@ class Lifted(Generic[P, R]):
     def prefixes(self, signature: CallSignature) -> tuple[Any, ...]:
         """Return the prefix of each argument, then that of the output.
 
+        As in `jax.jit`, a sequence of prefixes has an entry for each positional argument that is
+        not static, in their order (JIT-5), but none for those that are bound. Any other prefix is
+        that of all positional arguments.
+
         Args:
           signature: The roles of the arguments of a call.
 
@@ -148,15 +152,17 @@ class Lifted(Generic[P, R]):
           LiftingError: There are prefixes for more or for fewer arguments.
         """
         count, prefix = signature.positional, self.in_prefix
-        given = (prefix,) * count
+        given = dict.fromkeys(range(count), prefix)
         if is_branch(prefix) and not isinstance(prefix, dict):
-            given = (*[None] * len(self._bound), *prefix)
-        if len(given) != count:
-            raise LiftingError(
-                f"Got {self.rules.what} for {len(prefix)} arguments, {prefix!r}, "
-                f"but {count - len(self._bound)} positional arguments."
-            )
-        return *given, *[self.for_keywords] * len(signature.names), self.out_prefix
+            taken = [i for i in range(len(self._bound), count) if i not in signature.statics]
+            if len(prefix) != len(taken):
+                raise LiftingError(
+                    f"Got {self.rules.what} for {len(prefix)} arguments, {prefix!r}, "
+                    f"but {len(taken)} positional arguments that are not static."
+                )
+            given = dict(zip(taken, prefix, strict=True))
+        of_keywords = [self.for_keywords] * len(signature.names)
+        return *map(given.get, range(count)), *of_keywords, self.out_prefix
 
     def _statics(self, signature: CallSignature, args: tuple[Any, ...]) -> tuple[Static, ...]:
         """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""

@@ -91,6 +91,9 @@ class Static:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Static, (self.value, self.where)  # A key has types in it that do not pickle.
+
 
 def copied(value: Any) -> Any:
     """Return new containers around the same contents: what a getter may hand out (OBJ-5).

@@ -174,6 +174,32 @@ def test_an_object_dies_without_the_garbage_collector():
         gc.enable()
 
 
+ONE_DEVICE = {"mesh": Mesh(jax.devices()[:1], ("data",)), "in_specs": P(), "out_specs": P()}
+
+
+@pytest.mark.parametrize(
+    "lift",
+    [
+        nnx.grad,
+        nnx.remat,
+        functools.partial(nnx.vmap, in_axes=0),
+        functools.partial(nnx.scan, in_axes=0, out_axes=0),
+        functools.partial(nnx.shard_map, **ONE_DEVICE),
+    ],
+)
+def test_a_bound_object_dies_with_the_transformed_function(lift):
+    """The other transformations leave no cycle behind either."""
+    gc.disable()
+    try:
+        box = Box()
+        reference = weakref.ref(box)
+        lift(functools.partial(lambda m, x: (m.w[...] * x).sum(), box))(jnp.ones(3))
+        del box
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
 def test_aliases_are_one_object_inside_and_after():
     """Within and across arguments (JIT-2)."""
 
@@ -246,6 +272,29 @@ def test_in_shardings_hold_for_variables_before_and_after():
         assert box[0].w.value.sharding.is_equivalent_to(sharding, 1)
         assert box[1].w.value.sharding.is_equivalent_to(NamedSharding(mesh, P()), 1)
     np.testing.assert_array_equal(box[0].w[...], 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "entries", "call"),
+    [
+        ({"static_argnums": 1}, 2, lambda f, m, x: f(m, 2.0, x)),
+        ({"static_argnums": -2}, 2, lambda f, m, x: f(m, 2.0, x)),
+        ({"static_argnames": "n"}, 2, lambda f, m, x: f(m, 2.0, x)),
+        ({"static_argnames": "n"}, 1, lambda f, m, x: f(m, n=2.0, x=x)),
+    ],
+)
+def test_in_shardings_have_no_entry_for_static_arguments(options, entries, call):
+    """As in `jax.jit`: by number, also a negative one, and by name (JIT-4, JIT-5)."""
+    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+    cut, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+    box = Box(4)
+    shardings = (cut, whole)[:entries]
+    f = nnx.jit(lambda m, n, x: m.w[...] * n + x, in_shardings=shardings, **options)
+    out = call(f, box, jnp.ones(4))
+    np.testing.assert_array_equal(out, 3)
+    assert box.w.value.sharding.is_equivalent_to(cut, 1)
+    with pytest.raises(errors.LiftingError, match=r"3 arguments.*2 positional arguments that are"):
+        nnx.jit(lambda m, n, x: x, in_shardings=(cut, None, cut), static_argnums=1)(box, 1, 2.0)
 
 
 def test_out_shardings_hold_for_objects_that_are_returned():

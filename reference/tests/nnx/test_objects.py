@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import jax
@@ -252,3 +253,96 @@ def test_a_part_of_the_arguments_of_jit_can_be_bound():
 
     nnx.jit_partial(add, m)(3.0)
     assert (m.w.value == 4).all()
+
+
+def split_model():
+    """A model with a shared node, taken apart."""
+    model = nnx.List([nnx.Linear(2, 2, rngs=nnx.Rngs(0))])
+    model.append(model[0])
+    return model, *nnx.split(model)
+
+
+def apply(definition, state, x):
+    """The functional style: put together, call, take apart."""
+    model = nnx.merge(definition, state)
+    model[0].bias[...] += 1
+    return model[1](x), nnx.split(model)
+
+
+def test_definitions_and_states_go_in_and_out_of_plain_jit():
+    """Alone and inside other trees; what comes out is the same definition (OBJ-1)."""
+    model, definition, state = split_model()
+    assert jax.tree.leaves(definition) == []
+    out, (again, new) = jax.jit(apply)(definition, state, jnp.ones(2))
+    assert again is definition
+    np.testing.assert_allclose(out, model[0](jnp.ones(2)) + 1, atol=1e-6)
+    np.testing.assert_array_equal(nnx.merge(again, new)[1].bias[...], jnp.ones(2))
+    made, values = jax.jit(lambda: nnx.split(model))()
+    assert made is definition
+    assert jax.tree.structure(values) == jax.tree.structure(state)
+    tree = jax.jit(lambda tree: {"out": [tree]})({"graph": (definition, state)})["out"][0]
+    assert tree["graph"][0] is definition
+    assert jax.tree.map(lambda x: x, definition) is definition
+
+
+def test_equal_definitions_are_not_traced_again():
+    """Of clones, after a round trip through pickle, and where the first one is gone (JIT-3)."""
+    traces = []
+
+    @jax.jit
+    def run(definition, state):
+        traces.append(definition)
+        return nnx.merge(definition, state)[0].kernel[...]
+
+    for _ in range(3):
+        definition, state = split_model()[1:]
+        run(definition, state)
+        run(pickle.loads(pickle.dumps(definition)), state)
+        run(copy.deepcopy(definition), state)
+        del definition
+        traces[:] = [None] * len(traces)
+        gc.collect()
+    assert len(traces) == 1
+    other = nnx.List([nnx.Linear(2, 2, rngs=nnx.Rngs(0)) for _ in range(2)])
+    run(*nnx.split(other))
+    assert len(traces) == 2
+
+
+@pytest.mark.parametrize(
+    "transform",
+    {
+        "jit": jax.jit,
+        "grad": lambda f: jax.grad(f, argnums=1),
+        "vmap": lambda f: lambda d, s: jax.vmap(f, in_axes=(None, None), axis_size=2)(d, s),
+        "checkpoint": jax.checkpoint,
+        "eval_shape": lambda f: lambda d, s: jax.eval_shape(f, d, s),
+        "scan": lambda f: (
+            lambda d, s: jax.lax.scan(lambda carry, _: (carry, f(*carry)), (d, s), None, length=2)
+        ),
+        "cond": lambda f: lambda d, s: jax.lax.cond(True, f, f, d, s),
+    }.values(),
+)
+def test_definitions_and_states_pass_through_plain_transformations(transform):
+    """As arguments, and in the output of some (OBJ-1, OBJ-4)."""
+    _, definition, state = split_model()
+    out = transform(lambda d, s: nnx.merge(d, s)[0](jnp.ones(2)).sum())(definition, state)
+    assert jax.tree.leaves(out)
+
+
+def test_an_object_may_hold_a_definition():
+    """As static data, that is told apart by its content (JIT-3)."""
+    _, definition, _ = split_model()
+    traces = []
+
+    @nnx.jit
+    def run(model):
+        traces.append(1)
+        return model.definition, model.w[...]
+
+    model = nnx.Dict(definition=definition, w=nnx.Param(jnp.ones(2)))
+    assert run(model)[0] is definition
+    run(nnx.clone(model))
+    assert len(traces) == 1
+    model.definition = nnx.graphdef(nnx.Dict())
+    run(model)
+    assert len(traces) == 2

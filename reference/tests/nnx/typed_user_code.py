@@ -50,7 +50,7 @@ def calls(model: nnx.Module, counter: Counter, mesh: Mesh) -> None:
     assert_type(plain.lower(model, 1.0).compile()(model, 1.0), int)
     assert_type(plain.eval_shape(model, 1.0), int)
 
-    spec = PartitionSpec()
+    spec: PartitionSpec = PartitionSpec()  # type: ignore[no-untyped-call]
     assert_type(nnx.shard_map(loss, mesh=mesh, in_specs=spec, out_specs=spec)(model, 1.0), float)
     decorated = nnx.shard_map(mesh=mesh, in_specs=spec, out_specs=spec)(loss)
     assert_type(decorated(model, 1.0), float)
