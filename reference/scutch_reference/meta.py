@@ -49,7 +49,7 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes; boxes of your own derive from it.
 
     A subclass defines the four methods; one that leaves a method out cannot be instantiated
     (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
@@ -59,7 +59,14 @@ class AxisMetadata(Generic[A], abc.ABC):
 
     @classmethod
     def register(cls, subclass: type) -> NoReturn:
-        """Refuse virtual subclasses (`TypeError`): a box class derives from this one (BOX-1)."""
+        """Refuse virtual subclasses: a box class derives from this one (BOX-1).
+
+        Args:
+          subclass: The class that was to be registered.
+
+        Raises:
+          TypeError: Always.
+        """
         raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
 
     @abc.abstractmethod
@@ -334,6 +341,10 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.add_axis`, which says what is raised.
+
+    Returns:
+      The tree, in containers of the same types, with what the `add_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
@@ -345,6 +356,10 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.remove_axis`, which says what is raised.
+
+    Returns:
+      The tree, in containers of the same types, with what the `remove_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
@@ -397,6 +412,8 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
     Raises:
       StructureMismatchError: `updates` has another structure; the error names the first place.
+      ValueError: The structures agree, and a class of the user's raised it: a box in `unbox`, or a
+        pytree node when it was flattened.
     """
     nodes, structure = _flatten(tree)
     try:

@@ -184,7 +184,16 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
 
 
 def join(port: int, processes: int, rank: int) -> Exchange:
-    """Join a job on this machine; its CPU devices compute together by gloo."""
+    """Join a job on this machine; its CPU devices compute together by gloo.
+
+    Args:
+      port: The port of this machine at which process 0 listens for the others.
+      processes: How many processes the job has; the call returns when all of them have joined.
+      rank: The number of this process, from 0.
+
+    Returns:
+      The exchange of this process with the others.
+    """
     jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
     jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank)
     return Exchange(rank, processes)

@@ -196,7 +196,19 @@ class JaxModule:
         self._leaves = leaves
 
     def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
-        """The inputs that a module is saved for, by key: see `save`."""
+        """The inputs that a module is saved for, by key: see `save`.
+
+        Args:
+          inputs: What `save` was given: an input where the module has one function, else a mapping
+            with an input for each key.
+
+        Returns:
+          A mapping with an input for each key.
+
+        Raises:
+          MethodKeysError: The module was given a mapping of functions, and `inputs` is no mapping,
+            or has other keys (EXP-2).
+        """
         if self._has_one_function:
             return {self.DEFAULT_METHOD_KEY: inputs}
         if not isinstance(inputs, Mapping) or set(inputs) != set(self._methods):
@@ -204,7 +216,12 @@ class JaxModule:
         return inputs
 
     def write(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder: see `save`."""
+        """Write the folder: see `save`.
+
+        Args:
+          folder: Where to write.
+          inputs: For each key of the methods an input, as `inputs_by_key` returns them.
+        """
         self._backend.save(folder, inputs)
 
 

@@ -75,6 +75,9 @@ class ParameterTree:
           pspecs: `None`, or a tree of partition specs with the structure of `params`; `None` in the
             place of a spec is unsharded.
 
+        Returns:
+          The description, with a `Parameter` for each leaf in the order of `jax.tree.leaves`.
+
         Raises:
           ParameterError: A leaf is no array of numbers, or no boolean in `trainable`.
           ParameterStructureError: `trainable` or `pspecs` has another structure.

@@ -131,7 +131,7 @@ class Variable:
 @dataclass_transform(eq_default=True)
 @dataclass(eq=False)
 class Module:
-    """The base of Linen modules. A subclass is a dataclass, by its annotations (LIN-1).
+    """The base of Linen modules; each subclass becomes a dataclass of its annotations (LIN-1).
 
     Names with an underscore are for `lift`, which shares the work with this module; a subclass
     defines `setup`, or methods marked `compact`, or both.
@@ -339,6 +339,10 @@ class Module:
           args, kwargs: The arguments of `init_fn`.
           unbox: Whether the handle gives the value without its box.
 
+        Returns:
+          The handle. Its attribute `value` reads the variable, and writes it while the collection
+          is mutable.
+
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
           ModifyScopeVariableError: It is missing, and the collection is not mutable (LIN-8b).
@@ -350,11 +354,25 @@ class Module:
         return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
-        """Return whether the module has a variable of that name in the collection `col`."""
+        """Return whether the module has a variable of this name.
+
+        Args:
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
+        """
         return name in self.variables.get(col, {})
 
     def get_variable(self, col: str, name: str, default: Any = None) -> Any:
-        """Return a variable as it lies in the collection `col`, box and all, or `default`."""
+        """Return a variable as it lies in its collection, box and all.
+
+        Args:
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
+          default: What to return where the collection has no such variable.
+
+        Returns:
+          An array, a box around one, or any other tree: the stored object itself, not a copy.
+        """
         return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
@@ -454,6 +472,10 @@ class Module:
 
         Args:
           variables, rngs, mutable: As for `apply`.
+
+        Returns:
+          A module with the same fields. Its methods can be called directly; they read a copy of
+          `variables`, and change it where `mutable` admits that.
         """
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
@@ -513,6 +535,10 @@ class Module:
         Args:
           rngs, args, method, kwargs: As for `apply`.
           mutable: A filter of the collections that are made; all but 'intermediates' by default.
+
+        Returns:
+          A pair: the output of the call; and the collections that `mutable` takes, nested by path,
+          with arrays in the boxes that their initializers return.
         """
         module = self.bind({}, rngs=rngs, mutable=mutable)
         module._scope.initializing = True

@@ -57,7 +57,9 @@ class Rewrite(NamedTuple):
 
 
 class Effects:
-    """What happened, without the arrays. It travels through JAX as a node without leaves.
+    """What a function did to the objects it was given, without the arrays.
+
+    It travels through JAX as a pytree node without leaves.
 
     Args:
       changed: The sources of leaves that have another value, by number.
