@@ -73,10 +73,15 @@ class Lossy:
     value: Any
 
 
+def _lossy(_: None, children: Any) -> Any:
+    """The node around its child, or `None` in its place where the child is a text."""
+    return Lossy(*children) if not isinstance(children[0], str) else None
+
+
 register_pytree_with_keys(
     Boxed,
     lambda node: (((GetAttrKey("value"), node.value),), node.names),
-    lambda names, children: Boxed(*children, names),
+    lambda names, children: Boxed(next(iter(children)), names),
 )
 register_pytree_node(
     Unkeyed, lambda node: ((node.value,), None), lambda _, children: Unkeyed(*children)
@@ -84,7 +89,7 @@ register_pytree_node(
 register_pytree_with_keys(
     Lossy,
     lambda node: (((GetAttrKey("value"), node.value),), None),
-    lambda _, children: Lossy(*children) if not isinstance(children[0], str) else None,
+    _lossy,
 )
 NODES: Mapping[str, Callable[[Any], Any]] = {
     "layer": Layer,
@@ -411,7 +416,7 @@ def unchanged(value: Any, copy: Any) -> bool:
       value: A tree of arrays, scalars and strings.
       copy: The copy.
     """
-    structures = jax.tree.structure(value), jax.tree.structure(copy)
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (value, copy)]
     return structures[0] == structures[1] and alike(jax.tree.leaves(value), jax.tree.leaves(copy))
 
 
@@ -423,7 +428,8 @@ def is_close(found: Any, expected: Any) -> bool:
       expected: The result that it should be; floating numbers may differ by 1e-4 of it and 1e-5
         more, all others not at all.
     """
-    if jax.tree.structure(found) != jax.tree.structure(expected):
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (found, expected)]
+    if structures[0] != structures[1]:
         return False
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
     return all(_close_arrays(np.asarray(a), np.asarray(b)) for a, b in pairs)

@@ -152,7 +152,8 @@ def _names(params: Any) -> list[str]:
     found, structure = tree_flatten_with_path(params)
     names = [".".join(map(_key_name, path)).replace("~", "_") for path, _ in found]
     try:
-        keeps = jax.tree.structure(jax.tree.unflatten(structure, names)) == structure
+        rebuilt: Any = jax.tree.structure(jax.tree.unflatten(structure, names))
+        keeps = rebuilt == structure
     except Exception:  # what a user's node raises when it is given a name for an array
         keeps = False
     if keeps:
