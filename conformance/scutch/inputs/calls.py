@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from scutch.inputs import descriptions
+from scutch.inputs import descriptions, transformations
 from scutch.inputs.descriptions import Description
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {
         name: kind
-        for name, kind in vars(descriptions).items()
+        for name, kind in {**vars(transformations), **vars(descriptions)}.items()
         if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description
     }
 )

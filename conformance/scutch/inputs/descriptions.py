@@ -27,7 +27,7 @@ import numpy as np
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch.inputs import boxes, graphs, models, programs
+from scutch.inputs import boxes, exported, graphs, models, programs
 from scutch.lawkit.domain import need_devices, not_available
 
 
@@ -142,6 +142,18 @@ class Record(Description):
     def build(self, builder: Builder) -> Any:
         """The `Pair` with both parts built."""
         return Pair(build(self.first, builder), build(self.second, builder))
+
+
+@dataclass(frozen=True, repr=False)
+class Node(Description):
+    """A pytree node with one child, of a class in `exported.NODES`."""
+
+    kind: str
+    value: Any
+
+    def build(self, builder: Builder) -> Any:
+        """The node, with its child built."""
+        return exported.NODES[self.kind](build(self.value, builder))
 
 
 @dataclass(frozen=True, repr=False)

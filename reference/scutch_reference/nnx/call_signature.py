@@ -76,6 +76,7 @@ class CallSignature:
       names: The names of those that are keywords.
       with_objects: The numbers of the containers that have objects inside; None before anybody has
         looked into them.
+      fixed: Names that a partial function binds, and the call does not pass.
 
     Attributes:
       roots, plain, statics: Numbers of arguments by their role.
@@ -93,7 +94,9 @@ class CallSignature:
         types: tuple[Any, ...],
         names: tuple[str, ...],
         with_objects: tuple[int, ...] | None = None,
+        fixed: tuple[str, ...] = (),
     ):
+        self.fixed = fixed
         self.names = names
         self.count, self.positional = len(types), len(types) - len(names)
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional

@@ -1,0 +1,308 @@
+"""Calls of transformed functions of plain arrays, which JAX and a lift can both make.
+
+A `PlainCall` says how a Python function is written (`FORMS`), what it returns (`RESULTS`), which
+options its transformation is given, and the calls that are then made:
+
+    PlainCall('jit', 'function', 'tree', {'static_argnums': -1},
+              ((('position', 'position', 'name'), (Array((8,)), Array((8,)), 3)),))
+
+is `jit(f, static_argnums=-1)(x, y, scale=3)`. Each run of it builds new arguments, so that one run
+may donate them and another still have its own. Nothing here uses an implementation.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+
+from scutch.inputs.descriptions import Builder, Description, Mesh, Spec, build
+from scutch.lawkit.agreement import Outcome, attempted
+
+PARAMETERS = ("x", "y", "scale")
+"""The parameters of every function that is written here."""
+
+FORMS = ("function", "keyword only", "partial", "partial by name", "method", "callable", "variadic")
+"""How a function of `PARAMETERS` is written: plainly; with `scale` by keyword alone; as a partial
+with one more argument bound, by position or by name; as a bound method; as a callable object; with
+`*arrays` and `**named`."""
+
+RESULTS = ("tree", "first", "sum", "constants", "swapped", "nothing")
+"""What it returns: both arguments, the first one scaled; the first alone, so that the second is not
+used; the sum of all; parts that depend on no argument; the arguments as they are; `None`."""
+
+COLLECTIVE = ("psum", "index", "gathered")
+"""What a function under an axis named `data` may return: the sum over the axis; the index along it;
+all parts of the first argument."""
+
+CARRIED = "carry"
+"""In the axes of a described loop, the mark of what a step hands to the next."""
+
+STEPPED = ("x, slice", "y, slice", "slice, x", "x", "slice")
+"""What one step of a loop returns, in order: the next value of the argument that is carried, and a
+slice of what is stacked."""
+
+SCALARS = ("loss", "loss and aux", "complex loss")
+"""What a function to differentiate returns: a scalar; a scalar beside `y`; a complex scalar."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sharding(Description):
+    """A `NamedSharding`: a spec on a mesh."""
+
+    mesh: Mesh
+    spec: tuple[Any, ...] = ()
+
+    def build(self, world: Builder) -> NamedSharding:
+        """The sharding."""
+        return NamedSharding(self.mesh.build(world), Spec(self.spec).build(world))
+
+
+@dataclass(frozen=True, repr=False)
+class OnDevice(Description):
+    """An array of JAX, a new one in each run: where a sharding says, or left to JAX without one."""
+
+    array: Any
+    sharding: Sharding | None = None
+
+    def build(self, world: Builder) -> Any:
+        """The array, placed."""
+        array = build(self.array, world)
+        if self.sharding is None:
+            return jnp.array(array)
+        return jax.device_put(array, self.sharding.build(world))
+
+
+@dataclass(frozen=True, repr=False)
+class PlainCall(Description):
+    """A transformed function of plain arrays, and the calls that are made of it.
+
+    Args:
+      kind: The transformation's name, as `jit`.
+      form: How the function is written, one of `FORMS`.
+      result: What it returns, one of `RESULTS`.
+      options: Of the transformation; descriptions are built, and `axis_names` become a set.
+      calls: For each call how each argument is passed (`"position"`, `"name"` or `"default"`,
+        which leaves it out), and the arguments.
+      reverse: Whether arguments by name come in the reverse order.
+    """
+
+    kind: str
+    form: str
+    result: str
+    options: dict[str, Any] = field(default_factory=dict)
+    calls: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
+    reverse: bool = False
+
+    def is_static(self, parameter: str) -> bool:
+        """Whether the options make a parameter of the function static, by number or by name."""
+        numbers, names = (
+            [given] if isinstance(given, int | str) else list(given)
+            for given in (
+                self.options.get("static_argnums", ()),
+                self.options.get("static_argnames", ()),
+            )
+        )
+        place = PARAMETERS.index(parameter)
+        return parameter in names or place in numbers or place - len(PARAMETERS) in numbers
+
+    def build(self, world: Builder) -> "BuiltCall":
+        """The call, ready to be made by JAX and by an implementation."""
+        return BuiltCall(self, world)
+
+
+@dataclass(frozen=True)
+class BuiltCall:
+    """A described call in a world; `arguments` and `options` build new values each time."""
+
+    described: PlainCall
+    world: Builder
+
+    def options(self) -> dict[str, Any]:
+        """The options, built."""
+        built: dict[str, Any] = build(self.described.options, self.world)
+        if isinstance(names := built.get("axis_names"), tuple):
+            built["axis_names"] = frozenset(names)
+        return built
+
+    def arguments(self) -> list[tuple[list[Any], dict[str, Any]]]:
+        """For each call the arguments by position and those by name, newly built."""
+        found = []
+        for ways, described in self.described.calls:
+            values = [build(each, self.world) for each in described]
+            triples = list(zip(PARAMETERS, ways, values, strict=True))
+            named = [(name, value) for name, way, value in triples if way == "name"]
+            ordered = named[::-1] if self.described.reverse else named
+            found.append(([v for _, way, v in triples if way == "position"], dict(ordered)))
+        return found
+
+    def made(self, transformation: Callable[..., Any], *, first: bool = False) -> Outcome:
+        """Transform the function, make the calls, and keep what they did.
+
+        Args:
+          transformation: Takes a function and options; JAX's own or a lifted one.
+          first: Whether options are given first, as to a decorator with arguments.
+        """
+        traces: list[Any] = []
+        arguments = self.arguments()
+
+        def calls() -> list[Any]:
+            function = self.function(traces)
+            if first:
+                transformed = transformation(**self.options())(function)
+            else:
+                transformed = transformation(function, **self.options())
+            return [transformed(*positional, **named) for positional, named in arguments]
+
+        return attempted(calls, watched=arguments, traces=traces)
+
+    def function(self, traces: list[Any]) -> Callable[..., Any]:
+        """The Python function, which appends to `traces` each time that it runs."""
+        return written(self.described.form, self.described.result, traces)
+
+
+def looped(
+    function: Callable[..., Any], in_axes: Any, out_axes: Any, **options: Any
+) -> Callable[..., Any]:
+    """`jax.lax.scan` with the interface of the lifted one; `CARRIED` marks what is carried.
+
+    Args:
+      function: One step. It takes each argument's slice, the carried value, or a shared argument.
+      in_axes: For all arguments, or a tuple with one for each: an axis, `CARRIED`, or `None` for
+        an argument that all steps share.
+      out_axes: The same for what a step returns; there is no `None`.
+      options: Those of `jax.lax.scan`.
+
+    Raises:
+      ValueError: Only one side of the step carries, or there are more arguments than axes.
+    """
+
+    def loop(*arguments: Any) -> Any:
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(arguments)
+        ends = out_axes if isinstance(out_axes, tuple) else (out_axes,)
+        if len(axes) != len(arguments) or axes.count(CARRIED) != ends.count(CARRIED):
+            raise ValueError(f"in_axes={in_axes} and out_axes={out_axes} for {arguments}")
+        sliced = {n: _moved(arguments[n], axis, 0) for n, axis in enumerate(axes) if _is_axis(axis)}
+        carried = axes.index(CARRIED) if CARRIED in axes else None
+
+        def step(carry: Any, slices: Any) -> Any:
+            given = [slices.get(n, argument) for n, argument in enumerate(arguments)]
+            if carried is not None:
+                given[carried] = carry
+            returned = function(*given)
+            parts = list(returned) if isinstance(out_axes, tuple) else [returned]
+            if len(parts) != len(ends):
+                raise ValueError(f"out_axes={out_axes} for {parts}")
+            after = parts.pop(ends.index(CARRIED)) if carried is not None else None
+            return after, parts
+
+        start = None if carried is None else arguments[carried]
+        last, stacked = jax.lax.scan(step, start, sliced, **options)
+        found = iter(stacked)
+        parts = tuple(last if end == CARRIED else _moved(next(found), 0, end) for end in ends)
+        return parts if isinstance(out_axes, tuple) else parts[0]
+
+    return loop
+
+
+def _is_axis(axis: Any) -> bool:
+    return isinstance(axis, int)
+
+
+def _moved(tree: Any, start: int, end: int) -> Any:
+    """A tree whose arrays have their axis `start` at `end`."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, start, end), tree)
+
+
+def written(form: str, result: str, traces: list[Any]) -> Callable[..., Any]:
+    """A Python function of `PARAMETERS`, written in one of `FORMS`; see `BuiltCall.function`."""
+
+    def function(x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
+        traces.append(form)
+        return computed(result, x, y, scale)
+
+    def keyword_only(x: Any, y: Any = 2.0, *, scale: Any = 3) -> Any:
+        return function(x, y, scale)
+
+    def variadic(*arrays: Any, **named: Any) -> Any:
+        traces.append(form)
+        return computed(result, arrays, named, 3)
+
+    def preceded(bound: Any, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
+        return bound, function(x, y, scale)
+
+    match form:
+        case "keyword only":
+            return keyword_only
+        case "variadic":
+            return variadic
+        case "partial":
+            return functools.partial(preceded, np.float32(7))
+        case "partial by name":
+            return functools.partial(function, scale=5)
+        case "method":
+            return Owner(function).method
+        case "callable":
+            return Owner(function)
+    return function
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """An object of a plain class, whose method and whose call run a function."""
+
+    function: Callable[..., Any]
+
+    def method(self, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
+        """Run the function."""
+        return self.function(x, y, scale)
+
+    def __call__(self, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
+        """Run the function."""
+        return self.function(x, y, scale)
+
+
+def computed(result: str, x: Any, y: Any, scale: Any) -> Any:
+    """What a described function returns for its arguments; see `RESULTS`."""
+    factor = len(scale) if isinstance(scale, str) else scale
+
+    def scaled(leaf: Any) -> Any:
+        return leaf * factor
+
+    match result:
+        case "tree":
+            return {"x": jax.tree.map(scaled, x), "y": y}
+        case "first":
+            return jax.tree.map(scaled, x)
+        case "sum":
+            return sum(jnp.sum(leaf) for leaf in jax.tree.leaves((x, y))) * factor
+        case "constants":
+            return jax.tree.map(scaled, x), jnp.arange(8), 2.5, None
+        case "swapped":
+            return [y, x]
+        case "psum":
+            total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(x))
+            return jax.lax.psum(total * factor, "data"), y  # type: ignore[no-untyped-call]
+        case "index":
+            return jax.lax.axis_index("data") + jnp.sum(jax.tree.leaves(x)[0])
+        case "gathered":
+            return jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "data"), x)
+        case "x, slice" | "y, slice" | "slice, x" | "x" | "slice":
+            carried, others = (y, (x, scale)) if result == "y, slice" else (x, (y, scale))
+            total = sum(jnp.sum(jnp.asarray(leaf)) for leaf in jax.tree.leaves(others))
+            after = jax.tree.map(lambda leaf: (leaf * 2 + total).astype(leaf.dtype), carried)
+            stacked = {"total": total * jnp.ones(2), "seen": carried}
+            return {"x": after, "slice": stacked, "slice, x": (stacked, after)}.get(
+                result, (after, stacked)
+            )
+        case "loss" | "loss and aux" | "complex loss":
+            squares = [jnp.sum(leaf * leaf) for leaf in jax.tree.leaves((x, y))]
+            loss = sum(squares[1:], squares[0]) * factor
+            if result == "complex loss":
+                return loss * (1 + 2j)
+            return loss if result == "loss" else (loss, {"y": y})
+    return None

@@ -1,0 +1,120 @@
+"""What a call did, and whether two calls did the same: for laws whose oracle is plain JAX.
+
+A law calls JAX's own transformation and the lifted one with equal arguments, and keeps an
+`Outcome` of both: the error or the results, the buffers that were given up, and how often the
+Python function ran. `difference` says in words where two outcomes disagree:
+
+    theirs = attempted(lambda: [jax.jit(f)(x)], watched=[x])
+    ours = attempted(lambda: [transforms.jit(f)(x)], watched=[x])
+    assert not difference(ours, theirs)
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from scutch.lawkit.equality import alike
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call did.
+
+    Args:
+      results: What it returned; `None` if it raised.
+      error: What it raised; `None` if it returned.
+      deleted: Whether each watched array is deleted afterwards.
+      traces: How often the Python function ran.
+    """
+
+    results: Any
+    error: Exception | None
+    deleted: tuple[bool, ...] = ()
+    traces: int = 0
+
+
+def attempted(
+    call: Callable[[], Any], *, watched: Any = (), traces: list[Any] | None = None
+) -> Outcome:
+    """Make a call and keep what it did.
+
+    Args:
+      call: Makes the call; what it returns is kept as the results.
+      watched: A tree; of each `jax.Array` in it the outcome says whether it is deleted.
+      traces: A list to which the Python function appends once each time that it runs.
+    """
+    error, results = None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns of donated buffers that it cannot use
+        try:
+            results = call()
+            jax.block_until_ready(results)  # type: ignore[no-untyped-call]
+        except Exception as raised:
+            error = raised
+    arrays = [leaf for leaf in jax.tree.leaves(watched) if isinstance(leaf, jax.Array)]
+    deleted = tuple(array.is_deleted() for array in arrays)
+    return Outcome(results, error, deleted, 0 if traces is None else len(traces))
+
+
+def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str:
+    """Where the outcome of a lifted call departs from that of JAX, in words; empty if nowhere.
+
+    Two refusals agree, whatever they say and however often the function ran before.
+
+    Args:
+      ours: Of the lifted call.
+      theirs: Of JAX's own.
+      shardings: Whether results must lie where JAX's lie.
+    """
+    if ours.error is not None and theirs.error is not None:
+        return ""
+    if theirs.error is not None:
+        return f"it returned {ours.results!r}; JAX refuses: {_short(theirs.error)}"
+    if ours.error is not None:
+        return f"it raised {_short(ours.error)}; JAX returns {theirs.results!r}"
+    if ours.deleted != theirs.deleted:
+        return f"deleted buffers: {ours.deleted}; with JAX {theirs.deleted}"
+    if ours.traces != theirs.traces:
+        return f"the function was traced {ours.traces} times; with JAX {theirs.traces} times"
+    return trees_differ(ours.results, theirs.results, shardings=shardings)
+
+
+def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
+    """Where two trees of arrays differ: structure, values, weak types, shardings; else empty."""
+    one: Any = jax.tree.structure(ours)
+    other: Any = jax.tree.structure(theirs)
+    if one != other:
+        return f"the structure is {one}; with JAX {other}"
+    pairs = zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True)
+    for (path, mine), its in pairs:
+        where = f"result{jax.tree_util.keystr(path)}"
+        if not _alike_arrays(mine, its):
+            return f"{where} is {mine!r}; with JAX {its!r}"
+        if shardings and all(isinstance(each, jax.Array) for each in (mine, its)):
+            if not mine.sharding.is_equivalent_to(its.sharding, mine.ndim):
+                return f"{where} lies as {mine.sharding}; with JAX as {its.sharding}"
+            if mine.committed != its.committed:
+                return f"{where} is committed: {mine.committed}; with JAX {its.committed}"
+    return ""
+
+
+def _alike_arrays(mine: Any, its: Any) -> bool:
+    """Whether two leaves are the same: shape, dtype, weak type, contents.
+
+    JAX has wrappers for literals (`TypedNdArray`, `TypedFloat`) that no caller can rely on: what is
+    no `jax.Array` counts by its contents.
+    """
+    if isinstance(mine, jax.ShapeDtypeStruct) or isinstance(its, jax.ShapeDtypeStruct):
+        return bool(mine == its)
+    if isinstance(mine, jax.Array) and isinstance(its, jax.Array):
+        return mine.weak_type == its.weak_type and alike(mine, its)
+    return alike(np.asarray(mine), np.asarray(its))
+
+
+def _short(error: Exception) -> str:
+    """An error as its type and the beginning of its message."""
+    return f"{type(error).__name__}: {str(error)[:300]}"

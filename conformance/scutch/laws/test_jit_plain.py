@@ -1,0 +1,130 @@
+"""On functions of plain arrays lifted `jit` is `jax.jit`: JIT-10.
+
+The oracle is JAX's own `jit`, called with equal arguments: what it returns, where that lies, which
+buffers it takes, how often it traces, and what it refuses.
+"""
+
+import jax
+from hypothesis import given
+
+from scutch.lawkit.agreement import attempted, difference
+from scutch.lawkit.domain import assume
+from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.strategies.transformations import plain_jit_calls
+
+
+def _assert_same(transforms, call, way=lambda jit, call: call.made(jit)):
+    """Make a described call with JAX and with the lift; what they do must be the same."""
+    theirs = way(jax.jit, call)
+    different = difference(way(transforms.jit, call), theirs)
+    assert not different, different
+    return theirs
+
+
+def _assert_accepted_same(transforms, call):
+    """Make a described call with JAX, if it lets us, and with the lift."""
+    theirs = call.made(jax.jit)
+    assume(theirs.error is None)
+    different = difference(call.made(transforms.jit), theirs)
+    assert not different, different
+    return theirs
+
+
+@requirement("JIT-10a", must_reach=("sharded and static", "donated", "two traces"))
+@costly
+@given(call=plain_jit_calls())
+def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call):
+    """Values, shardings, deleted buffers and the number of traces, for options in combination."""
+    theirs = _assert_accepted_same(transforms, call)
+    options = call.described.options
+    if options.get("in_shardings") and any("static" in name for name in options):
+        reached("sharded and static")
+    if any(theirs.deleted):
+        reached("donated")
+    if theirs.traces == 2:
+        reached("two traces")
+
+
+@requirement("JIT-10b", must_reach=("refused",))
+@costly
+@given(call=plain_jit_calls(illegal=True, calls=1))
+def test_lifted_jit_refuses_what_jax_refuses(transforms, call):
+    """Options, arguments and shardings that are wrong, each in company of right ones."""
+    if _assert_same(transforms, call).error is not None:
+        reached("refused")
+
+
+def _staged(jit, call):
+    """Lower and compile a described function, call it with all but its static argument."""
+    traces, arguments = [], call.arguments()
+
+    def stages():
+        jitted = jit(call.function(traces), **call.options())
+        (positional, named), static = arguments[0], call.described.is_static("scale")
+        foreseen = jitted.eval_shape(*positional, **named)
+        compiled = jitted.trace(*positional, **named).lower().compile()
+        if static:
+            positional, named = positional[:2], {n: v for n, v in named.items() if n != "scale"}
+        return foreseen, compiled(*positional, **named)
+
+    return attempted(stages, watched=arguments, traces=traces)
+
+
+def _assert_stages_same(transforms, call):
+    """Go through the stages of `jit` with JAX, if it lets us, and with the lift."""
+    theirs = _staged(jax.jit, call)
+    assume(theirs.error is None)
+    different = difference(_staged(transforms.jit, call), theirs)
+    assert not different, different
+    return theirs
+
+
+@requirement("JIT-10c", must_reach=("static", "donated"))
+@dear
+@given(call=plain_jit_calls(calls=1, both=False))
+def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
+    """The foreseen result, and what the compiled form does; it takes no static argument."""
+    theirs = _assert_stages_same(transforms, call)
+    if call.described.is_static("scale"):
+        reached("static")
+    if any(theirs.deleted):
+        reached("donated")
+
+
+@requirement("JIT-10d")
+@dear
+@given(call=plain_jit_calls(calls=1, both=True))
+def test_a_compiled_form_has_shardings_beside_static_arguments(transforms, call):
+    """One sharding for each argument that is not static, which are those that it takes."""
+    _assert_stages_same(transforms, call)
+
+
+def _assert_lowered_same(transforms, call):
+    """Lower a described call with JAX, if it lets us; then the lift must let us, too."""
+
+    def lowered(jit):
+        def only_lowered(function, **options):
+            return lambda *args, **kwargs: bool(jit(function, **options).lower(*args, **kwargs))
+
+        return only_lowered
+
+    theirs = call.made(lowered(jax.jit))
+    assume(theirs.error is None)
+    different = difference(call.made(lowered(transforms.jit)), theirs)
+    assert not different, different
+
+
+@requirement("JIT-10e")
+@costly
+@given(call=plain_jit_calls(calls=1, listed=True))
+def test_shardings_of_arguments_may_be_a_list(transforms, call):
+    """As a tuple of them may be."""
+    _assert_lowered_same(transforms, call)
+
+
+@requirement("JIT-10f")
+@costly
+@given(call=plain_jit_calls(calls=1, both=True, negative=True))
+def test_a_negative_static_number_counts_from_the_end_beside_shardings(transforms, call):
+    """The shardings are those of the arguments before it."""
+    _assert_lowered_same(transforms, call)

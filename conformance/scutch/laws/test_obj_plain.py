@@ -1,0 +1,103 @@
+"""On functions of plain arrays the other lifted transformations are those of JAX, too: OBJ-8.
+
+The oracle is JAX's own transformation, called with equal arguments.
+"""
+
+import jax
+from hypothesis import given
+
+from scutch.inputs.transformations import CARRIED, looped
+from scutch.lawkit.agreement import difference
+from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.strategies.transformations import (
+    plain_grad_calls,
+    plain_listed_calls,
+    plain_missing_calls,
+    plain_named_calls,
+    plain_remat_calls,
+    plain_scan_calls,
+    plain_vmap_calls,
+)
+
+OWN = {"vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad}
+OWN |= {"remat": jax.checkpoint, "scan": looped}
+"""JAX's own transformations."""
+
+
+def _assert_same(lifted, call):
+    """Make a described call with JAX and with the lift; what they do must be the same."""
+    theirs = call.made(OWN[call.described.kind])
+    reached("returned" if theirs.error is None else "refused")
+    different = difference(call.made(lifted), theirs)
+    assert not different, different
+
+
+def _lift(transforms, call):
+    return getattr(transforms, call.described.kind)
+
+
+@requirement("OBJ-8a", must_reach=("returned", "refused"))
+@costly
+@given(call=plain_vmap_calls())
+def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
+    """Values, the number of traces, refusals."""
+    _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8b", must_reach=("returned", "refused"))
+@costly
+@given(call=plain_grad_calls())
+def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
+    """Values, the number of traces, refusals."""
+    _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8c", must_reach=("returned", "refused"))
+@costly
+@given(call=plain_remat_calls())
+def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
+    """Values, the number of traces, refusals."""
+    _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8d", must_reach=("returned", "refused"))
+@dear
+@given(call=plain_scan_calls())
+def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
+    """Values, refusals; `Carry` marks what `jax.lax.scan` carries."""
+
+    def marked(axes):
+        return jax.tree.map(
+            lambda axis: transforms.Carry if axis == CARRIED else axis,
+            axes,
+            is_leaf=lambda axis: axis is None,
+        )
+
+    def lifted(function, *, in_axes, out_axes, **options):
+        axes = {"in_axes": marked(in_axes), "out_axes": marked(out_axes)}
+        return transforms.scan(function, **axes, **options)
+
+    _assert_same(lifted, call)
+
+
+@requirement("OBJ-8e", must_reach=("returned",))
+@costly
+@given(call=plain_named_calls())
+def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call):
+    """What is left out or bound by a partial is no argument: it is not mapped, and not numbered."""
+    _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8f", must_reach=("returned",))
+@costly
+@given(call=plain_listed_calls())
+def test_lists_serve_where_tuples_do(transforms, call):
+    """Axes and numbers of arguments, in a list."""
+    _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8g", must_reach=("refused",))
+@given(call=plain_missing_calls())
+def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(transforms, call):
+    """By `grad` and by `remat`."""
+    _assert_same(_lift(transforms, call), call)

@@ -1,0 +1,58 @@
+"""On functions of plain arrays lifted `shard_map` is `jax.shard_map`: SHM-6.
+
+The oracle is JAX's own `shard_map`, called with equal arguments.
+"""
+
+import jax
+from hypothesis import given
+
+from scutch.lawkit.agreement import difference
+from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.strategies.transformations import plain_shard_map_calls
+
+
+def _compiled(shard_map):
+    """`shard_map`, compiled: outside `jit` JAX runs it operation by operation."""
+    return lambda function, **options: jax.jit(shard_map(function, **options))
+
+
+def _abstract(shard_map):
+    """`shard_map`, traced and not run: what is refused is refused by then."""
+    return lambda function, **options: (
+        lambda *args, **kwargs: jax.eval_shape(shard_map(function, **options), *args, **kwargs)
+    )
+
+
+def _assert_same(transforms, call, way):
+    """Make a described call with JAX and with the lift; what they do must be the same."""
+    theirs = call.made(way(jax.shard_map))
+    different = difference(call.made(way(transforms.shard_map)), theirs)
+    assert not different, different
+    return theirs
+
+
+@requirement("SHM-6a", must_reach=("mapped",))
+@dear
+@given(call=plain_shard_map_calls())
+def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
+    """Values and shardings."""
+    if _assert_same(transforms, call, _compiled).error is None:
+        reached("mapped")
+
+
+@requirement("SHM-6c", must_reach=("returned",))
+@costly
+@given(call=plain_shard_map_calls(unsharded=True))
+def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
+    """Of an array, and of a container of arrays."""
+    if _assert_same(transforms, call, _abstract).error is None:
+        reached("returned")
+
+
+@requirement("SHM-6b", must_reach=("refused", "accepted"))
+@costly
+@given(call=plain_shard_map_calls(illegal=True))
+def test_lifted_shard_map_refuses_what_jax_refuses(transforms, call):
+    """Calls by name, specs, sizes, outputs and options that are wrong, among right ones."""
+    theirs = _assert_same(transforms, call, _abstract)
+    reached("accepted" if theirs.error is None else "refused")
