@@ -169,11 +169,10 @@ class Judge:
                     pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
         cut_short = session.shouldstop or session.shouldfail
         self.complete = exitstatus in finished and not cut_short
-        expectations = [entry.expectation for entry in self.run.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
             [r for r in self.run.requirements if not self.run.replay or r.id in tried],
-            self.trials, claims=self.run.claims, expectations=expectations,
+            self.trials, claims=self.run.claims, expectations=self.run.expectations,
         )  # fmt: skip
         path = self.config.option.scutch_report
         if path:
@@ -226,8 +225,9 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
-    add("--known", action="append", default=[], metavar="FILE|shipped|none",
-        help="expected failures; repeatable (default: shipped, those that come with scutch)"
+    add("--known", action="append", default=[], metavar="FILE|shipped|none|NAME",
+        help="expected failures: a file, or the name of what a fork descends from (flax); "
+        "repeatable (default: shipped, those that come with scutch)"
     )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")

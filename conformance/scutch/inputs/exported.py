@@ -32,7 +32,7 @@ from scutch.lawkit.equality import alike
 JAX, TENSORFLOW = "jax", "tensorflow"
 BACKENDS = (JAX, TENSORFLOW)
 NO_TENSORFLOW = "TensorFlow is not installed: pip install 'scutch[export]'"
-NO_FLATBUFFERS = "JAX writes programs with flatbuffers: pip install 'scutch[export]'"
+NO_FLATBUFFERS = "JAX writes what it exports with flatbuffers: pip install flatbuffers"
 
 
 # ---------------------------------------------------------------- nodes of parameter trees
@@ -301,7 +301,8 @@ class Served:
                 given[number] = value
             return loss(self.exported.functions[key](given, x))
 
-        return [np.asarray(g) for g in jax.grad(of_chosen)([values[n] for n in chosen])]
+        compiled = jax.jit(jax.grad(of_chosen))
+        return [np.asarray(g) for g in compiled([values[n] for n in chosen])]
 
     def _taped(self, key: str, x: Any, variables: Sequence[Any]) -> list[np.ndarray | None]:
         tf = self.backend.tensorflow
@@ -341,6 +342,12 @@ def plain(result: Any) -> Any:
     if isinstance(result, Sequence):
         return list(map(plain, result))
     return np.asarray(result.numpy() if hasattr(result, "numpy") else result)
+
+
+def joined(path: Sequence[Any]) -> str:
+    """The keys of a path, joined by dots."""
+    parts = [getattr(k, "key", getattr(k, "name", getattr(k, "idx", None))) for k in path]
+    return ".".join(map(str, parts))
 
 
 def unchanged(value: Any, copy: Any) -> bool:

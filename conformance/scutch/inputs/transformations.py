@@ -85,7 +85,7 @@ class PlainCall(Description):
       kind: The transformation's name, as `jit`.
       form: How the function is written, one of `FORMS`.
       result: What it returns, one of `RESULTS`.
-      options: Of the transformation; descriptions are built.
+      options: Of the transformation; descriptions are built, and `axis_names` become a set.
       calls: For each call how each argument is passed (`"position"`, `"name"` or `"default"`,
         which leaves it out), and the arguments.
       reverse: Whether arguments by name come in the reverse order.
@@ -125,6 +125,8 @@ class BuiltCall:
     def options(self) -> dict[str, Any]:
         """The options, built."""
         built: dict[str, Any] = build(self.described.options, self.world)
+        if isinstance(names := built.get("axis_names"), tuple):
+            built["axis_names"] = frozenset(names)
         return built
 
     def arguments(self) -> list[tuple[list[Any], dict[str, Any]]]:

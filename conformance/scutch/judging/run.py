@@ -8,7 +8,7 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from scutch import catalogue
 from scutch.implementation import SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import isolation, known, profiles
+from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
 _PROCESSES = (1, 2, 4, 8)
@@ -68,6 +69,14 @@ class Run:
         """Those that are judged."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
 
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """The known failures, as verdicts need them."""
+        return tuple(
+            replace(entry.expectation, inherited=entry.implementation != self.name)
+            for entry in self.known
+        )
+
     def to_data(self) -> dict[str, Any]:
         """As JSON, for a worker of pytest-xdist."""
         return asdict(self)
@@ -115,7 +124,9 @@ def settle(
       seed: Of the search; the profile's where left out.
       level: `must` or `should`: the level that must hold.
       patterns: Requirements, as `catalogue.select` takes them; empty for all.
-      known_files: Paths of files of known failures, `shipped` or `none`; empty for `shipped`.
+      known_files: Paths of files of known failures, `shipped`, `none`, or the name of an
+        implementation that comes with some, which the judged one descends from; empty for
+        `shipped`.
       replay: A call to try instead of searching; empty for none.
       timeout: Seconds that one law may take; the profile's where left out.
       isolate: Whether the implementation is imported in a process of its own.
@@ -147,6 +158,10 @@ def settle(
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
+    release = (found["name"], found["version"])
+    told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
+    upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
+    upstream = [each for each in upstream if each != release]
     if processes is None:
         processes = 2 if found["platform"] == "cpu" else 1
     if processes > 1 and found["platform"] != "cpu":
@@ -159,7 +174,7 @@ def settle(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
         tuple(patterns),
-        () if replay else known.applicable(entries, found["name"], found["version"]), replay,
+        () if replay else known.applicable(entries, release, *upstream), replay,
         chosen.timeout if timeout is None else timeout, processes,
     )  # fmt: skip
 
@@ -175,6 +190,8 @@ def _known(file: str) -> tuple[known.Known, ...]:
             return known.shipped()
         case "none":
             return ()
+        case name if name in known.shipped_names():
+            return tuple(entry for entry in known.shipped() if entry.implementation == name)
     return known.read(Path(file))
 
 
@@ -205,6 +222,7 @@ def _inspect(where: str) -> dict[str, Any]:
     return {
         "name": found.name,
         "version": found.version,
+        "upstream": found.upstream,
         "claims": found.claims,
         "platform": devices[0].platform,
         "devices": len(devices),

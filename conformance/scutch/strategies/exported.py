@@ -8,8 +8,8 @@ from scutch.inputs.descriptions import Array, Node, Record
 from scutch.inputs.exported import BACKENDS, JAX, STEPS
 from scutch.strategies.values import DTYPES, SHAPES
 
-KEYS = ("w", "b", "~", "mlp/~/w", "a b", "é", "0", "x.y", "_", "")
-PLAIN_KEYS = ("w", "b", "mlp/~/w", "layer_0", "0", "x.y")
+KEYS: tuple[Any, ...] = ("w", "b", "~", "mlp/~/w", "a b", "é", "0", "x.y", "_", "")
+PLAIN_KEYS: tuple[Any, ...] = ("w", "b", "mlp/~/w", "layer_0", "0", "x.y")
 METHODS = ("f", "g", "predict")
 _SHAPES = (*(shape for shape in SHAPES if len(shape) < 3), (1, 2, 1), (2, 1, 1, 2))
 _CONTAINERS = ("dict", "leaf", "list", "tuple", "record", "layer", "boxed", "unkeyed", "none")
@@ -74,7 +74,7 @@ def _tree(
 
 def programs() -> st.SearchStrategy[list[str]]:
     """Functions as lists of steps; some return a tree."""
-    steps = st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=3)
+    steps = st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=2)
     return st.builds(lambda tree, steps: [*tree, *steps], st.sampled_from([[], ["tree"]]), steps)
 
 

@@ -76,6 +76,7 @@ class CallSignature:
       names: The names of those that are keywords.
       with_objects: The numbers of the containers that have objects inside; None before anybody has
         looked into them.
+      fixed: Names that a partial function binds, and the call does not pass.
 
     Attributes:
       roots, plain, statics: Numbers of arguments by their role.
@@ -93,10 +94,11 @@ class CallSignature:
         types: tuple[Any, ...],
         names: tuple[str, ...],
         with_objects: tuple[int, ...] | None = None,
+        fixed: tuple[str, ...] = (),
     ):
+        self.fixed = fixed
         self.names = names
-        self.count = len(types)
-        self.positional = len(types) - len(names)
+        self.count, self.positional = len(types), len(types) - len(names)
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional
         labels = [f"argument {i}{known[i]}" for i in range(self.positional)]
         self.labels = (*labels, *(f"argument {name!r}" for name in names))
@@ -109,8 +111,7 @@ class CallSignature:
         unknown = self.plain if with_objects is None else ()
         self.containers = [i for i in unknown if kind_of(types[i]) in (NODE, OTHER)]
         self.only_objects = bool(objects) and not with_objects
-        self.roots_of = _picker(self.roots)
-        self.plain_of = _picker(self.plain)
+        self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
 
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
         """Return positional and keyword arguments.
@@ -130,11 +131,8 @@ def arguments_with_objects(args: Sequence[Any], containers: Sequence[int]) -> tu
       args: All arguments.
       containers: The numbers of the containers.
     """
-    found = []
-    for i in containers:
-        if any(map(is_object, jax.tree.leaves(args[i], is_leaf=is_object))):
-            found.append(i)
-    return tuple(found)
+    find = functools.partial(jax.tree.leaves, is_leaf=is_object)
+    return tuple([i for i in containers if any(map(is_object, find(args[i])))])
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

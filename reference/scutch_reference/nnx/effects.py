@@ -175,8 +175,7 @@ class _Comparison:
         others = ways if frame.rules.none_is_free else ()
         prefixes = frame.reconciled(frame.leaf_prefixes, walk.nodes, others)
         self.groups = list(map(frame.groups.index, prefixes))
-        moved = map(ne, prefixes, frame.leaf_prefixes)
-        self.must = list(map(or_, frame.always_out, moved))
+        self.must = list(map(or_, frame.always_out, map(ne, prefixes, frame.leaf_prefixes)))
         # By the identity of a value and its group.
         self.sources: dict[tuple[int, int], Any] = {
             (id(leaf), self.groups[i]): i for i, leaf in enumerate(leaves) if not self.must[i]
@@ -186,8 +185,7 @@ class _Comparison:
         """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
         old, node = self.frame.definition, self.walk.described[number]
         is_same = number < len(old.nodes) and node == old.nodes[number]
-        is_known_variable = number < len(old.nodes) and describes_variable(node)
-        if not (is_same or is_known_variable):
+        if number >= len(old.nodes) or not (is_same or describes_variable(node)):
             return True
         before = len(self.changed)
         for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):

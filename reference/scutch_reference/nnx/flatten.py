@@ -259,8 +259,7 @@ class Plan:
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
         self.definition, nodes, locations, walk = flatten(roots)
-        self.containers = [container for container, _ in locations]
-        self.keys = [key for _, key in locations]
+        self.containers, self.keys = [c for c, _ in locations], [key for _, key in locations]
         self.checks = walk.checks
         self.other_roots: tuple[Any, ...] = ()  # Weak references, which watch for their deaths.
         objects = [node for node in nodes if is_object(node)]

@@ -78,12 +78,14 @@ class Frame:
       donated: Whether each leaf is donated; empty if none is.
       placements: The shardings that leaves are to have before a call; empty if none is asked for.
       mesh: The mesh of specs.
+      statics: The static arguments.
       transformed: The transformed function of arrays.
     """
 
     transformed: Any
     mesh: Any = None
     donated: Sequence[bool] = ()
+    statics: Sequence[Any] = ()
     placements: Sequence[Any] = ()
     settled: Sequence[Any] = ()  # The shardings of the last call in which nothing had to move.
 

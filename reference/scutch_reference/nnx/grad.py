@@ -263,6 +263,10 @@ class Checkpointed(Lifted[P, R]):
 
     lifts = staticmethod(jax.checkpoint)
 
+    def __init__(self, *args: Any, static_argnums: Any = None, **options: Any):
+        super().__init__(*args, static_argnums=static_argnums, **options)
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return `jax.checkpoint` of a function of leaves.
 
@@ -270,6 +274,9 @@ class Checkpointed(Lifted[P, R]):
           frame: The frame of a call.
           run: The function.
         """
+        count = frame.signature.positional - len(self._bound)
+        if missing := [n for n in self._static or () if not -count <= n < count]:
+            raise ValueError(f"static_argnums has {missing}; {count} were passed by position.")
         return jax.checkpoint(run, **self.options)
 
 

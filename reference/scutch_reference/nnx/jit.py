@@ -34,6 +34,10 @@ class JitWrapped(Lifted[P, R]):
     # An object that is returned has the shardings of the output, too (JIT-5).
     rules = PrefixRules(what="shardings", none_is_free=True)
 
+    def __init__(self, function: Callable[P, R], in_prefix: Any = None, *args: Any, **options: Any):
+        super().__init__(function, in_prefix, *args, **options)
+        self.by_position = in_prefix is not None  # JAX has no shardings of keyword arguments.
+
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return `jax.jit` of a function of leaves, with shardings and donation per leaf.
 
@@ -178,10 +182,20 @@ def jit(
         made outside of that.
       LeakedTracerError: When called: a variable holds a tracer of a transformation that is over.
     """
-    options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
-    options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
-    options |= {"device": device, "backend": backend}
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "abstracted_axes": abstracted_axes,
+    }
+    if fun is not None:
+        chosen = {name: given for name, given in options.items() if given is not None}
+        jax.jit(fun, **chosen)  # It refuses numbers and names that the function has not (JIT-10).
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 
