@@ -29,7 +29,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeGuard, TypeVar, cast
 
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
@@ -94,6 +94,16 @@ class AxisMetadata(Generic[A], abc.ABC):
           index: The place of the axis among the axes of the value that still has it.
           params: As in `add_axis`.
         """
+
+
+def get_global_mesh() -> Mesh | AbstractMesh | None:
+    """Return the mesh in context, which `unbox` constrains to; `None` without one (BOX-18)."""
+    return context_mesh()
+
+
+def global_mesh_defined() -> bool:
+    """Return whether there is a mesh in context (BOX-18)."""
+    return context_mesh() is not None
 
 
 def is_axis_metadata(val: Any) -> TypeGuard[AxisMetadata[Any]]:

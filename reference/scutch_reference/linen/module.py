@@ -33,15 +33,31 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
+from ..functional import flag
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
+A = TypeVar("A")
 F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
 _ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of the modules that are made."""
+
+
+def current_module() -> Module:
+    """Return the innermost module of which a method runs.
+
+    Raises:
+      ModuleError: None runs.
+    """
+    module: Module | None = _running.get()
+    if module is None:
+        raise errors.ModuleError(
+            "No method of a module runs here: pass module=..., or call it in one."
+        )
+    return module
 
 
 def compact(method: F) -> F:
@@ -566,3 +582,77 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")
+
+
+def init_with_output(
+    fn: Fn,
+    module: Module,
+    mutable: Filter = _ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., tuple[Any, dict[str, Any]]]:
+    """Return a function that makes variables with `fn`, and returns its output and the variables.
+
+    Args:
+      fn: A function whose first argument is the module.
+      module: The module, unbound.
+      mutable: A filter of the collections that are made.
+      capture_intermediates: As for `Module.apply`.
+
+    Returns:
+      A function of keys and the other arguments of `fn`, as `Module.init_with_output`.
+    """
+
+    def call(rngs: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        chosen = ("intermediates", mutable) if capture_intermediates else mutable
+        bound = module.bind({}, rngs=rngs, mutable=chosen)
+        bound._scope.initializing = True
+        bound._scope.capture = capture_intermediates
+        return bound._call(fn, args, kwargs)
+
+    return call
+
+
+def init(
+    fn: Fn,
+    module: Module,
+    mutable: Filter = _ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., dict[str, Any]]:
+    """Return a function that makes variables with `fn`, and returns them.
+
+    Args:
+      fn, module, mutable, capture_intermediates: As for `init_with_output`.
+    """
+    call = init_with_output(fn, module, mutable, capture_intermediates)
+    return lambda rngs, *args, **kwargs: call(rngs, *args, **kwargs)[1]
+
+
+def apply(
+    fn: Fn, module: Module, mutable: Filter = False, capture_intermediates: Any = False
+) -> Callable[..., Any]:
+    """Return a function that calls `fn` with the module and variables, as `Module.apply`.
+
+    Args:
+      fn: A function whose first argument is the module.
+      module: The module, unbound.
+      mutable, capture_intermediates: As for `Module.apply`.
+
+    Returns:
+      A function of variables and the other arguments of `fn`, with the keyword `rngs`.
+    """
+    return functools.partial(
+        module.apply, method=fn, mutable=mutable, capture_intermediates=capture_intermediates
+    )
+
+
+def merge_param(name: str, a: A | None, b: A | None) -> A:
+    """Return the value of an option that is given to the constructor or to the call, not to both.
+
+    Args:
+      name: The option, for the error.
+      a, b: The two values; `None` says nothing.
+
+    Raises:
+      ModuleError: Both say something, or neither does.
+    """
+    return flag(name, a, b, once=True)
