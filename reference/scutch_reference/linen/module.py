@@ -622,6 +622,10 @@ def init(
 
     Args:
       fn, module, mutable, capture_intermediates: As for `init_with_output`.
+
+    Returns:
+      A function of the keys and the other arguments of `fn`. It returns the collections of
+      variables, nested by path.
     """
     call = init_with_output(fn, module, mutable, capture_intermediates)
     return lambda rngs, *args, **kwargs: call(rngs, *args, **kwargs)[1]
@@ -651,6 +655,9 @@ def merge_param(name: str, a: A | None, b: A | None) -> A:
     Args:
       name: The option, for the error.
       a, b: The two values; `None` says nothing.
+
+    Returns:
+      The one of the two values that is not `None`.
 
     Raises:
       ModuleError: Both say something, or neither does.
