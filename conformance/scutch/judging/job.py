@@ -244,7 +244,7 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
             reply = {"answer": answer(exchange, request), "broken": exchange.is_broken}
             connection.send_bytes(json.dumps(reply).encode())
         exchange.end()
-    jax.distributed.shutdown()
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 
 def join(place: Mapping[str, Any]) -> Exchange:

@@ -4,6 +4,7 @@ A module has *parameters*, which are a tree of arrays, and *functions* `apply_fn
 under a key. It exports them through a *backend*: TensorFlow, or plain `jax.export`. Both keep the
 parameters in *variables*, one for each leaf, and give a *method* `f(x)` for each function.
 
+>>> import numpy as np
 >>> params = {"w": np.array([[1.0, 2.0]]), "b": np.zeros(2)}
 >>> module = JaxModule(
 ...     params,

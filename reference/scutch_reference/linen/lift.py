@@ -250,7 +250,7 @@ def returned(axes: Axes) -> Filter:
         that takes a collection decides.
     """
     choice: Filter = False
-    for own, axis in reversed(axes.items()):
+    for own, axis in reversed(list(axes.items())):
         choice = both(choice, DenyList(own)) if isinstance(axis, In) else (own, choice)
     return choice
 
