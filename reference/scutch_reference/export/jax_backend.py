@@ -36,6 +36,7 @@ import numpy as np
 from jax.export import Exported, deserialize, export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..jax_versions import Tracer
 from ..placement import partition_spec
 from .errors import ExportMeshError, ExportOptionError
 from .export_mesh import ExportMesh
@@ -299,7 +300,7 @@ def _called(exported: Exported, mesh: Mesh | None, values: Sequence[Any], x: Any
 
 def _on_mesh(leaf: Any, mesh: Mesh) -> Any:
     """An input on the devices of a mesh, whole on each, unless it lies on them already."""
-    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
     if concrete and leaf.sharding.device_set != set(mesh.devices.flat):
         return jax.device_put(leaf, NamedSharding(mesh, partition_spec(())))
     return leaf

@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from ..jax_versions import Tracer
 from ..placement import partition_spec
 from .errors import ParameterError, ParameterStructureError, ParameterUpdateError
 
@@ -127,7 +128,7 @@ def _array(path: str, leaf: Any) -> Any:
     expected = "an array of numbers; a class of your own must be registered as a pytree node"
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
         raise ParameterError(path, leaf, expected)
-    if isinstance(leaf, jax.core.Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    if isinstance(leaf, Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
         raise ParameterError(path, leaf, f"{expected}, and neither a tracer nor PRNG keys")
     if isinstance(leaf, jax.Array):
         return leaf
