@@ -26,6 +26,7 @@ examples:
   scutch run --requirement 'BOX-9*' -n 2                two processes; pytest's options work
   scutch report reference.json flax.json --html site    side by side, and as pages
   scutch diff old.json new.json                         exit 1 when something got worse
+  scutch known fork.toml --from fork.json               what failed, as known failures
   scutch badge flax.json -o flax.svg                    a picture for a README
   scutch explain BOX-9a                                 what a requirement says, and why
 
@@ -157,6 +158,26 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-known", action="store_true", help="passed to known is not a regression"
     )
 
+    added = command(
+        "new-adapter",
+        "write a first adapter for a package, from the names that are found in it",
+        _new_adapter,
+        "It is printed: `scutch new-adapter my_library > my_adapter.py`.",
+    )
+    added.add_argument("package", metavar="PACKAGE", help="its import name")
+
+    added = command(
+        "known",
+        "write what failed in a run as a file of known failures",
+        _known,
+        "Each entry has the smallest input and the error as its reason: read them, say why the "
+        "implementation departs, and give the file to `scutch run --known FILE`.",
+    )
+    added.add_argument("file", metavar="FILE.toml", help="must not be there yet")
+    added.add_argument(
+        "--from", dest="report", metavar="REPORT.json", required=True, help="written by the judge"
+    )
+
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
@@ -212,6 +233,39 @@ def _diff(arguments: argparse.Namespace) -> int:
     compared = comparison.compare(old, new, allow_known=arguments.allow_known)
     print(compared.text(arguments.level))
     return int(compared.regressed(arguments.level))
+
+
+def _new_adapter(arguments: argparse.Namespace) -> int:
+    from scutch.adapters.draft import draft
+
+    sys.path.insert(0, "")  # a package beside the reader, as `python -m` finds it
+    try:
+        print(draft(arguments.package), end="")
+    except ImportError as error:
+        raise UsageError(f"importing {arguments.package} failed: {error}") from error
+    return 0
+
+
+def _known(arguments: argparse.Namespace) -> int:
+    from scutch.judging import known
+
+    report, file = load(arguments.report), Path(arguments.file)
+    if file.exists():
+        raise UsageError(f"{file} is there already; expected the name of a new file")
+    name, version = report.implementation.name, report.implementation.version
+    broken = [o for o in report.requirements if o.verdict in ("failed", "blocked", "known")]
+    entries = [
+        known.Known(name, o.id, f"=={version}", o.counterexample.error, o.counterexample.input,
+                    o.upstream, "")
+        for o in broken if o.counterexample is not None and o.counterexample.input
+    ]  # fmt: skip
+    publish(known.toml(name, entries), file)
+    print(f"{file}: {len(entries)} known failures of {report.implementation}")
+    left_out = [o.id for o in report.requirements if o.verdict in ("crashed", "timeout")]
+    left_out += sorted({o.id for o in broken} - {entry.requirement for entry in entries})
+    if left_out:
+        print(f"left out, for no input breaks them in the same way again: {', '.join(left_out)}")
+    return 0
 
 
 def _badge(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -72,6 +72,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """The names that a namespace must answer to, for each capability."""
 
+_STANDARD = frozenset().union(*NAMES.values())
+
 CAPABILITIES = tuple(NAMES)
 
 
@@ -97,15 +99,77 @@ class SetupError(Exception):
         super().__init__(f"{subject}: {problem}")
 
 
-class Namespace:
-    """Several modules seen as one: a name is looked up in each, in order."""
+NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "logical": ("meta",),
+        "linen": ("meta", "logical"),
+        "transforms": ("nnx",),
+        "bridge": ("meta", "logical", "nnx"),
+    }
+)
+"""What the laws of a capability touch of others."""
 
-    def __init__(self, title: str, *modules: Any) -> None:
-        """Join `modules`, earlier ones first, under a title for messages."""
+LAYOUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "meta": ("core.meta",),
+        "logical": ("linen.spmd", "linen"),
+        "linen": ("linen", "core", "training.train_state"),
+        "nnx": ("nnx",),
+        "transforms": ("nnx",),
+        "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
+    }
+)
+"""The modules of Flax that hold the names of each capability."""
+
+
+class Unclaimed(BaseException):
+    """A law touches a name that the implementation does not claim, so it is not tried.
+
+    Wrong, in an adapter, if the library has one of the names only:
+
+        Implementation("mine", "1", logical=my_library)
+
+    Right:
+
+        names = ["logical_to_mesh_axes"]
+        Implementation("mine", "1", logical=Namespace("mine: logical", my_library, names=names))
+
+    Attributes:
+      reason: Which name, of which namespace.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Say which name."""
+        self.reason = f"does not claim {name}"
+        super().__init__(self.reason)
+
+
+class Namespace:
+    """Several modules seen as one: a name is looked up in each, in order.
+
+    Where only some names are claimed, a law that touches another one is not tried: its requirement
+    is unclaimed.
+    """
+
+    def __init__(self, title: str, *modules: Any, names: Iterable[str] | None = None) -> None:
+        """Join modules.
+
+        Args:
+          title: For messages.
+          modules: Anything with attributes, earlier ones first.
+          names: Those that are claimed; all of the standard's where left out.
+        """
         self._title = title
         self._modules = modules
+        self._names = None if names is None else frozenset(names)
+
+    def claimed(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of some names that are claimed."""
+        return frozenset(names) if self._names is None else self._names.intersection(names)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _STANDARD and not self.claimed([name]):
+            raise Unclaimed(f"{self._title}.{name}")
         for module in self._modules:
             try:
                 return getattr(module, name)
@@ -154,6 +218,8 @@ class Implementation:
       transforms: Lifted `jit` and `shard_map` (`001_`).
       bridge: The Linen-NNX bridge (`004_`).
       export: Export of trained functions (`003_`).
+      known: The implementation that this one descends from, whose known failures it inherits:
+        `flax`, or `flax==0.12.8` if the two do not have the same version; empty for none.
     """
 
     name: str
@@ -165,6 +231,25 @@ class Implementation:
     transforms: Any = None
     bridge: Any = None
     export: Any = None
+    known: str = ""
+
+    def __post_init__(self) -> None:
+        """Let the laws of what is claimed in part be tried, also where they need what is not."""
+        for capability in CAPABILITIES:
+            for need in NEEDS.get(capability, ()) if self._in_part(capability) else ():
+                if getattr(self, need) is None:
+                    empty = Namespace(f"{self.name} {self.version}: {need}", names=())
+                    object.__setattr__(self, need, empty)
+
+    def _in_part(self, capability: str) -> bool:
+        names, space = NAMES[capability], getattr(self, capability)
+        return isinstance(space, Namespace) and space.claimed(names) != names
+
+    @property
+    def upstream(self) -> tuple[str, str] | None:
+        """Name and version of the implementation that this one descends from."""
+        name, _, version = self.known.partition("==")
+        return (name, version or self.version) if name else None
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -174,18 +259,25 @@ class Implementation:
     def missing(self) -> dict[str, list[str]]:
         """Names that a claimed capability lacks, by capability."""
         lacks = {
-            capability: sorted(n for n in NAMES[capability] if not _has(self, capability, n))
+            capability: sorted(n for n in self._claimed(capability) if not hasattr(space, n))
             for capability in self.claims
+            for space in [getattr(self, capability)]
         }
         return {capability: names for capability, names in lacks.items() if names}
 
-
-def _has(implementation: Implementation, capability: str, name: str) -> bool:
-    return hasattr(getattr(implementation, capability), name)
+    def _claimed(self, capability: str) -> Iterable[str]:
+        space = getattr(self, capability)
+        names = NAMES[capability]
+        return space.claimed(names) if isinstance(space, Namespace) else names
 
 
 def flax_shaped(
-    name: str, *, version: str, package: str | None = None, claims: Iterable[str] | None = None
+    name: str,
+    *,
+    version: str,
+    package: str | None = None,
+    claims: Iterable[str] | None = None,
+    known: str = "",
 ) -> Implementation:
     """An implementation whose modules lie where Flax has them.
 
@@ -193,40 +285,67 @@ def flax_shaped(
       name: What reports call it.
       version: Its release.
       package: The import name of the package, `name` where left out.
-      claims: Capabilities to judge; where left out, all that this suite has names for.
+      claims: What to judge: capabilities, such as `meta`, and names in one of which only a part is
+        there, such as `logical.logical_to_mesh_axes`; where left out, all of Flax.
+      known: What a fork descends from, such as `flax`; see `Implementation`.
 
     Returns:
       The implementation; what an adapter calls `implementation`.
 
     Raises:
-      SetupError: `claims` names something that is no capability.
+      SetupError: `claims` names something that is no capability, or not in one.
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
-    package = package or name
-    layout = {
-        "meta": ("core.meta",),
-        "logical": ("linen.spmd", "linen"),
-        "linen": ("linen", "core", "training.train_state"),
-        "nnx": ("nnx",),
-        "transforms": ("nnx",),
-        "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
-    }
-    wanted = tuple(layout) if claims is None else tuple(claims)
-    unknown = sorted(set(wanted) - set(CAPABILITIES))
-    if unknown:
-        raise SetupError(
-            f"flax_shaped({name!r})",
-            f"it claims {unknown}, which are no capabilities; "
-            f"expected some of {', '.join(CAPABILITIES)}",
-        )
+    wanted = tuple(LAYOUT) if claims is None else tuple(claims)
+    parts: dict[str, list[str] | None] = {}
+    for claim in wanted:
+        capability, _, part = claim.partition(".")
+        if capability not in LAYOUT or (part and part not in NAMES[capability]):
+            raise SetupError(
+                f"flax_shaped({name!r})",
+                f"it claims {claim!r}, which is neither a capability ({', '.join(LAYOUT)}) nor a "
+                "name in one, such as 'logical.logical_to_mesh_axes'",
+            )
+        names = parts.setdefault(capability, [] if part else None)
+        if part and names is not None:
+            names.append(part)
     namespaces = {
         capability: Namespace(
             f"{name} {version}: {capability}",
-            *(_Renamed(importlib.import_module(f"{package}.{m}")) for m in layout[capability]),
+            *map(_Renamed, modules_of(package or name, capability, in_part=names is not None)),
+            names=names,
         )
-        for capability in wanted
+        for capability, names in parts.items()
     }
-    return Implementation(name, version, **namespaces)
+    return Implementation(name, version, **namespaces, known=known)
+
+
+def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleType]:
+    """The modules of a package in which the names of a capability are looked for.
+
+    Args:
+      package: Its import name.
+      capability: A key of `LAYOUT`.
+      in_part: Whether modules may be missing, and names stand in the package itself.
+
+    Returns:
+      The imported modules, in the order of `LAYOUT`. With `in_part`, those that are there, and
+      after them the package.
+
+    Raises:
+      ImportError: One that Flax has is not there, and `in_part` is false.
+    """
+    paths = [f"{package}.{path}" for path in LAYOUT[capability]]
+    if in_part:
+        paths = [path for path in paths if _is_there(path)] + [package]
+    return [importlib.import_module(path) for path in paths]
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return importlib.util.find_spec(path) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def known_names() -> dict[str, str]:
@@ -290,11 +409,11 @@ def check(found: Any, where: str) -> Implementation:
             f"implementation {where!r}",
             f"it is a {type(found).__name__}; expected a scutch.Implementation",
         )
-    for field in fields(found)[:2]:
-        if not isinstance(getattr(found, field.name), str):
+    for name in ("name", "version", "known"):
+        if not isinstance(getattr(found, name), str):
             raise SetupError(
                 f"implementation {where!r}",
-                f"{field.name} is {getattr(found, field.name)!r}; expected a string",
+                f"{name} is {getattr(found, name)!r}; expected a string",
             )
     if not found.claims:
         raise SetupError(

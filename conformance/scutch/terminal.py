@@ -16,7 +16,7 @@ import pytest
 import scutch
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
-from scutch.judging.verdicts import Ruling, summarize
+from scutch.judging.verdicts import FIXED_UPSTREAM, Ruling, summarize
 from scutch.report import Environment, Outcome, Product, Report, suite
 
 COMMAND = "SCUTCH_COMMAND"
@@ -165,6 +165,11 @@ def show(
     for level, counts in total.counts.items():
         listed = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
         terminal.write_line(f"{level}: {listed}")
+    if inherited := {entry.implementation for entry in run.known} - {run.name}:
+        new = [r.requirement.id for r in total.roots]
+        fixed = [r.requirement.id for r in rulings if r.reason == FIXED_UPSTREAM]
+        counted = f"{_counted(new, 'new')}, {_counted(fixed, 'fixed')}"
+        terminal.write_line(f"against {', '.join(sorted(inherited))}: {counted}")
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
     if not complete:
@@ -173,6 +178,10 @@ def show(
     if not complete:
         text = f"so far, {text}"
     terminal.write_line(text, bold=True, **{colour: True})
+
+
+def _counted(identifiers: Sequence[str], what: str) -> str:
+    return f"{len(identifiers)} {what}" + (f" ({', '.join(identifiers)})" if identifiers else "")
 
 
 def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:

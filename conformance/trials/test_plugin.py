@@ -258,6 +258,38 @@ def test_many_root_causes_fit_a_screen(judge):
     assert "inputs, errors and replays: in the report" in text
 
 
+FORK = """
+import dataclasses
+import flax, jax
+from flax.core import meta as upstream
+from scutch import flax_shaped
+
+class Own:
+    def replace_boxed(tree, updates):
+        before, after = (jax.tree.structure(each) for each in (upstream.unbox(tree), updates))
+        if before != after:
+            raise ValueError(f"{before} is not {after}")
+        return upstream.replace_boxed(tree, updates)
+
+    def map_axis_meta(fn, tree):
+        upstream.map_axis_meta(fn, tree)
+        return upstream.map_axis_meta(fn, tree)
+
+base = flax_shaped("my-fork", version=flax.__version__, package="flax", known="flax")
+implementation = dataclasses.replace(base, meta=Namespace("my-fork: meta", Own, base.meta))
+"""
+
+
+def test_a_fork_is_told_what_is_its_own(judge, adapter):
+    chosen = ("--requirement", "BOX-12a", "--requirement", "BOX-15c", "--requirement", "BOX-23b")
+    code, text, report = judge("--implementation", adapter(FORK), *chosen)
+    assert code == 1
+    assert _verdicts(report) == {"BOX-12a": "failed", "BOX-15c": "passed", "BOX-23b": "known"}
+    assert "against flax: 1 new (BOX-12a), 1 fixed (BOX-15c)" in text
+    code, text, _ = judge("--implementation", adapter(FORK), *chosen, "--known", "none")
+    assert "2 root causes: BOX-12a, BOX-23b" in text
+
+
 def test_a_should_is_reported_and_not_enforced(judge):
     options = ("--implementation", "flax", "--requirement", "BOX-11", "--known", "none")
     code, text, report = judge(*options)

@@ -44,9 +44,14 @@ def _save(module: Any, folder: Path, inputs: Any) -> None:
         if shape is not None:
             specs = symbolic_args_specs(specs, shape)
         tensors = jax.tree.map(_tensor_spec, specs)
-        saved.methods[key] = tf.function(lambda x, f=method: f(x), [tensors], autograph=False)
+        saved.methods[key] = tf.function(_of_input(method), [tensors], autograph=False)
     gradients = tf.saved_model.SaveOptions(experimental_custom_gradients=module.with_gradient)
     tf.saved_model.save(saved, str(folder), options=gradients)
+
+
+def _of_input(method: Any) -> Any:
+    """A Python function of the input alone, for TensorFlow to trace with a signature."""
+    return lambda x: method(x)
 
 
 def _tensor_spec(spec: Any) -> Any:

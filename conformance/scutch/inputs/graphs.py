@@ -30,7 +30,8 @@ from scutch.lawkit.equality import alike
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
 
-VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate", "Scale", "Count")
+KNOWN_VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate")
+VARIABLES = (*KNOWN_VARIABLES, "Scale", "Count")
 """The types of variables: four of the implementation, and two that a user defined."""
 
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
@@ -76,7 +77,7 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
     own = {kind.__name__: kind for kind in (Node, Branch, Scale, Count)}
     return MappingProxyType(
-        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
+        {**{name: getattr(nnx, name) for name in (*KNOWN_VARIABLES, "Variable", *TRACKED)}, **own}
     )
 
 

@@ -15,6 +15,7 @@ The witness is the smallest call of a law that breaks. It is tried first, alone:
 the law as expected no search is made, so that the answer is quick and always the same.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -162,26 +163,51 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     )  # fmt: skip
 
 
-def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known, ...]:
-    """The entries about one release.
+def toml(implementation: str, entries: Iterable[Known]) -> str:
+    """The text of a file of known failures; `parse` reads it back.
+
+    Args:
+      implementation: The name that they are about.
+      entries: The entries; their `implementation` and `place` are not written.
+    """
+    parts = [f"implementation = {_quoted(implementation)}\n"]
+    for entry in entries:
+        values = {key: getattr(entry, key) for key in KEYS}
+        lines = [f"{key} = {_quoted(text)}" for key, text in values.items() if text is not None]
+        parts.append("\n".join(["[[known]]", *lines, ""]))
+    return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML; what UTF-8 and TOML do not have is written as an escape."""
+    plain = text.replace("\x7f", "\\x7f").encode(errors="backslashreplace").decode()
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The implementations with known failures that come with the suite."""
+    return tuple(dict.fromkeys(entry.implementation for entry in shipped()))
+
+
+def applicable(entries: Iterable[Known], *releases: tuple[str, str]) -> tuple[Known, ...]:
+    """The entries about a release, and about those that it descends from.
 
     Args:
       entries: Of any implementations and releases.
-      name: Of the implementation.
-      version: Of the release.
+      releases: Name and version of the implementation, and then of its upstream, if any. What an
+        earlier one says of a law stands for what a later one says.
 
     Returns:
-      Those that apply, in order.
+      Those that apply: one for each law.
 
     Raises:
       SetupError: Two of them are about the same law.
     """
     chosen: dict[tuple[str, str], Known] = {}
-    for entry in entries:
-        if not entry.applies(name, version):
-            continue
+    everything = tuple(entries)
+    for name, version, entry in ((*r, e) for r in releases for e in everything if e.applies(*r)):
         twin = chosen.setdefault((entry.requirement, entry.test), entry)
-        if twin is not entry:
+        if twin is not entry and twin.implementation == name:
             raise SetupError(
                 f"known failures {entry.place}",
                 f"{entry.requirement} of {name} {version} is known already, from {twin.place}; "

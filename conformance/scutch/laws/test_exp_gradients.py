@@ -8,11 +8,20 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
-from scutch.strategies.exported import backends, forms, leaves, parameter_trees, programs
+from scutch.strategies.exported import (
+    PLAIN_KEYS,
+    backends,
+    forms,
+    leaves,
+    parameter_trees,
+    programs,
+)
 
 KEY = "jax_module_default_method"
 flags = st.lists(st.booleans(), min_size=1, max_size=4)
-floats = parameter_trees(leaf=leaves(("float32", "float32", "int32")), depth=2, some=True)
+floats = parameter_trees(
+    leaf=leaves(("float32", "float32", "int32")), keys=PLAIN_KEYS, depth=2, some=True
+)
 
 
 def _flagged(params, flags):

@@ -12,6 +12,7 @@ from scutch.inputs import exported
 from scutch.inputs.exported import JAX, TENSORFLOW, on_any, on_only
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies.exported import (
+    PLAIN_KEYS,
     backends,
     forms,
     leaves,
@@ -25,7 +26,9 @@ from scutch.strategies.trees import copies
 KEY = "jax_module_default_method"
 sizes = st.integers(1, 4)
 widths = st.integers(1, 3)
-small = parameter_trees(leaf=leaves(("float32", "int32", "bfloat16")), depth=1, some=True)
+numbers = leaves(("float32", "int32", "bfloat16"))
+small = parameter_trees(leaf=numbers, keys=PLAIN_KEYS, depth=1, some=True)
+odd = parameter_trees(leaf=numbers, depth=1)
 
 
 @requirement("EXP-1a", must_reach=("one", "mapping"))
@@ -54,13 +57,13 @@ def test_a_method_gives_what_its_function_gives(
 @requirement("EXP-1b", must_reach=("some size", "one size"))
 @dear
 @given(
-    backend=backends(), params=small, described=program_maps(), rows=sizes,
+    backend=backends(), params=odd, described=program_maps(), rows=sizes,
     width=widths, form=forms(), polymorphic=st.booleans(),
 )  # fmt: skip
 def test_a_loaded_method_gives_what_the_saved_one_gave(
     export, backend, params, described, rows, width, form, polymorphic
 ):
-    """It has the variables' values, too."""
+    """Whatever the keys of the parameters are; the values of its variables are the same, too."""
     reached("some size" if polymorphic else "one size")
     backend = on_any(export, backend)
     functions = exported.functions(described, params)

@@ -24,14 +24,8 @@ def _module(backend, params, **options):
     return backend.module(params, function, **options)
 
 
-def _joined(path):
-    """The keys of a path, joined by dots."""
-    parts = [getattr(k, "key", getattr(k, "name", getattr(k, "idx", None))) for k in path]
-    return ".".join(map(str, parts))
-
-
 def _paths(params):
-    return [_joined(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [exported.joined(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
 
 
 @contextlib.contextmanager

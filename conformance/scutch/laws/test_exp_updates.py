@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
-from scutch.strategies.exported import backends, leaves, parameter_trees, program_maps
+from scutch.strategies.exported import PLAIN_KEYS, backends, leaves, parameter_trees, program_maps
 
 numbers = leaves(("float32", "int32", "bfloat16"))
 trees = parameter_trees(some=True)
-small = parameter_trees(leaf=numbers, depth=1, some=True)
+small = parameter_trees(leaf=numbers, keys=PLAIN_KEYS, depth=1, some=True)
 faults = st.sampled_from(["structure", "shape", "dtype"])
 
 
@@ -40,6 +40,12 @@ def _faulty(params, fault, at):
         other = np.zeros((*leaf.shape, 2), leaf.dtype)
     found[at] = other
     return jax.tree.unflatten(structure, found), path, leaf, other
+
+
+def _names_the_leaf(error, path):
+    """Check that an error has the path of a leaf, as JAX prints it or with dots."""
+    dotted = exported.joined(path).replace("~", "_")
+    assert jax.tree_util.keystr(path) in str(error) or dotted in str(error), error
 
 
 @requirement("EXP-4a")
@@ -91,9 +97,8 @@ def test_parameters_of_another_shape_are_refused(export, backend, params, at):
     """The error shows the path of the leaf and both shapes."""
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "shape", at)
-    shown = (jax.tree_util.keystr(path), old.shape, other.shape)
-    error = refused(lambda: module.owner.update_variables(new))
-    assert all(str(part) in str(error) for part in shown)
+    _names_the_leaf(refused(lambda: module.owner.update_variables(new),
+                            naming=(old.shape, other.shape)), path)  # fmt: skip
 
 
 @requirement("EXP-4e")
@@ -103,9 +108,8 @@ def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
     """The error shows the path of the leaf and both dtypes."""
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "dtype", at)
-    shown = (jax.tree_util.keystr(path), old.dtype, other.dtype)
-    error = refused(lambda: module.owner.update_variables(new))
-    assert all(str(part) in str(error) for part in shown)
+    _names_the_leaf(refused(lambda: module.owner.update_variables(new),
+                            naming=(old.dtype, other.dtype)), path)  # fmt: skip
 
 
 @requirement("EXP-4f", must_reach=("structure", "shape", "dtype"))

@@ -37,6 +37,7 @@ def _lift(transforms, call):
 
 
 @requirement("OBJ-8a", must_reach=("returned", "refused"))
+@costly
 @given(call=plain_vmap_calls())
 def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
     """Values, the number of traces, refusals."""

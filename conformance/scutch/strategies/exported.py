@@ -1,4 +1,16 @@
-"""What is exported: trees of parameters, programs over them, and inputs."""
+"""What is exported: trees of parameters, programs over them, and inputs.
+
+All that is drawn is a description, which `scutch.inputs` builds: a tree of parameters has `Array`s
+for leaves, a function is the list of steps of a program, a backend is its name. A law puts them
+together:
+
+    parameter_trees().example()  # such as {'w': Array((2,)), '~': [Array((), 'int32')]}
+    programs().example()  # such as ['tree', 'wave']
+
+The names of exported variables are made of the keys of dictionaries. So `KEYS` has keys that are
+no Python names, such as `"a b"` and `""`; `PLAIN_KEYS` has neither, for laws that are not
+about names.
+"""
 
 from typing import Any
 
@@ -8,8 +20,8 @@ from scutch.inputs.descriptions import Array, Node, Record
 from scutch.inputs.exported import BACKENDS, JAX, STEPS
 from scutch.strategies.values import DTYPES, SHAPES
 
-KEYS = ("w", "b", "~", "mlp/~/w", "a b", "é", "0", "x.y", "_", "")
-PLAIN_KEYS = ("w", "b", "mlp/~/w", "layer_0", "0", "x.y")
+KEYS: tuple[Any, ...] = ("w", "b", "~", "mlp/~/w", "a b", "é", "0", "x.y", "_", "")
+PLAIN_KEYS: tuple[Any, ...] = ("w", "b", "mlp/~/w", "layer_0", "0", "x.y")
 METHODS = ("f", "g", "predict")
 _SHAPES = (*(shape for shape in SHAPES if len(shape) < 3), (1, 2, 1), (2, 1, 1, 2))
 _CONTAINERS = ("dict", "leaf", "list", "tuple", "record", "layer", "boxed", "unkeyed", "none")
@@ -44,6 +56,10 @@ def parameter_trees(
       nodes: The containers; `leaf` among them ends a branch early.
       depth: How many containers lie around a leaf at most.
       some: Whether there is at least one leaf.
+
+    Returns:
+      A strategy for trees of descriptions, as `build` takes them; with `some`, dictionaries of a
+      leaf `last` and any tree `tree`.
     """
     tree = _tree(draw, leaves() if leaf is None else leaf, keys, nodes, depth)
     return {"last": draw(leaves() if leaf is None else leaf), "tree": tree} if some else tree
@@ -74,7 +90,7 @@ def _tree(
 
 def programs() -> st.SearchStrategy[list[str]]:
     """Functions as lists of steps; some return a tree."""
-    steps = st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=3)
+    steps = st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=2)
     return st.builds(lambda tree, steps: [*tree, *steps], st.sampled_from([[], ["tree"]]), steps)
 
 

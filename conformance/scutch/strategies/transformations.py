@@ -111,6 +111,9 @@ def plain_jit_calls(
         they do not come together, if left out they may.
       listed: Whether there is a list of shardings, and nothing static.
       negative: Whether what is static is so by a negative number, beside shardings.
+
+    Returns:
+      A strategy for `PlainCall`s of the kind `'jit'`.
     """
     form = draw(st.sampled_from(_JIT_FORMS))
     result = draw(st.sampled_from(RESULTS))
@@ -283,9 +286,9 @@ def plain_shard_map_calls(
     if fault == "output":
         out_specs = draw(st.sampled_from((Spec(()), Spec(("data",)), {"nope": Spec(())}, None)))
     options = {"mesh": mesh, "in_specs": tuple(specs), "out_specs": out_specs}
-    further: tuple[dict[str, Any], ...] = ({}, {}, {"check_vma": False}, {"axis_names": {"data"}})
+    further: tuple[dict[str, Any], ...] = ({}, {}, {"check_vma": False}, {"axis_names": ("data",)})
     if fault == "option":
-        further = ({"axis_names": {"nope"}}, {"nope": 1}, {"mesh": None}, {"check_vma": None})
+        further = ({"axis_names": ("nope",)}, {"nope": 1}, {"mesh": None}, {"check_vma": None})
     options |= draw(st.sampled_from(further))
     form = draw(st.sampled_from(("function", "method", "callable", "partial by name")))
     return PlainCall("shard_map", form, result, options, ((ways, (x, y, 3)),))

@@ -61,7 +61,16 @@ _signature = functools.cache(inspect.signature)
 
 
 def call_directly(frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
-    """Call a function on the copies of objects, with nothing before or after it."""
+    """Call a function on the copies of objects, with nothing before or after it.
+
+    Args:
+      frame: The frame of the call; not used.
+      nodes: The copies by number; not used.
+      function: Calls the user's function on the copies.
+
+    Returns:
+      The output of the user's function.
+    """
     return function()
 
 
@@ -86,6 +95,8 @@ class Lifted(Generic[P, R]):
     """How it reads prefixes."""
     for_keywords: ClassVar[Any] = None
     """The prefix of keyword arguments."""
+    by_position: bool = False
+    """Whether arguments by name are refused, where JAX refuses them (JIT-10, SHM-6)."""
     inside: Inside = staticmethod(call_directly)
     """Calls the function on the copies; a transformation that does more there has its own."""
 
@@ -107,8 +118,9 @@ class Lifted(Generic[P, R]):
         parameters, count = parameter_names(self.function), len(self._bound)
         static = choice(static_argnums, static_argnames, parameters, count)
         self.donated = choice(donate_argnums, donate_argnames, parameters, count)
-        signature = functools.partial(CallSignature, parameters, static)
-        self._signature = functools.lru_cache(_CACHE_LIMIT)(signature)
+        self._signature = functools.lru_cache(_CACHE_LIMIT)(
+            functools.partial(CallSignature, parameters, static)
+        )
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
@@ -143,7 +155,7 @@ class Lifted(Generic[P, R]):
 
         As in `jax.jit`, a sequence of prefixes has an entry for each positional argument that is
         not static, in their order (JIT-5), but none for those that are bound. Any other prefix is
-        that of all positional arguments.
+        that of all of these.
 
         Args:
           signature: The roles of the arguments of a call.
@@ -152,16 +164,17 @@ class Lifted(Generic[P, R]):
           LiftingError: There are prefixes for more or for fewer arguments.
         """
         count, prefix = signature.positional, self.in_prefix
-        given = dict.fromkeys(range(count), prefix)
+        taken = [i for i in range(len(self._bound), count) if i not in signature.statics]
+        given = dict.fromkeys(taken, prefix)
         if is_branch(prefix) and not isinstance(prefix, dict):
-            taken = [i for i in range(len(self._bound), count) if i not in signature.statics]
             if len(prefix) != len(taken):
                 raise LiftingError(
                     f"Got {self.rules.what} for {len(prefix)} arguments, {prefix!r}, "
                     f"but {len(taken)} positional arguments that are not static."
                 )
             given = dict(zip(taken, prefix, strict=True))
-        of_keywords = [self.for_keywords] * len(signature.names)
+        fixed, names = signature.fixed, signature.names
+        of_keywords = [None if name in fixed else self.for_keywords for name in names]
         return *map(given.get, range(count)), *of_keywords, self.out_prefix
 
     def _statics(self, signature: CallSignature, args: tuple[Any, ...]) -> tuple[Static, ...]:
@@ -173,14 +186,35 @@ class Lifted(Generic[P, R]):
                 raise UnhashableStaticError(signature.labels[i], args[i]) from error
         return tuple(Static(args[i], signature.labels[i]) for i in signature.statics)
 
+    def with_statics(
+        self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments with the static ones of a frame, which a compiled form is not passed.
+
+        Args:
+          frame: The frame that the form was compiled for.
+          args: The positional arguments that are not static.
+          kwargs: The keyword arguments that are not static.
+
+        Returns:
+          The positional and the keyword arguments, as the user's function takes them without what
+          is bound to it: static arguments have the values with which the form was compiled.
+        """
+        signature, positional, named = frame.signature, list(args), dict(kwargs)
+        for i, value in zip(signature.statics, frame.statics, strict=True):
+            if i < signature.positional:
+                positional.insert(i - len(self._bound), value)
+            else:
+                named[signature.names[i - signature.positional]] = value
+        return tuple(positional), named
+
     def _new_frame(
         self, signature: CallSignature, plan: Plan, args: Any, values: list[Any]
     ) -> Frame:
         """Make the frame of calls like this one, and a place where it is kept."""
         frame = Frame(self.rules, signature, plan.definition, self.prefixes(signature), values)
-        statics = [args[i] for i in signature.statics]
-        structural = self.structural
-        run = runner(frame, self.function, self.inside, statics, structural=structural)
+        statics = frame.statics = [args[i] for i in signature.statics]
+        run = runner(frame, self.function, self.inside, statics, structural=self.structural)
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
         # By a weak reference, since the frame keeps what comes out: objects that are bound to this
         # function would live until the garbage collector comes.
@@ -204,8 +238,15 @@ class Lifted(Generic[P, R]):
           UnhashableStaticError: A static argument, or static data of an object, has no hash.
           LiftingError, AliasingError, NoFilterMatchError: The prefixes do not fit the arguments.
         """
+        if kwargs and self.by_position:
+            raise LiftingError(
+                f"With {self.rules.what}, arguments are passed by position, as in JAX; got "
+                f"{sorted(kwargs)} by name."
+            )
         # The arguments in one tuple.
+        fixed: tuple[str, ...] = ()
         if self._bound or self._bound_names:
+            fixed = tuple(name for name in self._bound_names if name not in kwargs)
             args, kwargs = (*self._bound, *args), {**self._bound_names, **kwargs}
         names: tuple[str, ...] = ()
         if kwargs:
@@ -213,10 +254,10 @@ class Lifted(Generic[P, R]):
             args = (*args, *map(kwargs.__getitem__, names))
         # Their roles.
         types = tuple(map(type, args))
-        signature = self._signature(types, names)
+        signature = self._signature(types, names, None, fixed)
         if signature.containers:
             full = arguments_with_objects(args, signature.containers)
-            signature = self._signature(types, names, full)
+            signature = self._signature(types, names, full, fixed)
         # The objects among them, flattened.
         roots, plain = signature.roots_of(args), signature.plain_of(args)
         if signature.only_objects:
@@ -284,6 +325,9 @@ def lift(
       *prefixes: The prefixes of arguments and output, and `graph_updates`, as `Lifted` takes them.
       graph: Accepted and not needed: sharing is always kept.
       **options: Options of the transformation.
+
+    Returns:
+      An instance of `transformation`; where `function` is None, a decorator that makes one.
     """
     if function is None:
         return lambda function: transformation(function, *prefixes, **options)

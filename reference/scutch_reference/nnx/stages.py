@@ -50,16 +50,17 @@ class Compiled(Stage[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do what a call of the function does.
 
+        Static arguments are compiled in, and are not passed again: as in JAX (JIT-10).
+
         Raises:
-          LiftingError: The arguments have another structure, or other static arguments.
+          LiftingError: The arguments have another structure.
         """
-        call = self.jit_wrapped.prepared(args, kwargs)
-        frame = call[0]
-        if frame is not self.frame:
+        call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(self.frame, args, kwargs))
+        if call[0] is not self.frame:
             raise LiftingError(
-                "The compiled function was called with objects of another structure, or other "
-                f"static arguments: compiled for {self.frame.definition!r}, called with "
-                f"{frame.definition!r}. Lower and compile for the new ones."
+                "The compiled function was called with objects of another structure: "
+                f"compiled for {self.frame.definition!r}, called with "
+                f"{call[0].definition!r}. Lower and compile for the new ones."
             )
         return self.jit_wrapped.execute(call, self.stage)  # type: ignore[no-any-return]
 

@@ -280,7 +280,6 @@ def test_in_shardings_hold_for_variables_before_and_after():
         ({"static_argnums": 1}, 2, lambda f, m, x: f(m, 2.0, x)),
         ({"static_argnums": -2}, 2, lambda f, m, x: f(m, 2.0, x)),
         ({"static_argnames": "n"}, 2, lambda f, m, x: f(m, 2.0, x)),
-        ({"static_argnames": "n"}, 1, lambda f, m, x: f(m, n=2.0, x=x)),
     ],
 )
 def test_in_shardings_have_no_entry_for_static_arguments(options, entries, call):
@@ -295,6 +294,8 @@ def test_in_shardings_have_no_entry_for_static_arguments(options, entries, call)
     assert box.w.value.sharding.is_equivalent_to(cut, 1)
     with pytest.raises(errors.LiftingError, match=r"3 arguments.*2 positional arguments that are"):
         nnx.jit(lambda m, n, x: x, in_shardings=(cut, None, cut), static_argnums=1)(box, 1, 2.0)
+    with pytest.raises(errors.LiftingError, match=r"by position, as in JAX; got \['n', 'x'\]"):
+        f(box, n=2.0, x=jnp.ones(4))
 
 
 def test_out_shardings_hold_for_objects_that_are_returned():
