@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 from scutch import cli
+from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
 
 from scutch_ci.checkout import ROOT, processors
 
 OUTPUT = ROOT / "build" / "conformance"
+COMPILED = ROOT / "build" / "compiled"
+"""What XLA compiled is kept here: for the next implementation that is judged, and the next run."""
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference and the installed Flax, and show both
@@ -54,9 +57,18 @@ def report_path(implementation: str) -> Path:
     return OUTPUT / f"{implementation}.json"
 
 
+def environment() -> dict[str, str]:
+    """This process's environment variables, and those by which JAX keeps what it compiles.
+
+    For judging, never for measuring: a program that was compiled before takes no time to compile.
+    """
+    kept = {name.upper(): str(value) for name, value in KEEP_ALL.items()}
+    return {FOLDER_OF_COMPILED.upper(): str(COMPILED), **kept, **os.environ}
+
+
 def judge(*options: str) -> int:
     """Run `pytest conformance` and return its exit code."""
-    return subprocess.run(command(*options), check=False).returncode
+    return subprocess.run(command(*options), env=environment(), check=False).returncode
 
 
 def judge_all() -> int:

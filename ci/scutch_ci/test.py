@@ -31,15 +31,17 @@ class Check:
     Args:
       name: For people, and to choose it on the command line.
       command: Run in the root of the checkout, with the environment's programs first on the path.
+      measures: Whether it measures time or memory, so that JAX must compile everything anew.
     """
 
     name: str
     command: tuple[str, ...]
+    measures: bool = False
 
 
-def pytest(name: str, *arguments: str) -> Check:
+def pytest(name: str, *arguments: str, measures: bool = False) -> Check:
     """A check that runs pytest with these arguments."""
-    return Check(name, (sys.executable, "-m", "pytest", "-q", *arguments))
+    return Check(name, (sys.executable, "-m", "pytest", "-q", *arguments), measures)
 
 
 def checks() -> tuple[Check, ...]:
@@ -61,8 +63,8 @@ def checks() -> tuple[Check, ...]:
         pytest("reference", "reference/tests", *parallel),
         pytest("trials", TRIALS, *parallel, *(f"--ignore={file}" for file in alone.values())),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
-        Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate")),
-        *(pytest(name, file) for name, file in alone.items()),
+        Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
+        *(pytest(name, file, measures=True) for name, file in alone.items()),
     )
 
 
@@ -101,7 +103,8 @@ def outcome(check: Check) -> tuple[bool, str]:
     """
     try:
         done = subprocess.run(
-            check.command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
+            check.command, cwd=ROOT, env=None if check.measures else conformance.environment(),
+            stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:

@@ -7,6 +7,7 @@ that carry the mark `requirement`; every other test is pytest's.
 Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Generator
@@ -259,6 +260,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     option = config.option
     profiles.prepare_devices(option.platform)
+    with contextlib.ExitStack() as kept:
+        kept.enter_context(profiles.compiled_once())
+        config.add_cleanup(kept.pop_all().close)
     isolate = not (option.in_process or option.usepdb) and isolation.available()
     worker = getattr(config, "workerinput", None)
     try:

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import jax
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 from scutch import catalogue
 from scutch.judging import suite
 from scutch.judging.profiles import PROFILES
@@ -21,24 +19,6 @@ ROWS = {
 }
 LAWS = suite.tried_by(ROWS)
 LIFTED = [liar for liar in liars() if liar.breaks[0] in ROWS]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_once(tmp_path_factory):
-    """The liars compile the same programs: keep what XLA makes of them."""
-    options = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled")),
-        "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 QUICK = ("JIT-2", "JIT-8", "SHM-3", "SHM-4")
