@@ -23,6 +23,7 @@ import numpy as np
 
 from scutch.inputs import boxes, evaluation, model_variables
 from scutch.inputs.boxes import PARTITION_NAME
+from scutch.inputs.keys import small_key
 
 LIFTS = ("scan", "vmap")
 """The transformations by which layers are lifted."""
@@ -122,7 +123,7 @@ class Instance:
 
 def keys(seed: int = 0) -> dict[str, jax.Array]:
     """A key for each stream that a model may draw from: `params` and `dropout`."""
-    return dict(zip(("params", "dropout"), jax.random.split(jax.random.key(seed)), strict=True))
+    return dict(zip(("params", "dropout"), jax.random.split(small_key(seed)), strict=True))
 
 
 def box(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) -> Any:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import follow
+from scutch.inputs.keys import small_key
 from scutch.inputs.paired_layers import (
     COUNTING,
     INITIALIZERS,
@@ -102,7 +103,7 @@ def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
     parameters.
     """
     reached("boxed" if boxed else "bare")
-    module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
+    module, key = _module(linen, meta, boxed, size=size), small_key(0)
     with names_in_context():
         variables = meta.unbox(module.init(key, X))
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
@@ -124,7 +125,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
     the object.
     """
     module = _wrapped(bridge, nnx, size=size)
-    variables = module.init(jax.random.key(0), X)
+    variables = module.init(small_key(0), X)
 
     def loss(params):
         return _loss(module.apply({**variables, "params": params}, X, scale))
@@ -144,7 +145,7 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
     """After each call with `mutable`, the variables of the wrapper are the collections that `apply`
     returned; after a call without it, they are as before.
     """
-    module, key = _module(linen, meta, boxed), jax.random.key(0)
+    module, key = _module(linen, meta, boxed), small_key(0)
     with names_in_context():
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
@@ -168,8 +169,8 @@ def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
     name.
     """
     module = _module(linen, meta)
-    variables = module.init(jax.random.key(0), X)
-    wrapper = bridge.ToNNX(module).lazy_init(X, rngs=jax.random.key(0))
+    variables = module.init(small_key(0), X)
+    wrapper = bridge.ToNNX(module).lazy_init(X, rngs=small_key(0))
     streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
     for _ in range(calls):
         expected = module.apply(variables, X, mode=NOISY, rngs={"dropout": others.dropout()})
@@ -203,9 +204,9 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
     module = _wrapped(bridge, nnx, "drawn")
 
     def run(first, second):
-        keys = {"params": jax.random.key(first), "dropout": jax.random.key(10 + first)}
+        keys = {"params": small_key(first), "dropout": jax.random.key(10 + first)}
         variables = module.init(keys, X)
-        rngs = {"dropout": jax.random.key(second)}
+        rngs = {"dropout": small_key(second)}
         return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
 
     variables, output = run(seed, other)
@@ -229,7 +230,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
     """
     reached(way)
     reached("keyword" if keyword else "positional")
-    module, key = _module(linen, meta, boxed), jax.random.key(0)
+    module, key = _module(linen, meta, boxed), small_key(0)
     arguments = () if keyword else (scale,)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
     with names_in_context():
@@ -254,7 +255,7 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     variables, and give that object's outputs.
     """
     module = _wrapped(bridge, nnx, initial, size)
-    variables = module.init(jax.random.key(seed), X)
+    variables = module.init(small_key(seed), X)
     values = meta.unbox(variables)
     layer = _object(nnx, size, values)
     assert_close(_typed(values), variables_of(nnx, layer), **CALLS)
@@ -270,7 +271,7 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge,
     the variables passed in stay as they were.
     """
     module, layer = _wrapped(bridge, nnx), _object(nnx)
-    variables = module.init(jax.random.key(0), X)
+    variables = module.init(small_key(0), X)
     for mutable in mutables:
         reached("mutable" if mutable else "not mutable")
         before = jax.tree.map(np.array, variables)
@@ -299,7 +300,7 @@ def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode
         assert module.name == "layer"
     else:
         module = bridge.ToLinen(in_nnx(nnx), args=args, kwargs=kwargs)
-    variables = module.init(jax.random.key(0), X)
+    variables = module.init(small_key(0), X)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
     found = module.apply(variables, X, *(() if keyword else (scale,)), **keywords)
     layer = in_nnx(nnx)(*args, **kwargs, rngs=nnx.Rngs(0))
@@ -316,7 +317,7 @@ def _tripled(key, shape, dtype=jnp.float32):
 def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     """A method of the NNX module can be applied by its name as `method=`."""
     module = _wrapped(bridge, nnx)
-    variables = module.init(jax.random.key(0), X)
+    variables = module.init(small_key(0), X)
     found = module.apply(variables, X, scale, mode=mode, method="doubled")
     assert_close(found, _object(nnx).doubled(X, scale, mode=mode), **CALLS)
 
@@ -328,7 +329,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
     gradients.
     """
     reached("boxed" if boxed else "bare")
-    module, key = _module(linen, meta, boxed, size=size), jax.random.key(0)
+    module, key = _module(linen, meta, boxed, size=size), small_key(0)
     twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
 
     def run(module):
@@ -348,7 +349,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
 @given(size=features, scale=scales)
 def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, size, scale):
     """`ToNNX` of `ToLinen` of an NNX module has its outputs, gradients and updated variables."""
-    twice = bridge.ToNNX(_wrapped(bridge, nnx, size=size)).lazy_init(X, rngs=jax.random.key(0))
+    twice = bridge.ToNNX(_wrapped(bridge, nnx, size=size)).lazy_init(X, rngs=small_key(0))
     layer = _object(nnx, size)
 
     def run(module, **mutable):
@@ -366,7 +367,7 @@ def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, short
     shapes, and returns the wrapper; calling it before is an error.
     """
     reached("method" if short else "function")
-    module, key = _module(linen, meta, boxed, "drawn", size), jax.random.key(seed)
+    module, key = _module(linen, meta, boxed, "drawn", size), small_key(seed)
 
     def make():
         wrapper = bridge.ToNNX(module)

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.lifts import stacked
@@ -171,7 +172,7 @@ def _drawing(linen, stream, others):
         def __call__(self, x):
             return x + jax.random.normal(self.make_rng(stream), x.shape)
 
-    rngs = {"other": jax.random.key(0)} if others else {}
+    rngs = {"other": small_key(0)} if others else {}
     return lambda: Draws().apply({}, np.ones(2), rngs=rngs)
 
 
@@ -227,7 +228,7 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
             dropped = linen.Dropout(0.5, deterministic=False)(x)
             return (x, dropped) if kind == "scan" else dropped
 
-    x, rngs = np.ones((8, 16), "float32"), {"dropout": jax.random.key(seed)}
+    x, rngs = np.ones((8, 16), "float32"), {"dropout": small_key(seed)}
     lifted, rest = stacked(linen, kind, Body, 2, split_rngs={"dropout": split})
     result = lifted().apply({}, x, *rest, rngs=rngs)
     found = result[1] if kind == "scan" else result

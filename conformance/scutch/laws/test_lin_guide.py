@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import need_devices
 from scutch.lawkit.equality import assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, reached, requirement
@@ -121,7 +122,7 @@ def guide(nn, form, devices=8):
     x = jax.device_put(
         np.linspace(-1, 1, BATCH * WIDTH, dtype="float32").reshape(BATCH, -1), x_sharding
     )
-    key = jax.random.key(0)
+    key = small_key(0)
 
     def init_fn(k, x, model, optimizer):
         variables = model.init(k, x)

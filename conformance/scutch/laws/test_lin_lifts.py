@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh
 
 from scutch.inputs.boxes import PARTITION_NAME
+from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import assert_close, close
 from scutch.lawkit.lifts import stacked
@@ -151,7 +152,7 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
         "metadata_params": {PARTITION_NAME: None},
     }  # fmt: skip
     lifted, rest = stacked(linen, kind, Body, length, **options)
-    variables = lifted().init(jax.random.key(seed), np.ones(3), *rest)
+    variables = lifted().init(small_key(seed), np.ones(3), *rest)
     weights = np.asarray(variables["params"]["weight"])
     for one in range(length):
         for other in range(one):
@@ -168,7 +169,7 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     reached(how)
     plain, linen = model.module(), model.linen
     lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
-    one, other = (jax.eval_shape(m.init, jax.random.key(0), model.x) for m in (plain, lifted))
+    one, other = (jax.eval_shape(m.init, small_key(0), model.x) for m in (plain, lifted))
     assert jax.tree.structure(one) == jax.tree.structure(other)
     variables = model.variables()
     (ours, theirs) = (

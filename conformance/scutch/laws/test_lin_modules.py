@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
+from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, leaf_pairs
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
@@ -172,7 +173,7 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
     and a sub-module raises an error.
     """
     reached(pair)
-    refused(lambda: _twofold(linen, pair, name)().init(jax.random.key(0), np.ones((2, 2))))
+    refused(lambda: _twofold(linen, pair, name)().init(small_key(0), np.ones((2, 2))))
 
 
 @requirement("LIN-1k", must_reach=PAIRS)
@@ -181,7 +182,7 @@ def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
     """The error for a name that is given twice has the name in its message."""
     reached(pair)
     twofold = _twofold(linen, pair, name)()
-    refused(lambda: twofold.init(jax.random.key(0), np.ones((2, 2))), naming=(name,))
+    refused(lambda: twofold.init(small_key(0), np.ones((2, 2))), naming=(name,))
 
 
 def _twofold(linen, pair, name):

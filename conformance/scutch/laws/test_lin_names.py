@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.descriptions import Lift, Model
+from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import leaf_pairs
 from scutch.lawkit.lifts import stacked
@@ -125,7 +126,7 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
         variable_axes={"params": axis}, split_rngs={"params": True},
         metadata_params={PARTITION_NAME: name},
     )  # fmt: skip
-    variables = jax.eval_shape(module.init, jax.random.key(0), X)
+    variables = jax.eval_shape(module.init, small_key(0), X)
     at_init = len(seen)
     jax.eval_shape(module.apply, variables, X)
     assert 0 < at_init < len(seen)
@@ -157,7 +158,7 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
                 module = _seeing(
                     linen, linen.initializers.ones, [], kind, metadata_params=given, **options
                 )
-                (found,) = jax.tree.leaves(jax.eval_shape(module.init, jax.random.key(0), X))
+                (found,) = jax.tree.leaves(jax.eval_shape(module.init, small_key(0), X))
                 assert found.shape == (4, 2, 3)
         return
     kind = how.split()[0]
@@ -167,10 +168,10 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
         inner = _seeing(
             linen, init, [], "scan", variable_broadcast="params", split_rngs={"params": False}
         )
-        variables = jax.eval_shape(inner.init, jax.random.key(0), X)
+        variables = jax.eval_shape(inner.init, small_key(0), X)
         _, found = jax.eval_shape(lambda v: module.apply(v, X, mutable=["params"]), variables)
     else:
-        found = jax.eval_shape(module.init, jax.random.key(0), X)
+        found = jax.eval_shape(module.init, small_key(0), X)
     box = found["params"]["body"]["w"]
     assert (box.names, box.value.shape) == (names, (2, 3))
 
