@@ -41,6 +41,10 @@ PROFILES = {
 }
 DEFAULT = "ci"
 DEVICES = 8
+RELEASE = jax.__version_info__
+_OLD_EMITTERS_SINCE, _UNTRIED = (0, 10), (0, 13)
+"""The releases of JAX that were tried with the older code generator of XLA's, which compiles small
+programs in half the time. XLA ends a process that names a flag it does not know."""
 
 
 def fresh_seed() -> int:
@@ -65,6 +69,8 @@ def prepare_devices(platform: str | None = None) -> None:
         flags = f"{flags} --xla_force_host_platform_device_count={DEVICES}"
     if "xla_backend_optimization_level" not in flags:
         flags = f"{flags} --xla_backend_optimization_level=0"
+    if "xla_cpu_use_fusion_emitters" not in flags and _OLD_EMITTERS_SINCE <= RELEASE < _UNTRIED:
+        flags = f"{flags} --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = flags.strip()
 
 

@@ -63,9 +63,9 @@ def assert_trains_as_evaluated(model: Any) -> None:
       AssertionError: The output differs, or the collections `batch_stats` and `counts` afterwards.
     """
     variables = model.variables(boxed=False)
-    expected, changed = model.evaluated(variables, model.x, train=True)
-    found, updates = model.module(train=True).apply(
-        variables, model.x, mutable=["batch_stats", "counts"]
-    )
+    applied = functools.partial(model.module(train=True).apply, mutable=["batch_stats", "counts"])
+    evaluated = functools.partial(model.evaluated, train=True)
+    both = jax.jit(lambda *given: (applied(*given), evaluated(*given)))
+    (found, updates), (expected, changed) = both(variables, model.x)
     assert_close(found, expected, "the output", **GRADIENTS)
     assert_close(dict(updates), changed, "updates", **GRADIENTS)

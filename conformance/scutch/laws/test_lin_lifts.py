@@ -44,7 +44,8 @@ def _as_written_out(model):
         jax.value_and_grad(loss(each), argnums=(0, 1), has_aux=True)
         for each in (module.apply, lambda v, x: model.evaluated(v, x)[0])
     ]
-    (ours, theirs) = (route(variables.get("params", {}), model.x) for route in routes)
+    both = jax.jit(lambda params, x: [route(params, x) for route in routes])
+    ours, theirs = both(variables.get("params", {}), model.x)
     assert_close(ours[0][1], theirs[0][1], "outputs", **GRADIENTS)
     assert_close(ours[1], theirs[1], "gradients", **GRADIENTS)
 
@@ -172,10 +173,10 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     one, other = (jax.eval_shape(m.init, small_key(0), model.x) for m in (plain, lifted))
     assert jax.tree.structure(one) == jax.tree.structure(other)
     variables = model.variables()
-    (ours, theirs) = (
-        jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum())(variables)
-        for m in (lifted, plain)
-    )
+    routes = [
+        jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum()) for m in (lifted, plain)
+    ]
+    ours, theirs = jax.jit(lambda v: [route(v) for route in routes])(variables)
     assert_close(ours, theirs, "values and gradients", **GRADIENTS)
 
 
@@ -223,9 +224,9 @@ def _answer(model, what):
     """What one implementation says of a model, one of `ANSWERS`, by path."""
     variables, module = model.variables(), model.module()
     if what == "outputs":
-        answer = module.apply(variables, model.x)
+        answer = jax.jit(module.apply)(variables, model.x)
     elif what == "gradients":
-        answer = jax.grad(lambda v: (module.apply(v, model.x) ** 2).sum())(variables)
+        answer = jax.jit(jax.grad(lambda v: (module.apply(v, model.x) ** 2).sum()))(variables)
         answer = model.linen.meta.unbox(answer)
     elif what == "specs":
         answer = model.linen.get_partition_spec(jax.eval_shape(model.initialized))
