@@ -24,14 +24,15 @@ def small_key(seed: int) -> jax.Array:
     Args:
       seed: Any integer that `jax.random.key` takes.
     """
-    return jax.random.key(seed, impl=SMALL)
+    made: jax.Array = jax.random.key(seed, impl=SMALL)
+    return made
 
 
 def _mixed(words: jax.Array) -> jax.Array:
     """Every bit of a word spread over the word; the same for each word, of dtype `uint32`."""
     words = words * jnp.uint32(0x9E3779B1)
     words = (words ^ (words >> jnp.uint32(15))) * jnp.uint32(0x85EBCA77)
-    return words ^ (words >> jnp.uint32(13))
+    return words ^ (words >> jnp.uint32(13))  # type: ignore[no-any-return]
 
 
 def _seeded(seed: jax.Array) -> jax.Array:
@@ -56,7 +57,7 @@ def _bits(data: jax.Array, width: int, shape: Sequence[int]) -> jax.Array:
     return _words(data, shape).astype(_WORDS[width])
 
 
-def _folded(data: jax.Array, number: jax.Array) -> jax.Array:
+def _folded(data: jax.Array, number: int | jax.Array) -> jax.Array:
     """The data of a key that hangs on another one and on a number."""
     folded = _mixed(jnp.asarray(number).astype(jnp.uint32))
     return jnp.stack([_mixed(data[0] ^ folded), _mixed(data[1] + folded)])

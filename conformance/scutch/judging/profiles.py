@@ -103,5 +103,5 @@ def compiled_once() -> Iterator[None]:
                 undo.callback(jax.config.update, name, getattr(jax.config, name))
                 undo.callback(os.environ.pop, name.upper())
                 os.environ[name.upper()] = str(value)
-                jax.config.update(name, value)
+                jax.config.update(name, value)  # type: ignore[no-untyped-call]
         yield
