@@ -49,17 +49,21 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes.
 
-    A subclass defines the four methods; one that leaves a method out cannot be instantiated
-    (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
-    `struct.Node` and `struct.dataclass` do. It may define `get_partition_spec(self)`, which the
-    function of the same name then asks.
+    Derive from it for metadata of your own. A subclass defines the four methods; one that leaves a
+    method out cannot be instantiated (BOX-21a). It is registered as a pytree node whose leaves are
+    those of its value (BOX-2a), which `struct.Node` and `struct.dataclass` do. It may define
+    `get_partition_spec(self)`, which the function of the same name then asks.
     """
 
     @classmethod
     def register(cls, subclass: type) -> NoReturn:
-        """Refuse virtual subclasses (`TypeError`): a box class derives from this one (BOX-1)."""
+        """Refuse virtual subclasses: a box class derives from this one (BOX-1).
+
+        Raises:
+          TypeError: Always.
+        """
         raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
 
     @abc.abstractmethod
@@ -344,6 +348,9 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.add_axis`, which says what is raised.
+
+    Returns:
+      The tree with boxes that have one name more.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
@@ -355,6 +362,9 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.remove_axis`, which says what is raised.
+
+    Returns:
+      The tree with boxes that have one name less.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
@@ -407,6 +417,7 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
     Raises:
       StructureMismatchError: `updates` has another structure; the error names the first place.
+      ValueError: What a box's own `replace_boxed` or `unbox` raises passes through.
     """
     nodes, structure = _flatten(tree)
     try:

@@ -113,6 +113,9 @@ def variable_type_from_name(
       base: What a new type is derived from.
       allow_register: Whether a name that is not registered gets a new type.
 
+    Returns:
+      A subclass of `nnx.Variable`, the same for the same name.
+
     Raises:
       RegistryError: The name is not registered and must not be.
     """

@@ -58,7 +58,9 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
 
     Args:
-      fn: A module or a function; it is called with the other arguments.
+      fn: A module or a function.
+      args: What it is called with.
+      kwargs: The keywords that it is called with.
 
     Returns:
       `fn` itself.
@@ -279,6 +281,9 @@ def to_linen(
       nnx_class, metadata_fn, skip_rng: As for `ToLinen`.
       args, kwargs: The arguments of the class.
       name: The name of the Linen module.
+
+    Returns:
+      A Linen module.
     """
     return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 

@@ -1,7 +1,8 @@
 """Linen: modules over collections of variables, and their lifted transformations (contract LIN).
 
-Read `scope`, `module`, `lift`, `transforms`, `partitioning`, `layers`, `train_state`. User code for
-`flax.linen` runs with this package in its place; so there are names of other rooms and of JAX, too.
+Read `scope`, `module`, `functions`, `lift`, `transforms`, `partitioning`, `layers`, `train_state`.
+User code for `flax.linen` runs with this package in its place; so there are names of other rooms
+and of JAX, too.
 The document spells `PARTITION_NAME` as `PARITION_NAME` as well; both are the same.
 """
 
@@ -66,6 +67,12 @@ from .initializers import (
     zeros as zeros,
     zeros_init as zeros_init,
 )
+from .functions import (
+    apply as apply,
+    init as init,
+    init_with_output as init_with_output,
+    merge_param as merge_param,
+)
 from .layers import (
     BatchNorm as BatchNorm,
     Dense as Dense,
@@ -84,11 +91,7 @@ from .lift import (
 from .module import (
     Module as Module,
     Variable as Variable,
-    apply as apply,
     compact as compact,
-    init as init,
-    init_with_output as init_with_output,
-    merge_param as merge_param,
     nowrap as nowrap,
 )
 from .scope import DenyList as DenyList

@@ -75,6 +75,12 @@ class Call:
 
     A lifted module reaches its own variables, and those of the modules that its fields hold, which
     may have been made elsewhere. `paths` has where all of them lie.
+
+    Args:
+      module: The module, bound.
+      cls: The class that the module has inside.
+      function: The method or function that is called.
+      args, kwargs: The arguments after the module.
     """
 
     module: Module
@@ -160,6 +166,10 @@ class Call:
           transformation: Called as `transformation(function, **options)`. The function takes `None`
             before the arguments of the pure call, so that they are at the positions of `_program`.
           variables, rngs: Filters of the collections and streams that are visible inside.
+          options: Keywords for the transformation.
+
+        Returns:
+          The output; changes are written.
         """
         function, held, keys = self.pure(variables, rngs)
         transformed = transformation(lambda _, *rest: function(*rest), **options)
@@ -178,6 +188,9 @@ def lifted_target(
       prefix: What the name of the new class begins with.
       methods: The methods of a class; `__call__` by default.
       transform: Given the `Call`, it returns the output.
+
+    Returns:
+      A subclass of the target, or a function.
     """
     cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 

@@ -140,6 +140,9 @@ def param_with_axes(
       name, init_fn, init_args, init_kwargs: As for `Module.param`, which says what is raised.
       axes: A logical name or `None` for each axis.
       module: The module; `None` means the one of which a method runs.
+
+    Returns:
+      The value, laid out by the rules and the mesh in context.
     """
     owner = module or current_module()
     value = owner.param(name, init_fn, *init_args, **init_kwargs)
@@ -165,6 +168,9 @@ def variable_with_axes(
       axes: A logical name or `None` for each axis.
       module: The module; `None` means the one of which a method runs.
       fallback: As for `with_logical_constraint`.
+
+    Returns:
+      The handle.
     """
     owner = module or current_module()
     owner.variable(collection, name, init_fn, *init_args, **init_kwargs)
@@ -227,10 +233,13 @@ def scan_with_axes(
     """Lift `scan`, and name its axis in the collections of names (LIN-2).
 
     Args:
-      target, variable_axes, variable_broadcast, variable_carry, split_rngs, in_axes, out_axes,
-        length, reverse, unroll, methods: As for `linen.scan`.
+      target, variable_axes, variable_broadcast, variable_carry: As for `linen.scan`.
+      split_rngs, in_axes, out_axes, length, reverse, unroll, methods: As for `linen.scan`.
       axis_name: The name of the axis.
       axes_collections: The collections whose variables have names beside them.
+
+    Returns:
+      A subclass of the target, or a function, as `linen.scan`.
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in axes_collections}
     lifted = scan(
@@ -255,10 +264,13 @@ def vmap_with_axes(
     """Lift `vmap`, and name its axis in the collections of names (LIN-2).
 
     Args:
-      target, variable_axes, split_rngs, in_axes, out_axes, axis_size, axis_name, spmd_axis_name,
-        methods: As for `linen.vmap`.
+      target, variable_axes, split_rngs, in_axes, out_axes: As for `linen.vmap`.
+      axis_size, axis_name, spmd_axis_name, methods: As for `linen.vmap`.
       partitioning_axis_names: The name of the axis, by collections whose variables have names
         beside them.
+
+    Returns:
+      A subclass of the target, or a function, as `linen.vmap`.
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in partitioning_axis_names}
     lifted = vmap(

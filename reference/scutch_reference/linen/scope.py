@@ -51,7 +51,11 @@ def matches(choice: Filter, name: str) -> bool:
 
 
 def both(one: Filter, other: Filter) -> DenyList:
-    """Return the filter that takes the names that both filters take."""
+    """Return the filter that takes the names that both filters take.
+
+    Args:
+      one, other: The filters.
+    """
     return DenyList((DenyList(one), DenyList(other)))
 
 

@@ -26,7 +26,9 @@ from ..struct import Node, field
 
 
 class TrainState(Node):
-    """Parameters, and the state of an optimizer for them (LIN-7). Subclasses add fields.
+    """Parameters, and the state of an optimizer for them (LIN-7).
+
+    A subclass may add fields.
 
     Args:
       step: How many updates there were: an integer, or an integer array without axes.
@@ -49,6 +51,9 @@ class TrainState(Node):
         Args:
           apply_fn, params, tx: Those of the state.
           fields: The fields that a subclass adds.
+
+        Returns:
+          A state whose step is 0.
         """
         state = tx.init(params)
         return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)

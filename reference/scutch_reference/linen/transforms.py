@@ -428,6 +428,9 @@ def renamed_inside(
       params: What is told of the axis: its name, under `PARTITION_NAME`.
       methods: The methods to lift; `__call__` by default.
       remove, add: What renames a tree: `remove(tree, axis, params)`.
+
+    Returns:
+      A subclass of the target, or a function.
     """
 
     def in_place(_: Any, tree: Any) -> Any:
