@@ -328,6 +328,10 @@ def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleTy
       capability: A key of `LAYOUT`.
       in_part: Whether modules may be missing, and names stand in the package itself.
 
+    Returns:
+      The imported modules, in the order of `LAYOUT`. With `in_part`, those that are there, and
+      after them the package.
+
     Raises:
       ImportError: One that Flax has is not there, and `in_part` is false.
     """

@@ -108,7 +108,7 @@ class Judge:
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(self.answer, capture=self.config.option.capture != "no")
         self.unasserted = Unasserted(self.run.where)
-        self.job = Job(self.run.processes, {"where": self.run.where})
+        self.job = Job(self.run.processes, {"where": self.run.where}, self.run.launched)
 
     @functools.cached_property
     def implementation(self) -> Implementation:
@@ -126,7 +126,7 @@ class Judge:
 
     def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
         """Try a law in every process of the job at the same time."""
-        if self.run.processes == 1:
+        if self.run.processes == 1 and not self.run.launched:
             reason = "needs several processes, and this run has --processes 1"
             return Trial(law.name, law.requirement, "skipped", reason=reason)
         request = {
@@ -244,6 +244,9 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--processes", type=int, metavar="N",
         help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
         "for none (default: 2)")  # fmt: skip
+    add("--launched", action="store_true",
+        help="a launcher (SLURM, Kubernetes, Cloud TPU) has started this command in each process "
+        "of a job: try the laws of several processes in it; process 0 reports")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -272,6 +275,19 @@ def pytest_configure(config: pytest.Config) -> None:
     judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
+    if run.launched and not worker:
+        _join_launched(judge.job)
+
+
+def _join_launched(job: Job) -> None:
+    """Join the job that a launcher has started; in every process but 0, follow it and end."""
+    try:
+        rank = job.join_launched()
+    except SetupError as error:
+        raise Refused(str(error), 2) from None
+    if rank > 0:
+        job.follow_to_the_end()
+        raise Refused(f"process {rank} has followed process 0, which reports", 0)
 
 
 def _settle(option: Any, isolate: bool) -> Run:
@@ -282,7 +298,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         option.implementation, profile=option.profile, examples=option.examples, seed=seed,
         level=option.level, patterns=option.requirement, known_files=option.known,
         replay=option.replay, timeout=option.law_timeout, isolate=isolate,
-        processes=option.processes,
+        processes=option.processes, launched=option.launched,
     )  # fmt: skip
 
 
@@ -328,6 +344,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.law.requirement in wanted
         and item.law.name not in run.tried
         and replayed in (None, item.law.name)
+        and (item.law.in_job or not run.launched)
     }
     dropped = [item for item in laws if item.nodeid not in judge.items]
     if dropped:

@@ -152,7 +152,8 @@ def shard_mapped(
       auto: Axes of the mesh that are left to the compiler.
 
     Returns:
-      What `jax.shard_map` returns.
+      A function with the parameters of `function`. It takes and returns global arrays, and each
+      device computes on the parts that the specs give it.
     """
     options: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
     shard_map: Any = getattr(jax, "shard_map", None)

@@ -49,17 +49,20 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes.
+    """A box: one value, and metadata for its axes; boxes of your own derive from it.
 
-    Derive from it for metadata of your own. A subclass defines the four methods; one that leaves a
-    method out cannot be instantiated (BOX-21a). It is registered as a pytree node whose leaves are
-    those of its value (BOX-2a), which `struct.Node` and `struct.dataclass` do. It may define
-    `get_partition_spec(self)`, which the function of the same name then asks.
+    A subclass defines the four methods; one that leaves a method out cannot be instantiated
+    (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
+    `struct.Node` and `struct.dataclass` do. It may define `get_partition_spec(self)`, which the
+    function of the same name then asks.
     """
 
     @classmethod
     def register(cls, subclass: type) -> NoReturn:
         """Refuse virtual subclasses: a box class derives from this one (BOX-1).
+
+        Args:
+          subclass: The class that was to be registered.
 
         Raises:
           TypeError: Always.
@@ -350,7 +353,8 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
       index, params: As in `Partitioned.add_axis`, which says what is raised.
 
     Returns:
-      The tree with boxes that have one name more.
+      The tree, in containers of the same types, with what the `add_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
@@ -364,7 +368,8 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
       index, params: As in `Partitioned.remove_axis`, which says what is raised.
 
     Returns:
-      The tree with boxes that have one name less.
+      The tree, in containers of the same types, with what the `remove_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
@@ -417,7 +422,8 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
     Raises:
       StructureMismatchError: `updates` has another structure; the error names the first place.
-      ValueError: What a box's own `replace_boxed` or `unbox` raises passes through.
+      ValueError: The structures agree, and a class of the user's raised it: a box in `unbox`, or a
+        pytree node when it was flattened.
     """
     nodes, structure = _flatten(tree)
     try:

@@ -146,7 +146,12 @@ class Record(Description):
 
 @dataclass(frozen=True, repr=False)
 class Node(Description):
-    """A pytree node with one child, of a class in `exported.NODES`."""
+    """A pytree node with one child, of a class in `exported.NODES`.
+
+    Args:
+      kind: Which class: a key of `exported.NODES`, such as `'boxed'`.
+      value: A description of the child, or the child itself.
+    """
 
     kind: str
     value: Any

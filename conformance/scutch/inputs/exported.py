@@ -47,7 +47,13 @@ class Layer(NamedTuple):
 
 @dataclasses.dataclass
 class Boxed:
-    """A box: a child with an attribute path, and static names of its axes."""
+    """A box: a child with an attribute path, and static names of its axes.
+
+    Args:
+      value: The child: an array, or a tree of arrays.
+      names: The names of its axes; they are static, so that boxes with other names have another
+        structure.
+    """
 
     value: Any
     names: tuple[Any, ...] = ("model",)
@@ -67,10 +73,15 @@ class Lossy:
     value: Any
 
 
+def _lossy(_: None, children: Any) -> Any:
+    """The node around its child, or `None` in its place where the child is a text."""
+    return Lossy(*children) if not isinstance(children[0], str) else None
+
+
 register_pytree_with_keys(
     Boxed,
     lambda node: (((GetAttrKey("value"), node.value),), node.names),
-    lambda names, children: Boxed(*children, names),
+    lambda names, children: Boxed(next(iter(children)), names),
 )
 register_pytree_node(
     Unkeyed, lambda node: ((node.value,), None), lambda _, children: Unkeyed(*children)
@@ -78,7 +89,7 @@ register_pytree_node(
 register_pytree_with_keys(
     Lossy,
     lambda node: (((GetAttrKey("value"), node.value),), None),
-    lambda _, children: Lossy(*children) if not isinstance(children[0], str) else None,
+    _lossy,
 )
 NODES: Mapping[str, Callable[[Any], Any]] = {
     "layer": Layer,
@@ -143,13 +154,30 @@ def function(steps: Sequence[str], structure: Any) -> Callable[[Any, Any], Any]:
 def functions(
     described: Mapping[str, Sequence[str]], params: Any
 ) -> dict[str, Callable[[Any, Any], Any]]:
-    """Functions by key, each of steps, for parameters."""
+    """The functions of a module by their keys, each made by `function` of its steps.
+
+    Args:
+      described: For each key the steps of its function: names in `STEPS`, or `"tree"`.
+      params: A tree of arrays; the functions refuse parameters of another structure.
+
+    Returns:
+      For each key a function `apply_fn(params, x)`.
+    """
     structure = jax.tree.structure(params)
     return {key: function(steps, structure) for key, steps in described.items()}
 
 
 def batch(rows: int, width: int, form: str = "array") -> Any:
-    """An input of `float32`: an array of rows, or, with the form `dict`, one in a dictionary."""
+    """An input for the functions: a batch of rows, whose numbers are sines of 0, 1, 2 and so on.
+
+    Args:
+      rows: The number of rows, at least 0.
+      width: The number of entries of each row, at least 0.
+      form: `'array'`, or `'dict'` for the array in a dictionary under the key `'x'`.
+
+    Returns:
+      An array of NumPy of shape `(rows, width)` and dtype `float32`, or the dictionary with it.
+    """
     x = np.sin(np.arange(rows * width, dtype="float32")).reshape(rows, width)
     return {"x": x} if form == "dict" else x
 
@@ -188,7 +216,16 @@ class Backend:
     tensorflow: Any = None
 
     def module(self, params: Any, apply_fn: Any, **options: Any) -> "Served":
-        """A module of the implementation."""
+        """Export functions by the `JaxModule` of the implementation, to this backend.
+
+        Args:
+          params: The parameters, a tree of arrays.
+          apply_fn: A function `apply_fn(params, x)`, or a mapping of keys to functions.
+          **options: Other arguments of `JaxModule`; its `export_version` follows from the backend.
+
+        Returns:
+          The exported module, wrapped as the laws use it.
+        """
         if self.name == JAX:
             options["export_version"] = self.export.constants.ExportModelType.ORBAX_MODEL
         return Served(self, self.export.JaxModule(params, apply_fn, **options))
@@ -208,7 +245,11 @@ _started: list[Callable[[], None]] = []
 
 
 def on_any(export: Any, name: str) -> Backend:
-    """A backend for a law that is drawn one: what is not claimed or not installed is out of domain.
+    """The drawn backend; the input is out of domain if that is not claimed or not installed.
+
+    Args:
+      export: The namespace of export, of the implementation under judgment.
+      name: The backend that was drawn: one of `BACKENDS`.
 
     Raises:
       NotAvailable: TensorFlow is not installed, and the implementation has nothing else.
@@ -223,6 +264,10 @@ def on_any(export: Any, name: str) -> Backend:
 
 def on_only(export: Any, name: str) -> Backend:
     """A backend for a law that is about this one alone.
+
+    Args:
+      export: The namespace of export, of the implementation under judgment.
+      name: The backend that the law is about: one of `BACKENDS`.
 
     Raises:
       NotAvailable: It is not installed, or the implementation does not claim it.
@@ -281,11 +326,25 @@ class Served:
         return np.asarray(variable.numpy())
 
     def call(self, key: str, x: Any) -> Any:
-        """What a method gives, in plain containers and arrays of NumPy."""
+        """Call a method, and return its result in plain containers with arrays of NumPy.
+
+        Args:
+          key: The key of the method.
+          x: The input: an array of NumPy, or a tree of them.
+        """
         return plain(self.owner.methods[key](self.backend.tensors(x)))
 
     def gradients(self, key: str, x: Any) -> list[np.ndarray | None]:
-        """The gradient of `loss` of a method for each trainable variable of floating numbers."""
+        """The gradients of the `loss` of a method's result, by the variables.
+
+        Args:
+          key: The key of the method.
+          x: The input: an array of NumPy, or a tree of them.
+
+        Returns:
+          For each variable that is trainable and holds floating numbers, in their order, an array
+          of the shape of the variable; `None` where the tape of TensorFlow has seen no use of it.
+        """
         x = self.backend.tensors(x)
         trainable = [v.trainable and is_float(v) for v in self.variables]
         if self.backend.name == TENSORFLOW:
@@ -351,14 +410,26 @@ def joined(path: Sequence[Any]) -> str:
 
 
 def unchanged(value: Any, copy: Any) -> bool:
-    """Whether a tree has the containers, by class, and the leaves that a copy of it has."""
-    structures = jax.tree.structure(value), jax.tree.structure(copy)
+    """Whether a value is as it was when it was copied: its containers, by class, and its leaves.
+
+    Args:
+      value: A tree of arrays, scalars and strings.
+      copy: The copy.
+    """
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (value, copy)]
     return structures[0] == structures[1] and alike(jax.tree.leaves(value), jax.tree.leaves(copy))
 
 
 def is_close(found: Any, expected: Any) -> bool:
-    """Whether two plain results have the same structure, shapes and dtypes, and close values."""
-    if jax.tree.structure(found) != jax.tree.structure(expected):
+    """Whether two plain results have the same structure, shapes and dtypes, and close values.
+
+    Args:
+      found: A result as `plain` gives it: a tree of arrays of NumPy.
+      expected: The result that it should be; floating numbers may differ by 1e-4 of it and 1e-5
+        more, all others not at all.
+    """
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (found, expected)]
+    if structures[0] != structures[1]:
         return False
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
     return all(_close_arrays(np.asarray(a), np.asarray(b)) for a, b in pairs)

@@ -44,6 +44,7 @@ class Run:
       replay: A call to try instead of searching, as text; empty for none.
       timeout: Seconds that one law may take.
       processes: Of the job in which laws of several processes are tried; 1 for no job.
+      launched: Whether a launcher has started the judge in each process of a job.
       tried: Names of laws that are not tried again.
     """
 
@@ -62,6 +63,7 @@ class Run:
     replay: str
     timeout: float
     processes: int = 2
+    launched: bool = False
     tried: tuple[str, ...] = ()
 
     @property
@@ -114,6 +116,7 @@ def settle(
     timeout: float | None = None,
     isolate: bool = True,
     processes: int | None = None,
+    launched: bool = False,
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -132,6 +135,8 @@ def settle(
       isolate: Whether the implementation is imported in a process of its own.
       processes: Of the job in which laws of several processes are tried: 2, 4 or 8, or 1 for none;
         2 where left out, and 1 on another platform than the CPU.
+      launched: Whether a launcher has started the judge in each process of a job; then the laws
+        of several processes are tried, and no others.
 
     Returns:
       The settings of the run.
@@ -146,6 +151,8 @@ def settle(
     if processes is not None and processes not in _PROCESSES:
         expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
         raise SetupError(f"--processes {processes}", expected)
+    if launched and not patterns:
+        patterns = ("DST",)
     if patterns:
         catalogue.select(patterns)
     if replay:
@@ -175,7 +182,7 @@ def settle(
         found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
         tuple(patterns),
         () if replay else known.applicable(entries, release, *upstream), replay,
-        chosen.timeout if timeout is None else timeout, processes,
+        chosen.timeout if timeout is None else timeout, processes, launched,
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _check(meta, logical, logically, directly, placed):
     specs, shardings = _pairs(meta, logical, logically, directly, placed)
     on_mesh = functools.partial(NamedSharding, placed.mesh)
     pairs = [(path, on_mesh(found), on_mesh(expected)) for path, found, expected in specs]
-    ranks = [np.ndim(array) for array in jax.tree_util.tree_leaves(directly)]
+    ranks = [np.ndim(array) for array in jax.tree_util.tree_leaves(meta.unbox(directly))]
     for (path, found, expected), rank in zip([*pairs, *shardings], ranks * 2, strict=True):
         assert found.is_equivalent_to(expected, rank), (
             f"{path} is sharded as {found} annotated logically, as {expected} directly"

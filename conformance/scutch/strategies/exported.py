@@ -1,4 +1,16 @@
-"""What is exported: trees of parameters, programs over them, and inputs."""
+"""What is exported: trees of parameters, programs over them, and inputs.
+
+All that is drawn is a description, which `scutch.inputs` builds: a tree of parameters has `Array`s
+for leaves, a function is the list of steps of a program, a backend is its name. A law puts them
+together:
+
+    parameter_trees().example()  # such as {'w': Array((2,)), '~': [Array((), 'int32')]}
+    programs().example()  # such as ['tree', 'wave']
+
+The names of exported variables are made of the keys of dictionaries. So `KEYS` has keys that are
+no Python names, such as `"a b"` and `""`; `PLAIN_KEYS` has neither, for laws that are not
+about names.
+"""
 
 from typing import Any
 
@@ -44,6 +56,10 @@ def parameter_trees(
       nodes: The containers; `leaf` among them ends a branch early.
       depth: How many containers lie around a leaf at most.
       some: Whether there is at least one leaf.
+
+    Returns:
+      A strategy for trees of descriptions, as `build` takes them; with `some`, dictionaries of a
+      leaf `last` and any tree `tree`.
     """
     tree = _tree(draw, leaves() if leaf is None else leaf, keys, nodes, depth)
     return {"last": draw(leaves() if leaf is None else leaf), "tree": tree} if some else tree

@@ -114,7 +114,9 @@ def variable_type_from_name(
       allow_register: Whether a name that is not registered gets a new type.
 
     Returns:
-      A subclass of `nnx.Variable`, the same for the same name.
+      The subclass of `nnx.Variable` that is paired with the name. With `allow_register`, a name
+      that is not registered is first paired with a new, empty subclass of `base`, which has the
+      same name.
 
     Raises:
       RegistryError: The name is not registered and must not be.

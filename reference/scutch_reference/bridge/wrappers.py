@@ -58,9 +58,9 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
 
     Args:
-      fn: A module or a function.
-      args: What it is called with.
-      kwargs: The keywords that it is called with.
+      fn: A module or a function; it is called once as `fn(*args, **kwargs)`, and the output is
+        dropped.
+      args, kwargs: The arguments of that call, with the shapes and dtypes of later calls.
 
     Returns:
       `fn` itself.
@@ -283,7 +283,8 @@ def to_linen(
       name: The name of the Linen module.
 
     Returns:
-      A Linen module.
+      An unbound Linen module. Its `init` constructs an object of `nnx_class` and calls it; its
+      `apply` restores the object from the variables and calls it.
     """
     return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 

@@ -36,6 +36,7 @@ import numpy as np
 from jax.export import Exported, deserialize, export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..jax_versions import Tracer
 from ..placement import partition_spec
 from .errors import ExportMeshError, ExportOptionError
 from .export_mesh import ExportMesh
@@ -192,7 +193,17 @@ class JaxBackend:
         return exporting(values, spec)
 
     def save(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder that the module's docstring describes."""
+        """Write the folder that the module's docstring describes.
+
+        Args:
+          folder: Where to write; it is made, with its parents, if it is not there. Files of the
+            same names are overwritten.
+          inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
+            dtypes, and for its shapes where the polymorphic shape leaves them open.
+
+        Raises:
+          ValueError: The polymorphic shape of a method does not admit the shapes of its input.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         methods: dict[str, list[dict[str, Any]]] = {}
         for number, (key, method) in enumerate(self._methods.items()):
@@ -289,7 +300,7 @@ def _called(exported: Exported, mesh: Mesh | None, values: Sequence[Any], x: Any
 
 def _on_mesh(leaf: Any, mesh: Mesh) -> Any:
     """An input on the devices of a mesh, whole on each, unless it lies on them already."""
-    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
     if concrete and leaf.sharding.device_set != set(mesh.devices.flat):
         return jax.device_put(leaf, NamedSharding(mesh, partition_spec(())))
     return leaf

@@ -4,6 +4,7 @@ A module has *parameters*, which are a tree of arrays, and *functions* `apply_fn
 under a key. It exports them through a *backend*: TensorFlow, or plain `jax.export`. Both keep the
 parameters in *variables*, one for each leaf, and give a *method* `f(x)` for each function.
 
+>>> import numpy as np
 >>> params = {"w": np.array([[1.0, 2.0]]), "b": np.zeros(2)}
 >>> module = JaxModule(
 ...     params,
@@ -196,7 +197,19 @@ class JaxModule:
         self._leaves = leaves
 
     def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
-        """The inputs that a module is saved for, by key: see `save`."""
+        """The inputs that a module is saved for, by key: see `save`.
+
+        Args:
+          inputs: What `save` was given: an input where the module has one function, else a mapping
+            with an input for each key.
+
+        Returns:
+          A mapping with an input for each key.
+
+        Raises:
+          MethodKeysError: The module was given a mapping of functions, and `inputs` is no mapping,
+            or has other keys (EXP-2).
+        """
         if self._has_one_function:
             return {self.DEFAULT_METHOD_KEY: inputs}
         if not isinstance(inputs, Mapping) or set(inputs) != set(self._methods):
@@ -204,7 +217,12 @@ class JaxModule:
         return inputs
 
     def write(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder: see `save`."""
+        """Write the folder: see `save`.
+
+        Args:
+          folder: Where to write.
+          inputs: For each key of the methods an input, as `inputs_by_key` returns them.
+        """
         self._backend.save(folder, inputs)
 
 

@@ -113,6 +113,22 @@ def methods(
 ) -> dict[str, Method]:
     """The methods by key: the arguments of `JaxModule`, each sorted by the keys of the functions.
 
+    Where `apply_fn` is a mapping, an option that is `None` or a boolean stands for all functions.
+
+    Args:
+      apply_fn: A function `apply_fn(params, x)`, which gets the key `DEFAULT_METHOD_KEY`; or a
+        mapping of keys to at least one such function.
+      input_polymorphic_shape: The `polymorphic_shape` of the `Method`, or, where `apply_fn` is a
+        mapping, a mapping of its keys to them. The same holds for the next three.
+      symbol_values: The `symbol_values` of the `Method`; errors call it by its name in `JaxModule`,
+        `input_polymorphic_shape_symbol_values`.
+      jax2tf_kwargs: The options of the conversion, without `polymorphic_shapes`.
+      jit_compile: Whether TensorFlow compiles the converted function with XLA.
+      with_gradient: Whether any parameter is trainable; an option of that name must agree.
+
+    Returns:
+      A `Method` for each key, in the order of `apply_fn`.
+
     Raises:
       MethodKeysError: An argument has other keys than `apply_fn`, or is no mapping (EXP-2).
       ExportOptionError: `apply_fn` or an option cannot be followed (EXP-2g, EXP-3d, EXP-3e).

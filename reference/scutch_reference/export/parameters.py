@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from ..jax_versions import Tracer
 from ..placement import partition_spec
 from .errors import ParameterError, ParameterStructureError, ParameterUpdateError
 
@@ -75,6 +76,9 @@ class ParameterTree:
           pspecs: `None`, or a tree of partition specs with the structure of `params`; `None` in the
             place of a spec is unsharded.
 
+        Returns:
+          The description, with a `Parameter` for each leaf in the order of `jax.tree.leaves`.
+
         Raises:
           ParameterError: A leaf is no array of numbers, or no boolean in `trainable`.
           ParameterStructureError: `trainable` or `pspecs` has another structure.
@@ -124,7 +128,7 @@ def _array(path: str, leaf: Any) -> Any:
     expected = "an array of numbers; a class of your own must be registered as a pytree node"
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
         raise ParameterError(path, leaf, expected)
-    if isinstance(leaf, jax.core.Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    if isinstance(leaf, Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
         raise ParameterError(path, leaf, f"{expected}, and neither a tracer nor PRNG keys")
     if isinstance(leaf, jax.Array):
         return leaf
@@ -149,7 +153,8 @@ def _names(params: Any) -> list[str]:
     found, structure = tree_flatten_with_path(params)
     names = [".".join(map(_key_name, path)).replace("~", "_") for path, _ in found]
     try:
-        keeps = jax.tree.structure(jax.tree.unflatten(structure, names)) == structure
+        rebuilt: Any = jax.tree.structure(jax.tree.unflatten(structure, names))
+        keeps = rebuilt == structure
     except Exception:  # what a user's node raises when it is given a name for an array
         keeps = False
     if keeps:

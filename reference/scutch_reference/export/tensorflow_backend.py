@@ -126,6 +126,11 @@ class TensorFlowBackend:
 
         A signature takes the leaves of the input as `input_0`, `input_1`, ... and returns those of
         the result as `output_0`, `output_1`, ...
+
+        Args:
+          folder: Where to write; TensorFlow makes it if it is not there.
+          inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
+            dtypes, and for its shapes where the polymorphic shape leaves them open.
         """
         saved = tf.Module(name=self.module.name)
         saved.model_variables = self._saved_variables()
@@ -186,7 +191,12 @@ def _signature(function: Callable[[Any], Any], spec: Any) -> Any:
 
 @dataclass(eq=False)
 class Loaded:
-    """What `save` wrote, read back: variables in the order of the parameters, functions by key."""
+    """The parts of a SavedModel that `save` wrote, read back.
+
+    Args:
+      variables: A `tf.Variable` for each parameter, in the order of the parameters.
+      methods: By key, a function of one input: a tree of tensors in, a tree of tensors out.
+    """
 
     variables: Sequence[Any]
     methods: Mapping[str, Callable[[Any], Any]]

@@ -77,10 +77,11 @@ class Call:
     may have been made elsewhere. `paths` has where all of them lie.
 
     Args:
-      module: The module, bound.
-      cls: The class that the module has inside.
-      function: The method or function that is called.
-      args, kwargs: The arguments after the module.
+      module: The bound module that the caller has.
+      cls: The class that the module has inside the transformation.
+      function: The method, or a function whose first argument is the module.
+      args: The further arguments by position.
+      kwargs: The arguments by name.
     """
 
     module: Module
@@ -166,10 +167,9 @@ class Call:
           transformation: Called as `transformation(function, **options)`. The function takes `None`
             before the arguments of the pure call, so that they are at the positions of `_program`.
           variables, rngs: Filters of the collections and streams that are visible inside.
-          options: Keywords for the transformation.
 
         Returns:
-          The output; changes are written.
+          The output of the transformed function; changed variables are written to the module.
         """
         function, held, keys = self.pure(variables, rngs)
         transformed = transformation(lambda _, *rest: function(*rest), **options)
@@ -190,7 +190,7 @@ def lifted_target(
       transform: Given the `Call`, it returns the output.
 
     Returns:
-      A subclass of the target, or a function.
+      A subclass of a module class, whose methods are lifted; or, of a function, a function.
     """
     cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 
@@ -250,7 +250,7 @@ def returned(axes: Axes) -> Filter:
         that takes a collection decides.
     """
     choice: Filter = False
-    for own, axis in reversed(axes.items()):
+    for own, axis in reversed(list(axes.items())):
         choice = both(choice, DenyList(own)) if isinstance(axis, In) else (own, choice)
     return choice
 

@@ -145,9 +145,8 @@ class Variable:
 @dataclass_transform(eq_default=True)
 @dataclass(eq=False)
 class Module:
-    """The base of Linen modules (LIN-1).
+    """The base of Linen modules; each subclass becomes a dataclass of its annotations (LIN-1).
 
-    A subclass is a dataclass, by its annotations.
     Names with an underscore are for `lift`, which shares the work with this module; a subclass
     defines `setup`, or methods marked `compact`, or both.
 
@@ -355,7 +354,8 @@ class Module:
           unbox: Whether the handle gives the value without its box.
 
         Returns:
-          The handle.
+          The handle. Its attribute `value` reads the variable, and writes it while the collection
+          is mutable.
 
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
@@ -368,10 +368,11 @@ class Module:
         return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
-        """Return whether the module has a variable.
+        """Return whether the module has a variable of this name.
 
         Args:
-          col, name: The collection, and the name in it.
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
         """
         return name in self.variables.get(col, {})
 
@@ -379,11 +380,12 @@ class Module:
         """Return a variable as it lies in its collection, box and all.
 
         Args:
-          col, name: The collection, and the name in it.
-          default: What is returned where it is missing.
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
+          default: What to return where the collection has no such variable.
 
         Returns:
-          A value or a box.
+          An array, a box around one, or any other tree: the stored object itself, not a copy.
         """
         return self.variables.get(col, {}).get(name, default)
 
@@ -486,7 +488,8 @@ class Module:
           variables, rngs, mutable: As for `apply`.
 
         Returns:
-          A module whose attributes and variables can be read.
+          A module with the same fields. Its methods can be called directly; they read a copy of
+          `variables`, and change it where `mutable` admits that.
         """
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
@@ -549,7 +552,8 @@ class Module:
           mutable: A filter of the collections that are made; all but 'intermediates' by default.
 
         Returns:
-          The output, and the collections, nested by path.
+          A pair: the output of the call; and the collections that `mutable` takes, nested by path,
+          with arrays in the boxes that their initializers return.
         """
         if capture_intermediates:
             mutable = ("intermediates", mutable)

@@ -142,7 +142,7 @@ def param_with_axes(
       module: The module; `None` means the one of which a method runs.
 
     Returns:
-      The value, laid out by the rules and the mesh in context.
+      The parameter without its box: an array, or a tree of arrays.
     """
     owner = module or current_module()
     value = owner.param(name, init_fn, *init_args, **init_kwargs)
@@ -170,7 +170,7 @@ def variable_with_axes(
       fallback: As for `with_logical_constraint`.
 
     Returns:
-      The handle.
+      The handle; its attribute `value` reads and writes the variable.
     """
     owner = module or current_module()
     owner.variable(collection, name, init_fn, *init_args, **init_kwargs)
@@ -233,13 +233,13 @@ def scan_with_axes(
     """Lift `scan`, and name its axis in the collections of names (LIN-2).
 
     Args:
-      target, variable_axes, variable_broadcast, variable_carry: As for `linen.scan`.
-      split_rngs, in_axes, out_axes, length, reverse, unroll, methods: As for `linen.scan`.
+      target, variable_axes, variable_broadcast, variable_carry, split_rngs: As for `linen.scan`.
+      in_axes, out_axes, length, reverse, unroll, methods: As for `linen.scan`.
       axis_name: The name of the axis.
       axes_collections: The collections whose variables have names beside them.
 
     Returns:
-      A subclass of the target, or a function, as `linen.scan`.
+      The target, lifted: a module class, or a function whose first argument is a module.
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in axes_collections}
     lifted = scan(
@@ -270,7 +270,7 @@ def vmap_with_axes(
         beside them.
 
     Returns:
-      A subclass of the target, or a function, as `linen.vmap`.
+      The target, lifted: a module class, or a function whose first argument is a module.
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in partitioning_axis_names}
     lifted = vmap(

@@ -54,7 +54,8 @@ def both(one: Filter, other: Filter) -> DenyList:
     """Return the filter that takes the names that both filters take.
 
     Args:
-      one, other: The filters.
+      one: A filter of names of collections: a boolean, a name, several, or a `DenyList`.
+      other: Another.
     """
     return DenyList((DenyList(one), DenyList(other)))
 

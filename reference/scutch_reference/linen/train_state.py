@@ -26,9 +26,7 @@ from ..struct import Node, field
 
 
 class TrainState(Node):
-    """Parameters, and the state of an optimizer for them (LIN-7).
-
-    A subclass may add fields.
+    """Parameters and the state of an optimizer for them; a subclass may add fields (LIN-7).
 
     Args:
       step: How many updates there were: an integer, or an integer array without axes.
@@ -53,7 +51,7 @@ class TrainState(Node):
           fields: The fields that a subclass adds.
 
         Returns:
-          A state whose step is 0.
+          A state whose `step` is 0 and whose `opt_state` is `tx.init(params)`.
         """
         state = tx.init(params)
         return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)

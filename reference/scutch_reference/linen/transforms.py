@@ -430,7 +430,7 @@ def renamed_inside(
       remove, add: What renames a tree: `remove(tree, axis, params)`.
 
     Returns:
-      A subclass of the target, or a function.
+      The target, lifted: a module class, or a function whose first argument is a module.
     """
 
     def in_place(_: Any, tree: Any) -> Any:

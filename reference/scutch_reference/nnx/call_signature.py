@@ -44,6 +44,11 @@ def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) ->
       names: Names of arguments, or one; or None, and then `numbers` tell the names.
       parameters: The names of the positional parameters.
       bound: How many first parameters are bound already; the user does not count them.
+
+    Returns:
+      A function of the number of positional arguments of a call, bound ones too, and of the names
+      of its keyword arguments. It returns whether each argument is chosen: first those by position,
+      then those by name, in the order of the names.
     """
     by_number, by_name = _as_tuple(numbers), _as_tuple(names)
     if numbers is None:

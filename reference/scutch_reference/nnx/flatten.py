@@ -193,6 +193,10 @@ class Walk:
           path: The path of the value.
           leaves: A list; the leaves of the item are appended.
           tag: Whether the value is tagged as data, so that numbers in it are leaves.
+
+        Returns:
+          A `Ref` for a node, `LEAF` for an array or another leaf, a `Tree` for a container that is
+          no node, such as a tuple of arrays, and a `Static` for anything else.
         """
         value, kind = inside[key], kind_of(type(inside[key]))
         if kind is NODE:

@@ -61,7 +61,16 @@ _signature = functools.cache(inspect.signature)
 
 
 def call_directly(frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
-    """Call a function on the copies of objects, with nothing before or after it."""
+    """Call a function on the copies of objects, with nothing before or after it.
+
+    Args:
+      frame: The frame of the call; not used.
+      nodes: The copies by number; not used.
+      function: Calls the user's function on the copies.
+
+    Returns:
+      The output of the user's function.
+    """
     return function()
 
 
@@ -186,6 +195,10 @@ class Lifted(Generic[P, R]):
           frame: The frame that the form was compiled for.
           args: The positional arguments that are not static.
           kwargs: The keyword arguments that are not static.
+
+        Returns:
+          The positional and the keyword arguments, as the user's function takes them without what
+          is bound to it: static arguments have the values with which the form was compiled.
         """
         signature, positional, named = frame.signature, list(args), dict(kwargs)
         for i, value in zip(signature.statics, frame.statics, strict=True):
@@ -312,6 +325,9 @@ def lift(
       *prefixes: The prefixes of arguments and output, and `graph_updates`, as `Lifted` takes them.
       graph: Accepted and not needed: sharing is always kept.
       **options: Options of the transformation.
+
+    Returns:
+      An instance of `transformation`; where `function` is None, a decorator that makes one.
     """
     if function is None:
         return lambda function: transformation(function, *prefixes, **options)

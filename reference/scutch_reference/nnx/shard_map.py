@@ -168,6 +168,7 @@ def shard_map(
       ReplicationError: When called: a value may differ between devices that must agree (SHM-4).
       NoFilterMatchError: When called: no filter takes a variable.
       AliasingError: When called: one variable has two different specs (JIT-2).
+      ValueError: `axis_names` has a name that is no axis of `mesh`, or is given without a mesh.
     """
     if unknown := set(axis_names or ()) - set(mesh.axis_names if mesh is not None else ()):
         raise ValueError(f"axis_names has {sorted(unknown)}, which are no axes of {mesh!r}.")
