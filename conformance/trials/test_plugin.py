@@ -121,7 +121,7 @@ def test_a_missing_adapter_file_is_refused(judge, tmp_path):
         (("--report", "report.txt"), "expected a path that ends in .json"),
         (("--replay", "test_x("), "--replay: cannot read"),
         (("--replay", "test_nowhere()"), "there is no law 'test_nowhere'"),
-        (("--requirement", "EXP"), "nothing was tested"),
+        (("--implementation", "flax", "--requirement", "EXP"), "nothing was tested"),
     ],
 )
 def test_a_bad_option_is_refused(judge, options, message):
