@@ -396,5 +396,4 @@ def with_partitioning(
     Returns:
       An initializer with the parameters, the name and the docstring of `initializer`.
     """
-    kept: Any = names  # The box makes a tuple of them, or refuses.
-    return boxing(initializer, functools.partial(Annotated, names=kept, mesh=mesh))
+    return boxing(initializer, Annotated, names=names, mesh=mesh)

@@ -1,6 +1,7 @@
 """Linen: modules over collections of variables, and their lifted transformations (contract LIN).
 
-Read `scope`, `module`, `functions`, `lift`, `transforms`, `partitioning`, `layers`, `train_state`.
+Read `scope`, `module`, `functions`, `lift`, `loops`, `gradients`, `transforms`, `partitioning`,
+`layers`, `train_state`.
 User code for `flax.linen` runs with this package in its place; so there are names of other rooms
 and of JAX, too.
 The document spells `PARTITION_NAME` as `PARITION_NAME` as well; both are the same.
@@ -73,6 +74,13 @@ from .functions import (
     init_with_output as init_with_output,
     merge_param as merge_param,
 )
+from .gradients import (
+    custom_vjp as custom_vjp,
+    grad as grad,
+    jvp as jvp,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+)
 from .layers import (
     BatchNorm as BatchNorm,
     Dense as Dense,
@@ -81,10 +89,12 @@ from .layers import (
     LayerNorm as LayerNorm,
 )
 from .lift import (
-    broadcast as broadcast,
     checkpoint as checkpoint,
     jit as jit,
     remat as remat,
+)
+from .loops import (
+    broadcast as broadcast,
     scan as scan,
     vmap as vmap,
 )
@@ -99,16 +109,11 @@ from .train_state import TrainState as TrainState
 from .transforms import (
     add_metadata_axis as add_metadata_axis,
     cond as cond,
-    custom_vjp as custom_vjp,
     fold_rngs as fold_rngs,
-    grad as grad,
-    jvp as jvp,
     map_variables as map_variables,
     named_call as named_call,
     remat_scan as remat_scan,
     switch as switch,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
     while_loop as while_loop,
 )
 

@@ -529,12 +529,9 @@ class Module:
           ModifyScopeVariableError: A variable of another collection is written (LIN-8b).
           InvalidRngError: A key is drawn from a stream that has none (LIN-8e).
         """
-        if capture_intermediates:
-            mutable = ("intermediates", mutable)
-        module = self.bind(variables, rngs=rngs, mutable=mutable)
-        module._scope.capture = capture_intermediates
+        module = self._bound_for_run(variables, rngs, mutable, capture_intermediates)
         output, changed = module._call(method, args, kwargs)
-        return output if mutable is False else (output, changed)
+        return output if module._scope.mutable is False else (output, changed)
 
     def init_with_output(
         self,
@@ -555,11 +552,8 @@ class Module:
           A pair: the output of the call; and the collections that `mutable` takes, nested by path,
           with arrays in the boxes that their initializers return.
         """
-        if capture_intermediates:
-            mutable = ("intermediates", mutable)
-        module = self.bind({}, rngs=rngs, mutable=mutable)
+        module = self._bound_for_run({}, rngs, mutable, capture_intermediates)
         module._scope.initializing = True
-        module._scope.capture = capture_intermediates
         return module._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -572,6 +566,16 @@ class Module:
           The collections, nested by path; arrays are in the boxes that their initializers return.
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
+
+    def _bound_for_run(
+        self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, capture: Any
+    ) -> Self:
+        """A bound copy that sows the outputs that `capture` asks for."""
+        module = self.bind(
+            variables, rngs=rngs, mutable=("intermediates", mutable) if capture else mutable
+        )
+        module._scope.capture = capture
+        return module
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""

@@ -27,45 +27,17 @@ import jax
 from .. import struct
 from ..logical import (
     RulesFallback as RulesFallback,
-)
-from ..logical import (
     get_logical_axis_rules as get_axis_rules,
-)
-from ..logical import (
     logical_axis_rules as axis_rules,
-)
-from ..logical import (
     logical_to_mesh as logical_to_mesh,
-)
-from ..logical import (
     logical_to_mesh_axes as logical_to_mesh_axes,
-)
-from ..logical import (
     set_logical_axis_rules as set_axis_rules,
-)
-from ..logical import (
     with_logical_constraint as with_sharding_constraint,
 )
 from ..meta import PARTITION_NAME, Params, Partitioned, axis_names
 from ..placement import partition_spec
-from .lift import (
-    NOTHING,
-    Axes,
-    Names,
-    T,
-    chosen,
-    scan,
-    vmap,
-)
-from .lift import (
-    In as ScanIn,
-)
-from .lift import (
-    Out as ScanOut,
-)
-from .lift import (
-    remat as remat,
-)
+from .lift import Names, T, remat as remat
+from .loops import NOTHING, Axes, In as ScanIn, Out as ScanOut, chosen, scan, vmap
 from .module import Fn, Module, Variable, current_module
 from .scope import Filter
 from .transforms import renamed_inside

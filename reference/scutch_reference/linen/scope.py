@@ -50,6 +50,20 @@ def matches(choice: Filter, name: str) -> bool:
     return any(matches(each, name) for each in choice)
 
 
+def divided(held: Mapping[str, Any], choice: Filter) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide collections into those that a filter takes, and all others.
+
+    Args:
+      held: Trees by collection.
+      choice: The filter.
+
+    Returns:
+      Two dictionaries, which together have all the collections.
+    """
+    taken = {name: tree for name, tree in held.items() if matches(choice, name)}
+    return taken, {name: tree for name, tree in held.items() if name not in taken}
+
+
 def both(one: Filter, other: Filter) -> DenyList:
     """Return the filter that takes the names that both filters take.
 
