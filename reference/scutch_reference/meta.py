@@ -447,8 +447,7 @@ def _spec(node: Any) -> PartitionSpec | None:
         return partition_spec(()) if hasattr(node, "shape") else None
     if not hasattr(node, "get_partition_spec"):
         return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
-    spec: PartitionSpec | None = node.get_partition_spec()
-    return spec
+    return node.get_partition_spec()  # type: ignore[no-any-return]
 
 
 def get_partition_spec(tree: Any) -> Any:

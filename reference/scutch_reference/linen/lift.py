@@ -149,6 +149,9 @@ def call_of(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
       function: A function whose first argument is a module.
       module: The module.
       args: The further arguments by position.
+
+    Returns:
+      The call, in which the module has the same class inside and outside.
     """
     return Call(module, type(module), function, args, {})
 

@@ -328,11 +328,11 @@ class Module:
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
             shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
             if shapes[0] != shapes[1]:
-                raise errors.ScopeParamShapeError(name, self.path, *shapes)
+                raise errors.ScopeParamShapeError(self.path, name, *shapes)
         elif self.is_mutable_collection("params"):
             self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
         else:
-            raise errors.ScopeParamNotFoundError(name, self.path, [*present])
+            raise errors.ScopeParamNotFoundError(self.path, name, [*present])
         value = self.get_variable("params", name)
         return meta.unbox(value) if unbox else value
 
@@ -400,7 +400,7 @@ class Module:
           ModifyScopeVariableError: The collection is not mutable (LIN-8b).
         """
         if not self.is_mutable_collection(col):
-            raise errors.ModifyScopeVariableError(col, name, self.path)
+            raise errors.ModifyScopeVariableError(self.path, col, name)
         if not (self._scope.making and self.has_variable(col, name)):
             put(self._scope.variables, (col, *self.path, name), value)
 
@@ -449,7 +449,7 @@ class Module:
         """
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
-            raise errors.InvalidRngError(name, self.path, [*scope.rngs])
+            raise errors.InvalidRngError(self.path, name, [*scope.rngs])
         scope.counts[self.path, stream] += 1
         label = "/".join((*self.path, str(scope.counts[self.path, stream])))
         return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))
