@@ -325,15 +325,16 @@ class Module:
         self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
         if name in present:
+            value = present[name]
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
+            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, value)]
             if shapes[0] != shapes[1]:
                 raise errors.ScopeParamShapeError(self.path, name, *shapes)
         elif self.is_mutable_collection("params"):
-            self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
+            value = init_fn(self.make_rng(), *args, **kwargs)
+            self.put_variable("params", name, value)
         else:
             raise errors.ScopeParamNotFoundError(self.path, name, [*present])
-        value = self.get_variable("params", name)
         return meta.unbox(value) if unbox else value
 
     def variable(
@@ -491,9 +492,7 @@ class Module:
           A module with the same fields. Its methods can be called directly; they read a copy of
           `variables`, and change it where `mutable` admits that.
         """
-        streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
-        described = self if self.scope is None else self.clone()
-        return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
+        return self._bound_for_run(variables, rngs, mutable)
 
     def unbind(self) -> tuple[Self, dict[str, Any]]:
         """Return an unbound copy of a bound module, and its variables."""
@@ -529,9 +528,9 @@ class Module:
           ModifyScopeVariableError: A variable of another collection is written (LIN-8b).
           InvalidRngError: A key is drawn from a stream that has none (LIN-8e).
         """
-        module = self._bound_for_run(variables, rngs, mutable, capture_intermediates)
+        module = self._bound_for_run(variables, rngs, mutable, capture=capture_intermediates)
         output, changed = module._call(method, args, kwargs)
-        return output if module._scope.mutable is False else (output, changed)
+        return output if mutable is False and not capture_intermediates else (output, changed)
 
     def init_with_output(
         self,
@@ -552,9 +551,8 @@ class Module:
           A pair: the output of the call; and the collections that `mutable` takes, nested by path,
           with arrays in the boxes that their initializers return.
         """
-        module = self._bound_for_run({}, rngs, mutable, capture_intermediates)
-        module._scope.initializing = True
-        return module._call(method, args, kwargs)
+        settings = {"initializing": True, "capture": capture_intermediates}
+        return self._bound_for_run({}, rngs, mutable, **settings)._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs (LIN-1a).
@@ -568,14 +566,15 @@ class Module:
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
     def _bound_for_run(
-        self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, capture: Any
+        self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, **settings: Any
     ) -> Self:
-        """A bound copy that sows the outputs that `capture` asks for."""
-        module = self.bind(
-            variables, rngs=rngs, mutable=("intermediates", mutable) if capture else mutable
-        )
-        module._scope.capture = capture
-        return module
+        """A bound copy; `settings` are those of its scope. What it captures may be sown."""
+        if settings.get("capture"):
+            mutable = ("intermediates", mutable)
+        streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
+        described = self if self.scope is None else self.clone()
+        scope = Scope(copied(variables), mutable, streams, **settings)
+        return described._bound(scope)  # type: ignore[no-any-return]
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
