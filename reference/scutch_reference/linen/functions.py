@@ -14,13 +14,11 @@ argument is a module is called with one, and what comes out is ready for `jax.ji
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from ..functional import flag
+from ..functional import A, flag
 from .module import ALL_BUT_INTERMEDIATES, Fn, Module
 from .scope import Filter
-
-A = TypeVar("A")
 
 
 def init_with_output(

@@ -20,14 +20,13 @@ either; what it transforms is a `Call`. Loops over an axis are in `loops`, gradi
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import jax
 
-from .module import Fn, Module, mapped, nowrap
+from .module import F, Fn, Module, mapped, nowrap
 from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
 
-T = TypeVar("T", bound=Callable[..., Any])
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
 Collections: TypeAlias = dict[str, Any]
@@ -170,8 +169,8 @@ def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
 
 
 def lifted_target(
-    target: T, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
-) -> T:
+    target: F, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
+) -> F:
     """Return the target, with another function in the place of its methods, or of itself.
 
     Args:
@@ -207,14 +206,14 @@ def _in_program(positions: Positions) -> tuple[int, ...]:
 
 
 def remat(
-    target: T,
+    target: F,
     variables: Filter = True,
     rngs: Filter = True,
     prevent_cse: bool = True,
     static_argnums: Positions = (),
     policy: Callable[..., bool] | None = None,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Compute a module again for its gradient, instead of keeping intermediate values (LIN-4f).
 
     Args:
@@ -262,14 +261,14 @@ def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
 
 
 def jit(
-    target: T,
+    target: F,
     variables: Filter = True,
     rngs: Filter = True,
     static_argnums: Positions = (),
     static_argnames: Names = (),
     donate_argnums: Positions = (),
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
 
     The fields of a module that is compiled must be hashable. A function, and a module that reaches

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 
 from .. import meta
 from ..errors import ModuleError
-from .lift import Call, Collections, Names, T, lifted_target
-from .module import Fn
+from .lift import Call, Collections, Names, lifted_target
+from .module import F, Fn
 from .scope import DenyList, Filter, Scope, both, matches
 
 Axes: TypeAlias = Mapping[Any, Any]
@@ -232,7 +232,7 @@ class _Loop:
 
 
 def vmap(
-    target: T,
+    target: F,
     variable_axes: Axes = NOTHING,
     split_rngs: Mapping[Any, bool] = NOTHING,
     in_axes: Any = 0,
@@ -242,7 +242,7 @@ def vmap(
     spmd_axis_name: str | None = None,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Call a module in lanes, as `jax.vmap` calls a function (LIN-4b).
 
     Args:
@@ -284,7 +284,7 @@ def vmap(
 
 
 def scan(
-    target: T,
+    target: F,
     variable_axes: Axes = NOTHING,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
@@ -296,7 +296,7 @@ def scan(
     unroll: int = 1,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Call a module step by step, as `jax.lax.scan` calls a function: layers in a loop (LIN-4a).
 
     The module takes a carry and arguments, `(carry, *xs)`, and returns a pair `(carry, y)`.

@@ -22,17 +22,16 @@ True
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
 from .. import meta
-from .lift import Call, Collections, Names, T, at_path, call_of, lifted_target, remat
+from .lift import Call, Collections, Names, at_path, call_of, lifted_target, remat
 from .loops import NOTHING, Axes, In, Out, chosen, cross_axis, one_way, scan
-from .module import Fn, Module
+from .module import F, Fn, Module
 from .scope import DenyList, Filter, Scope, both, divided, matches
 
-F = TypeVar("F", bound=Callable[..., Any])
 ALL_FIRST: Mapping[Any, Any] = {True: 0}
 ALL_SPLIT: Mapping[Any, bool] = {True: True}
 
@@ -146,7 +145,7 @@ def _unchanged(collections: Any) -> Any:
 
 
 def map_variables(
-    target: T,
+    target: F,
     mapped_collections: Filter = True,
     trans_in_fn: Callable[[Any], Any] = _unchanged,
     trans_out_fn: Callable[[Any], Any] = _unchanged,
@@ -155,7 +154,7 @@ def map_variables(
     rngs: Filter = True,
     variables: Filter = True,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Show a module other variables than those that lie in its collections.
 
     Args:
@@ -190,7 +189,7 @@ def map_variables(
 
 
 def renamed_inside(
-    target: T,
+    target: F,
     prefix: str,
     axes: Axes,
     params: meta.Params,
@@ -198,7 +197,7 @@ def renamed_inside(
     *,
     remove: Fn = meta.remove_axis,
     add: Fn = meta.add_axis,
-) -> T:
+) -> F:
     """Return a target whose variables lose the name of an axis inside; their arrays keep the axis.
 
     Args:
@@ -228,11 +227,11 @@ def renamed_inside(
 
 
 def add_metadata_axis(
-    target: T,
+    target: F,
     variable_axes: Axes = NOTHING,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Name an axis in the boxes of a module as `vmap` and `scan` do, and leave the arrays (LIN-2).
 
     Args:
@@ -251,14 +250,14 @@ def add_metadata_axis(
 
 
 def remat_scan(
-    target: T,
+    target: F,
     lengths: Sequence[int] = (),
     policy: Callable[..., bool] | None = None,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
     variable_axes: Axes = ALL_FIRST,
     split_rngs: Mapping[Any, bool] = ALL_SPLIT,
-) -> T:
+) -> F:
     """Repeat a module in nested scans, each of which computes its steps again for gradients.
 
     Args:
@@ -290,7 +289,7 @@ def remat_scan(
     return lifted_target(target, "RematScan", None, transform)
 
 
-def fold_rngs(target: T, variables: Filter = True, rngs: Filter = True) -> T:
+def fold_rngs(target: F, variables: Filter = True, rngs: Filter = True) -> F:
     """Give a module keys that are drawn for it from the streams, one for each.
 
     Args:
