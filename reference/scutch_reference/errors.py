@@ -327,7 +327,17 @@ class UnknownPathError(UsageError, KeyError):
     text = "{message}: {paths!r}."
 
 
-class MeshAxisError(ScutchReferenceError):
+class SpecError(ScutchReferenceError):
+    """The base of the errors about a spec that a mesh, an array or a value does not fit (SHM-4).
+
+    Raised are its subclasses. `place` says which argument, and which leaf in it, has the spec.
+    """
+
+    place: str
+    spec: Any
+
+
+class MeshAxisError(SpecError):
     """A spec names an axis that the mesh does not have (SHM-4).
 
     Wrong::
@@ -339,15 +349,13 @@ class MeshAxisError(ScutchReferenceError):
         nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
     """
 
-    place: str
-    spec: Any
     axis: Any
     axes: Sequence[Any]
     text = """{place}: the spec {spec!r} names the mesh axis {axis!r}, but the axes of the mesh are
     {axes!r}."""
 
 
-class IndivisibleSizeError(ScutchReferenceError):
+class IndivisibleSizeError(SpecError):
     """A spec cuts an axis into more parts than its size can be divided by (SHM-4).
 
     Wrong::
@@ -359,16 +367,14 @@ class IndivisibleSizeError(ScutchReferenceError):
         nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
     """
 
-    place: str
     shape: Sequence[int]
-    spec: Any
     axis: int
     parts: int
     text = """{place}: the spec {spec!r} cuts axis {axis} of an array of shape {shape!r} into
     {parts} parts, but the size of that axis is no multiple of {parts}, or it does not exist."""
 
 
-class ReplicationError(ScutchReferenceError):
+class ReplicationError(SpecError):
     """Devices may leave different values in a variable that is to be the same on all (SHM-4).
 
     Wrong::
@@ -386,8 +392,6 @@ class ReplicationError(ScutchReferenceError):
         nnx.shard_map(put, mesh=mesh, in_specs=specs, out_specs=P())(last, jnp.ones(8))
     """
 
-    place: str
-    spec: Any
     axes: Sequence[Any]
     text = """{place}: the value may differ along the mesh axes {axes!r}, but not by its spec
     {spec!r}. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or do not check:
@@ -447,7 +451,16 @@ class ModuleError(UsageError):
     """
 
 
-class ScopeParamNotFoundError(ScutchReferenceError, KeyError):
+class ScopeError(ScutchReferenceError):
+    """The base of the errors about a name, a variable or a key of one Linen module (LIN-1, LIN-8).
+
+    Raised are its subclasses. `path` leads to the module.
+    """
+
+    path: Path
+
+
+class ScopeParamNotFoundError(ScopeError, KeyError):
     """`apply` is given variables in which a parameter is missing (LIN-1g).
 
     Wrong::
@@ -461,13 +474,12 @@ class ScopeParamNotFoundError(ScutchReferenceError, KeyError):
     """
 
     name: str
-    path: Path
     present: Sequence[str]
     text = """The module at {path!r} asks for the parameter {name!r}, but the collection 'params'
     has {present!r} there. Pass the variables that `init` returned."""
 
 
-class ScopeParamShapeError(ScutchReferenceError):
+class ScopeParamShapeError(ScopeError):
     """A parameter that is passed has another shape than its initializer gives (LIN-1).
 
     Wrong::
@@ -482,14 +494,13 @@ class ScopeParamShapeError(ScutchReferenceError):
     """
 
     name: str
-    path: Path
     expected: Any
     found: Any
     text = """Parameter {name!r} of the module at {path!r} has shape {found!r}, but its initializer
     gives {expected!r}."""
 
 
-class NameInUseError(ScutchReferenceError):
+class NameInUseError(ScopeError):
     """Two parameters, variables or sub-modules of one module have the same name (LIN-1h).
 
     Wrong::
@@ -513,13 +524,12 @@ class NameInUseError(ScutchReferenceError):
 
     new: str
     name: str
-    path: Path
     old: str
     text = """Tried to give the name {name!r} to a {new} of the module at {path!r}, but a {old}
     there has it."""
 
 
-class ModifyScopeVariableError(ScutchReferenceError):
+class ModifyScopeVariableError(ScopeError):
     """A module writes a variable of a collection that the caller did not declare mutable (LIN-8b).
 
     Wrong::
@@ -535,12 +545,11 @@ class ModifyScopeVariableError(ScutchReferenceError):
 
     collection: str
     name: str
-    path: Path
     text = """Tried to write the variable {name!r} of the module at {path!r}, but its collection
     {collection!r} is not mutable: apply(..., mutable=[{collection!r}])."""
 
 
-class InvalidRngError(ScutchReferenceError):
+class InvalidRngError(ScopeError):
     """A module draws a key from a stream for which no key was passed (LIN-8e).
 
     Wrong::
@@ -554,7 +563,6 @@ class InvalidRngError(ScutchReferenceError):
     """
 
     stream: str
-    path: Path
     streams: Sequence[str]
     text = """The module at {path!r} draws a key from the stream {stream!r}, but keys were passed
     for {streams!r} only: rngs={{{stream!r}: jax.random.key(0)}}; under `scan` or `vmap`,

@@ -281,5 +281,4 @@ def with_logical_partitioning(
     Returns:
       An initializer with the parameters, the name and the docstring of `fn`.
     """
-    kept: Any = names  # The box makes a tuple of them, or refuses.
-    return boxing(fn, functools.partial(LogicallyPartitioned, names=kept, mesh=mesh, rules=rules))
+    return boxing(fn, LogicallyPartitioned, names=names, mesh=mesh, rules=rules)

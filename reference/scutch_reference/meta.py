@@ -292,12 +292,13 @@ class Partitioned(Node, AxisMetadata[A]):
         return self.replace_boxed(copy.deepcopy(self.value, memo))
 
 
-def boxing(fn: Callable[P, A], box: Callable[[A], B]) -> Callable[P, B]:
+def boxing(fn: Callable[P, A], box: Callable[..., B], **metadata: Any) -> Callable[P, B]:
     """Wrap an initializer so that its result comes in a box (BOX-19).
 
     Args:
       fn: Any function.
-      box: What is made of its result.
+      box: Makes the box: called as `box(result, **metadata)`, and it checks the metadata.
+      metadata: What the box is to know beside the result.
 
     Returns:
       A function with the parameters, the name and the docstring of `fn`.
@@ -305,7 +306,7 @@ def boxing(fn: Callable[P, A], box: Callable[[A], B]) -> Callable[P, B]:
 
     @functools.wraps(fn)
     def boxed(*args: P.args, **kwargs: P.kwargs) -> B:
-        return box(fn(*args, **kwargs))
+        return box(fn(*args, **kwargs), **metadata)
 
     return boxed
 
@@ -327,8 +328,7 @@ def with_partitioning(
     >>> init(jax.random.key(0), (2, 3)).names
     (None, 'model')
     """
-    kept: Any = names  # The box makes a tuple of them, or refuses.
-    return boxing(fn, functools.partial(Partitioned, names=kept, mesh=mesh))
+    return boxing(fn, Partitioned, names=names, mesh=mesh)
 
 
 def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
@@ -447,8 +447,7 @@ def _spec(node: Any) -> PartitionSpec | None:
         return partition_spec(()) if hasattr(node, "shape") else None
     if not hasattr(node, "get_partition_spec"):
         return partition_spec(tuple(node.names)) if hasattr(node, "names") else None
-    spec: PartitionSpec | None = node.get_partition_spec()
-    return spec
+    return node.get_partition_spec()  # type: ignore[no-any-return]
 
 
 def get_partition_spec(tree: Any) -> Any:

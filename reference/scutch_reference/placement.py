@@ -22,8 +22,14 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from .jax_versions import Tracer, axes_of_type, concrete_mesh, reshard, typeof
-from .jax_versions import context_mesh as context_mesh
+from .jax_versions import (
+    Tracer,
+    axes_of_type,
+    concrete_mesh,
+    context_mesh as context_mesh,
+    reshard,
+    typeof,
+)
 
 ARRAYS = (np.ndarray, np.generic, jax.Array)
 """What counts as an array: those of NumPy and JAX, NumPy's scalars, and tracers."""

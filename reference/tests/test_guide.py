@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import jax
 import pytest
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 pytest.importorskip("optax")
 

@@ -7,7 +7,7 @@ import sys
 import jax
 import jax.numpy as jnp
 from scutch_reference import linen, meta
-from scutch_reference.linen import lift
+from scutch_reference.linen import loops
 from scutch_reference.linen.scope import put
 from trials.liars.modules import of_linen, of_modules
 
@@ -23,15 +23,15 @@ def of_names(lie):
         return honest(functools.partial(lie.rename, change), *others)
 
     module.cross_axis = crossed
-    for name in ("scan", "vmap", "jit", "remat", "broadcast"):
+    for name in ("scan", "vmap", "broadcast"):
         setattr(lie, name, getattr(module, name))
     return of_linen(lie)
 
 
 def _copy(suffix):
-    """A copy of the reference's module of lifted transformations."""
-    name = f"{lift.__name__}_{suffix}"
-    spec = importlib.util.spec_from_file_location(name, lift.__file__)
+    """A copy of the reference's module of loops."""
+    name = f"{loops.__name__}_{suffix}"
+    spec = importlib.util.spec_from_file_location(name, loops.__file__)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

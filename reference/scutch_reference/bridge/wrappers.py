@@ -18,7 +18,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +27,10 @@ from jax.sharding import Mesh
 from .. import linen, nnx
 from ..errors import CrossingError
 from ..linen.scope import Filter, put
-from ..meta import Partitioned, boxing
+from ..meta import A, P, Partitioned, boxing
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
-A = TypeVar("A")
 M = TypeVar("M", bound=Callable[..., Any])
-P = ParamSpec("P")
 Keys = Mapping[str, Any]
 current_run: ContextVar[tuple[bool, Any]] = ContextVar("current_run", default=(False, None))
 """Whether wrappers make their variables now, and which collections may change in those that are not
@@ -396,5 +394,4 @@ def with_partitioning(
     Returns:
       An initializer with the parameters, the name and the docstring of `initializer`.
     """
-    kept: Any = names  # The box makes a tuple of them, or refuses.
-    return boxing(initializer, functools.partial(Annotated, names=kept, mesh=mesh))
+    return boxing(initializer, Annotated, names=names, mesh=mesh)

@@ -73,12 +73,12 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the value."""
+        """The shape of the value."""
         return tuple(self.value.shape)
 
     @property
     def dtype(self) -> Any:
-        """Of the value."""
+        """The dtype of the value."""
         return self.value.dtype
 
     def numpy(self) -> np.ndarray:
@@ -92,8 +92,8 @@ class ExportedModule:
 
     Args:
       variables: One for each parameter, in order.
-      functions: By key, `f(values, x)`: a method as a function of the values of the variables too,
-        in order, which is what to differentiate:
+      functions: For each key a method as `f(values, x)`, a function of the values of all variables,
+        in their order, and of an input. It is this function that can be differentiated:
         `jax.grad(lambda values: loss(served.functions[key](values, x)))`.
     """
 
@@ -102,12 +102,12 @@ class ExportedModule:
 
     @property
     def trainable_variables(self) -> list[Variable]:
-        """Those of the variables that are trainable."""
+        """The variables whose `trainable` is true."""
         return [variable for variable in self.variables if variable.trainable]
 
     @property
     def methods(self) -> dict[str, Callable[[Any], Any]]:
-        """By key, `f(x)`, with the values that the variables have when it is called."""
+        """For each key a function of one input; a call reads the values of the variables anew."""
         return {key: functools.partial(self._call, key) for key in self.functions}
 
     def _call(self, key: str, x: Any) -> Any:
@@ -120,7 +120,7 @@ class JaxBackend:
     Args:
       tree: What is said about the parameters.
       leaves: The parameters, in order.
-      methods: By key.
+      methods: The methods to export, by the key under which they are called.
       with_gradient: Whether functions are saved with their derivatives.
       mesh: The export mesh, or `None`.
 
@@ -152,7 +152,7 @@ class JaxBackend:
 
     @property
     def methods(self) -> dict[str, Callable[[Any], Any]]:
-        """By key, the exported function of the input."""
+        """For each key, the exported function of one input."""
         return self.module.methods
 
     def assign(self, leaves: Sequence[Any]) -> None:

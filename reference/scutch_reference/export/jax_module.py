@@ -68,7 +68,7 @@ class JaxModule:
           jax2tf_kwargs: Options of the conversion, as of `jax2tf.convert`. `with_gradient` must
             agree with `trainable`. Without TensorFlow see `jax_backend.OPTIONS`.
           jit_compile: Whether TensorFlow compiles with XLA. `jax.export` always does.
-          name: Of the `tf.Module`, a Python identifier.
+          name: The name of the `tf.Module`, a Python identifier.
           pspecs: A tree of partition specs with the structure of `params`, whose leaves must be
             JAX arrays. Goes with `maybe_enable_dtensor_export_on(mesh)` (EXP-6).
           allow_multi_axis_sharding_conslidation: Whether an axis that is sharded over several mesh
@@ -127,12 +127,12 @@ class JaxModule:
 
     @property
     def methods(self) -> dict[str, Callable[[Any], Any]]:
-        """By key, the exported function of an input; with TensorFlow a `tf.function`."""
+        """For each key, the exported function of one input; with TensorFlow a `tf.function`."""
         return dict(self._backend.methods)
 
     @property
     def jax_methods(self) -> dict[str, Callable[[Any], Any]]:
-        """By key, the JAX function bound to the parameters, to compare with (EXP-1e)."""
+        """For each key, the JAX function with the parameters bound, to compare with (EXP-1e)."""
         return {key: self._bound(method.function) for key, method in self._methods.items()}
 
     def _bound(self, function: ApplyFn) -> Callable[[Any], Any]:
@@ -175,7 +175,7 @@ class JaxModule:
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """Those of the variables that are trainable."""
+        """The variables whose `trainable` is true."""
         return list(self.export_module().trainable_variables)
 
     def update_variables(self, params: Any) -> None:

@@ -30,14 +30,15 @@ ApplyFn: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Method:
-    """One function with what is said about it.
+    """One function, and how it is to be exported.
 
     Args:
       function: `apply_fn(params, x)`.
-      polymorphic_shape: Of `x`, as JAX reads it, such as `"b, 4"`; or a tree of such, or `None`
-        for the shapes of the `x` at hand.
+      polymorphic_shape: The shape of `x` with symbols for sizes that may vary, in the notation of
+        `jax.export`, such as `"b, 4"`; a tree of such shapes for a tree `x`; or `None`: the shapes
+        are those of the `x` that is passed to `input_specs`.
       symbol_values: For each symbol of the shape the sizes that it may have; `None` for all.
-      options: Those of the conversion, without shapes and gradients.
+      options: Options of the conversion, but for shapes and gradients.
       jit_compile: Whether TensorFlow compiles the converted function with XLA.
     """
 

@@ -30,15 +30,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Parameter:
-    """What is said about one leaf.
+    """The description of one leaf of the tree of parameters.
 
     Args:
-      name: Of its variable.
-      path: Of the leaf, for messages, as JAX prints it: `['a'][0]`.
-      shape: Of the leaf.
-      dtype: Of the leaf.
-      trainable: Whether gradients flow to its variable.
-      spec: Its partition spec; `None` where no specs were given.
+      name: The name of the variable for the leaf.
+      path: The path of the leaf as JAX prints it, for messages: `['a'][0]`.
+      shape, dtype: The shape and the dtype of the leaf.
+      trainable: Whether gradients flow to the variable.
+      spec: The partition spec of the leaf; `None` where no specs were given.
     """
 
     name: str
@@ -51,11 +50,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ParameterTree:
-    """What is said about each leaf, in order, and the structure of the tree.
+    """The description of each leaf, in the order of the leaves, and the structure of the tree.
 
     Args:
-      parameters: One for each leaf.
-      structure: Of the tree.
+      parameters: A description for each leaf.
+      structure: The structure of the tree, a `PyTreeDef`.
     """
 
     parameters: tuple[Parameter, ...]
@@ -100,7 +99,7 @@ class ParameterTree:
         return cls(tuple(parameters), structure)
 
     def leaves(self, params: Any) -> list[Any]:
-        """The leaves of a tree that must be as described; arrays of NumPy are copied.
+        """Return the leaves of a tree, which must fit the description; NumPy's arrays are copied.
 
         Raises:
           ParameterStructureError: The structure is another (EXP-4c).

@@ -10,6 +10,12 @@ container and no box of the user's meets TensorFlow, which would replace contain
 TensorFlow 2.22 cannot run a converted function on DTensor variables in the process that exports it
 ("XlaCallModule does not implement layout propagation"). Save such a module and load it: the loaded
 one has whole variables and computes.
+
+>>> from .jax_module import JaxModule
+>>> module = JaxModule({"w": np.full(1, 2.0)}, lambda params, x: x * params["w"])
+>>> served = module.methods[JaxModule.DEFAULT_METHOD_KEY](np.full(1, 3.0))
+>>> served.numpy().tolist()
+[6.0]
 """
 
 import functools
@@ -39,13 +45,13 @@ class TensorFlowBackend:
     """A module of TensorFlow's variables and functions; `JaxModule` owns it.
 
     Args:
-      tree: What is said about the parameters.
-      leaves: The parameters, in order.
-      methods: By key.
+      tree: The description of each parameter: name, shape, dtype, sharding.
+      leaves: The arrays of the parameters, in the order of `tree`.
+      methods: The methods to convert, by the key under which they are called.
       with_gradient: Whether functions are converted with their derivatives.
       mesh: The export mesh, or `None`.
       consolidate: Whether an axis that is sharded over several mesh axes may keep one of them.
-      name: Of the `tf.Module`.
+      name: The name of the `tf.Module`.
 
     Raises:
       ExportMeshError: A parameter on the mesh is no JAX array, or its spec is not for DTensor.
@@ -81,7 +87,7 @@ class TensorFlowBackend:
         return [self._on_mesh(self._mesh, parameter, leaf) for parameter, leaf in parameters]
 
     def _on_mesh(self, mesh: ExportMesh, parameter: Parameter, leaf: jax.Array) -> Any:
-        """The leaf as a DTensor, cut as its spec says."""
+        """The leaf as a DTensor, sharded by the spec of its parameter."""
         spec = mesh.consolidated(parameter.spec or partition_spec(()), allowed=self._consolidate)
         placed = jax.device_put(leaf, NamedSharding(mesh.jax_mesh, spec))
         shards = {shard.device: shard.data for shard in placed.addressable_shards}
@@ -99,7 +105,7 @@ class TensorFlowBackend:
             )  # fmt: skip
 
     def _converted(self, method: Method, variables: Sequence[Any]) -> Any:
-        """The TensorFlow function of an input, on the values that the variables have by then."""
+        """A method as a TensorFlow function of its input; a call reads the variables anew."""
 
         def function(values: Sequence[Any], x: Any) -> Any:
             return method.function(self._tree.unflatten(values), x)
@@ -117,7 +123,7 @@ class TensorFlowBackend:
         return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
 
     def assign(self, leaves: Sequence[Any]) -> None:
-        """Give the variables other values, all of them or, with an error, none."""
+        """Assign new values to all variables; after an error none has changed."""
         for variable, value in zip(self._variables, self._values(leaves), strict=True):
             variable.assign(value)
 
@@ -150,7 +156,7 @@ class TensorFlowBackend:
         tf.saved_model.save(saved, str(folder), signatures, options)
 
     def _saved_variables(self) -> list[Any]:
-        """The variables, or copies with other names where a SavedModel cannot have theirs.
+        """The variables; where a SavedModel cannot have their names, copies with other names.
 
         A character that TensorFlow does not take in a saved name becomes `_`, and a name must not
         begin with one: `.` comes before it.
@@ -195,7 +201,7 @@ class Loaded:
 
     Args:
       variables: A `tf.Variable` for each parameter, in the order of the parameters.
-      methods: By key, a function of one input: a tree of tensors in, a tree of tensors out.
+      methods: For each key a function of one input: it takes and returns a tree of tensors.
     """
 
     variables: Sequence[Any]
@@ -203,7 +209,7 @@ class Loaded:
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """Those of the variables that are trainable."""
+        """The variables whose `trainable` is true."""
         return [variable for variable in self.variables if variable.trainable]
 
 
@@ -215,5 +221,5 @@ def load(folder: Path) -> Loaded:
 
 
 def _called(saved: Any, key: str, x: Any) -> Any:
-    """Call a method of a loaded module, which must live as long: it owns the variables."""
+    """Call a method of a loaded module; it is passed, so that its variables live until then."""
     return saved.methods[key](x)

@@ -1,7 +1,9 @@
 """Linen: modules over collections of variables, and their lifted transformations (contract LIN).
 
-Read `scope`, `module`, `lift`, `transforms`, `partitioning`, `layers`, `train_state`. User code for
-`flax.linen` runs with this package in its place; so there are names of other rooms and of JAX, too.
+Read `scope`, `module`, `functions`, `lift`, `loops`, `gradients`, `transforms`, `partitioning`,
+`layers`, `train_state`.
+User code for `flax.linen` runs with this package in its place; so there are names of other rooms
+and of JAX, too.
 The document spells `PARTITION_NAME` as `PARITION_NAME` as well; both are the same.
 """
 
@@ -66,6 +68,19 @@ from .initializers import (
     zeros as zeros,
     zeros_init as zeros_init,
 )
+from .functions import (
+    apply as apply,
+    init as init,
+    init_with_output as init_with_output,
+    merge_param as merge_param,
+)
+from .gradients import (
+    custom_vjp as custom_vjp,
+    grad as grad,
+    jvp as jvp,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+)
 from .layers import (
     BatchNorm as BatchNorm,
     Dense as Dense,
@@ -74,21 +89,19 @@ from .layers import (
     LayerNorm as LayerNorm,
 )
 from .lift import (
-    broadcast as broadcast,
     checkpoint as checkpoint,
     jit as jit,
     remat as remat,
+)
+from .loops import (
+    broadcast as broadcast,
     scan as scan,
     vmap as vmap,
 )
 from .module import (
     Module as Module,
     Variable as Variable,
-    apply as apply,
     compact as compact,
-    init as init,
-    init_with_output as init_with_output,
-    merge_param as merge_param,
     nowrap as nowrap,
 )
 from .scope import DenyList as DenyList
@@ -96,16 +109,11 @@ from .train_state import TrainState as TrainState
 from .transforms import (
     add_metadata_axis as add_metadata_axis,
     cond as cond,
-    custom_vjp as custom_vjp,
     fold_rngs as fold_rngs,
-    grad as grad,
-    jvp as jvp,
     map_variables as map_variables,
     named_call as named_call,
     remat_scan as remat_scan,
     switch as switch,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
     while_loop as while_loop,
 )
 

@@ -12,7 +12,7 @@ initializer of a parameter, as those of `jax.nn.initializers`.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,6 +23,11 @@ from jax.typing import DTypeLike
 from .. import functional
 from ..functional import Array, Axes
 from .module import Fn, Module, compact, nowrap
+
+
+def _parameter_if(wanted: bool, layer: Any, name: str, init: Fn, shape: Sequence[int]) -> Any:
+    """A parameter of a layer; `None` if the layer shall not have it."""
+    return layer.param(name, init, shape, layer.param_dtype) if wanted else None
 
 
 class Dense(Module):
@@ -50,9 +55,7 @@ class Dense(Module):
         """Map inputs of shape (..., n) to (..., features); `kernel` has shape (n, features)."""
         shape = (jnp.shape(inputs)[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
-        bias = None
-        if self.use_bias:
-            bias = self.param("bias", self.bias_init, shape[1:], self.param_dtype)
+        bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, shape[1:])
         options = {"precision": self.precision}
         return functional.affine(inputs, kernel, bias, self.dtype, self.dot_general, **options)
 
@@ -112,13 +115,11 @@ class _Norm(Module):
     def _normalized(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:
         """The inputs, normalized by statistics over some axes, scaled and shifted along others."""
         shape = [x.shape[axis] for axis in along]
-        scale, bias = None, None
-        if self.use_scale:
-            scale = self.param("scale", self.scale_init, shape, self.param_dtype)
-        if self.use_bias:
-            bias = self.param("bias", self.bias_init, shape, self.param_dtype)
-        parameters, axes = (scale, bias), (over, along)
-        return functional.normalized(x, statistics, parameters, axes, self.epsilon, self.dtype)
+        scale = _parameter_if(self.use_scale, self, "scale", self.scale_init, shape)
+        bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, shape)
+        return functional.normalized(
+            x, statistics, (scale, bias), (over, along), self.epsilon, self.dtype
+        )
 
 
 class LayerNorm(_Norm):
@@ -241,6 +242,5 @@ class Dropout(Module):
         """
         if functional.flag("deterministic", self.deterministic, deterministic, once=True):
             return inputs
-        draw: Callable[[], Array] = functools.partial(self.make_rng, self.rng_collection)
-        key = draw if rng is None else rng
+        key = functools.partial(self.make_rng, self.rng_collection) if rng is None else rng
         return functional.dropped(inputs, self.rate, self.broadcast_dims, key)

@@ -1,72 +1,35 @@
-"""Transformations of JAX, lifted over modules (document 002, contract LIN-2 to LIN-4, LIN-8).
+"""Calls of modules, lifted: `jit`, `remat`, and what each lifted transformation is made of (LIN-4).
 
-`jax.vmap` and its like transform functions of arrays. To *lift* one is to make a transformation of
+`jax.jit` and its like transform functions of arrays. To *lift* one is to make a transformation of
 modules of it: in a call of a lifted module, the variables of the module become arguments of a
 function that JAX transforms, and the variables that may have changed become results of it.
 
 What is lifted, the *target*, is a module class, of which some `methods` are transformed, or a
-function whose first argument is a module. `vmap` and `scan` *loop*: they call the module once for
-each index of an axis, in *lanes* (side by side) or in *steps* (one after the other). A collection
-is cut along an axis, shared by all, or carried from step to step. A box loses the name of that axis
-on the way in and gets it back on the way out, by its own methods; `metadata_params` holds the name,
-under `PARTITION_NAME`.
+function whose first argument is a module. `lifted_target` puts a transformation in the place of
+either; what it transforms is a `Call`. Loops over an axis are in `loops`, gradients and branches in
+`gradients` and `transforms`.
 
 >>> import jax, jax.numpy as jnp
 >>> from scutch_reference.linen import Dense
->>> cut = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}}
->>> Heads = vmap(Dense, in_axes=None, axis_size=3, **cut)
->>> variables = Heads(features=4).init(jax.random.key(0), jnp.ones(2))
->>> variables["params"]["kernel"].shape
-(3, 2, 4)
+>>> layer = jit(Dense)(features=4)
+>>> variables = layer.init(jax.random.key(0), jnp.ones((1, 2)))
+>>> layer.apply(variables, jnp.ones((3, 2))).shape
+(3, 4)
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 
-from .. import meta
-from ..errors import ModuleError
-from .module import Fn, Module, mapped, nowrap
-from .scope import DenyList, Filter, Path, Scope, both, copied, hashable, matches, put
+from .module import F, Fn, Module, mapped, nowrap
+from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
 
-T = TypeVar("T", bound=Callable[..., Any])
-Axes: TypeAlias = Mapping[Any, Any]
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
 Collections: TypeAlias = dict[str, Any]
-NOTHING: Mapping[Any, Any] = {}
-
-
-class broadcast:
-    """Stands for an axis in `scan`: the value is not cut, every step gets the same."""
-
-
-@dataclass(frozen=True)
-class In:
-    """Stands for an axis of a collection that a loop reads, and that is not mutable in it."""
-
-    axis: Any
-
-
-@dataclass(frozen=True)
-class Out:
-    """Stands for an axis of a collection that a loop returns, and of which it reads nothing."""
-
-    axis: Any
-
-
-def chosen(choices: Mapping[Filter, Any], name: str) -> Any:
-    """Return the value of the first filter that takes a name; `None` where none does.
-
-    Args:
-      choices: Values by filters of names.
-      name: The name of a collection or a stream.
-    """
-    return next((chosen for choice, chosen in choices.items() if matches(choice, name)), None)
 
 
 @dataclass
@@ -178,9 +141,36 @@ class Call:
         return output
 
 
+def call_of(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
+    """Return the call of a function with a module that is bound already, and with arguments.
+
+    Args:
+      function: A function whose first argument is a module.
+      module: The module.
+      args: The further arguments by position.
+
+    Returns:
+      The call, in which the module has the same class inside and outside.
+    """
+    return Call(module, type(module), function, args, {})
+
+
+def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
+    """Return collections with a path before what they hold; `Scope.at` is the inverse.
+
+    Args:
+      collections: Trees by collection, of one module.
+      path: The path of the module.
+    """
+    nested: Collections = {}
+    for name, tree in collections.items():
+        put(nested, (name, *path), tree)
+    return nested
+
+
 def lifted_target(
-    target: T, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
-) -> T:
+    target: F, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
+) -> F:
     """Return the target, with another function in the place of its methods, or of itself.
 
     Args:
@@ -209,290 +199,6 @@ def lifted_target(
     return type(prefix + cls.__name__, (cls,), parts)  # type: ignore[return-value]
 
 
-def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
-    """`fn(axis, *parts)` for each axis in a tree of axes, which is a prefix of the trees.
-
-    `broadcast` counts as the axis `None`.
-    """
-    axes = tuple(axes) if isinstance(axes, list) else axes
-    axes = jax.tree.map(lambda axis: None if axis is broadcast else axis, axes)
-    return jax.tree.map(fn, axes, *trees, is_leaf=lambda axis: axis is None)
-
-
-def _to_front(axis: int | None, tree: Any) -> Any:
-    """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
-    return None if axis is None else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
-
-
-def _from_front(axis: int | None, tree: Any) -> Any:
-    """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
-    return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
-
-
-def one_way(axes: Axes, excluded: type[In] | type[Out]) -> Axes:
-    """Return axes for one way, into a loop or out of it, without those for the other way.
-
-    Args:
-      axes: By filters of collections an axis, `In(axis)`, `Out(axis)` or `None`.
-      excluded: The class of those for the other way, which become `None`.
-    """
-    return {
-        choice: None if isinstance(axis, excluded) else getattr(axis, "axis", axis)
-        for choice, axis in axes.items()
-    }
-
-
-def returned(axes: Axes) -> Filter:
-    """Return the filter of the collections that a loop returns: those that have no `In(axis)`.
-
-    Args:
-      axes: By filters of collections an axis, `In(axis)`, `Out(axis)` or `None`; the first filter
-        that takes a collection decides.
-    """
-    choice: Filter = False
-    for own, axis in reversed(list(axes.items())):
-        choice = both(choice, DenyList(own)) if isinstance(axis, In) else (own, choice)
-    return choice
-
-
-def cross_axis(
-    rename: Fn, move: Fn, collections: Mapping[str, Any], axes: Axes, params: meta.Params
-) -> Collections:
-    """Take collections into a loop, or out of it: move the axis of arrays, rename boxes (LIN-2).
-
-    Args:
-      rename: `meta.remove_axis` on the way in, `meta.add_axis` on the way out.
-      move: Moves an axis of the arrays in a tree: `move(axis, tree)`.
-      collections: Trees by collection.
-      axes: The axis of each collection; those without one are left out of the result.
-      params: The `metadata_params` of the loop.
-
-    Returns:
-      The collections that have an axis.
-
-    Raises:
-      PartitioningUnspecifiedError: There is a box, and `params` has no name (LIN-3).
-    """
-    along = [(name, axis) for name in collections if (axis := chosen(axes, name)) is not None]
-    return {name: move(axis, rename(collections[name], axis, params)) for name, axis in along}
-
-
-@dataclass
-class _Loop:
-    """What a loop was asked for: it transforms a `Call` when it is called with one.
-
-    Args:
-      drive: Runs the body: takes it, the state at the start, what is cut, and the length; returns
-        the last state and, stacked along the first axis, outputs and changed collections.
-      axes: The axis along which a collection is cut, or `None`, by filters of collections.
-      splits: Whether each lane or step draws keys of its own, by filters of streams.
-      in_axes: The axis along which an argument is cut, as a tree prefix.
-      size: The length of the loop, if it is given.
-      params: The parameters of the axis for boxes.
-      shared, carried: Filters of the collections that all share, and that steps hand on.
-      carries: How many of the first arguments, and of the outputs, steps hand on.
-    """
-
-    drive: Fn
-    axes: Axes
-    splits: Mapping[Any, bool]
-    in_axes: Any
-    size: int | None
-    params: Mapping[Any, Any]
-    shared: Filter = False
-    carried: Filter = False
-    carries: int = 0
-
-    def __call__(self, call: Call) -> Any:
-        return _Passage(self, call).run()
-
-
-class _Passage:
-    """One call of a loop, from the variables of the module to its outputs.
-
-    The *state* is what steps hand on: a pair of collections and arguments. A *slice* is what one
-    lane or step has for itself: collections, arguments and keys.
-    """
-
-    def __init__(self, loop: _Loop, call: Call):
-        self.loop, self.call = loop, call
-        self.carry = call.args[: loop.carries]
-        self.args = call.args[loop.carries :]
-        held = call.collections((*loop.axes, loop.carried))
-        self.carried = {name: tree for name, tree in held.items() if not self._is_cut(name)}
-        self.constant = call.collections(loop.shared)
-        axes = one_way(loop.axes, Out)
-        cut = cross_axis(meta.remove_axis, _to_front, held, axes, loop.params)
-        parts = _by_axis(_to_front, loop.in_axes, self.args)
-        self.size = self._length(cut, parts)
-        split, self.same_keys = self._keys()
-        self.slices = (cut, parts, split)
-
-    def _is_cut(self, collection: str) -> bool:
-        return chosen(self.loop.axes, collection) is not None
-
-    def _length(self, cut: Collections, parts: Any) -> int:
-        leaves: Any = jax.tree.leaves((cut, parts))
-        sizes: set[Any] = {self.loop.size, *(leaf.shape[0] for leaf in leaves)} - {None}
-        if len(sizes) != 1:
-            raise ModuleError(f"A lift goes along one axis, but its sizes are {sizes!r}.")
-        return int(sizes.pop())
-
-    def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Keys by stream: one for each slice, and those that are the same for all slices."""
-        rngs, draw = self.call.scope.rngs, self.call.module.make_rng
-        asked = {name: chosen(self.loop.splits, name) for name in rngs}
-        split = {n: jax.random.split(draw(n), self.size) for n in asked if asked[n]}
-        return split, {n: rngs[n] for n in asked if asked[n] is False}
-
-    def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Scope]:
-        """Call the module on the state and one slice."""
-        (carried, carry), (cut, parts, keys) = state, cut_slice
-        own = _by_axis(
-            lambda axis, whole, part: whole if axis is None else part,
-            self.loop.in_axes, self.args, parts,
-        )  # fmt: skip
-        variables = self.constant | carried | cut
-        return self.call.run((*carry, *own), variables, rngs=self.same_keys | keys, **changes)
-
-    def _make_what_steps_share(self) -> None:
-        """In `init`, make the shared and carried collections by a first step, whose output is lost.
-
-        A loop can neither make what all its steps share, nor begin to carry what is not there.
-        """
-        loop = self.loop
-        if self.call.scope.initializing and (loop.shared or loop.carried):
-            first = jax.tree.map(lambda leaf: leaf[0], self.slices)
-            made = self._step((self.carried, self.carry), first, making=True)[1].mutated()
-            self.constant |= {n: tree for n, tree in made.items() if matches(loop.shared, n)}
-            self.carried |= {n: tree for n, tree in made.items() if matches(loop.carried, n)}
-
-    def _body(self, state: Any, cut_slice: Any) -> Any:
-        """One lane or step, as JAX traces it: the next state, and a pair of output and changes."""
-        may_change = (returned(self.loop.axes), self.loop.carried)
-        mutable = both(self.call.scope.mutable, may_change)
-        output, scope = self._step(state, cut_slice, mutable=mutable)
-        changed = scope.mutated()
-        *carry, y = output if self.carry else (output,)
-        kept = {name: changed.pop(name) for name in [*changed] if not self._is_cut(name)}
-        return (state[0] | kept, tuple(carry)), (y, changed)
-
-    def run(self) -> Any:
-        """Run the loop, write what has changed, and return the outputs."""
-        loop = self.loop
-        self._make_what_steps_share()
-        start = (self.carried, self.carry)
-        (carried, carry), (y, changed) = loop.drive(self._body, start, self.slices, self.size)
-        axes = one_way(loop.axes, In)
-        changed = cross_axis(meta.add_axis, _from_front, changed, axes, loop.params)
-        self.call.write(self.constant | carried | changed)
-        return (*carry, y) if self.carry else y
-
-
-def vmap(
-    target: T,
-    variable_axes: Axes = NOTHING,
-    split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_size: int | None = None,
-    axis_name: str | None = None,
-    spmd_axis_name: str | None = None,
-    metadata_params: Mapping[Any, Any] = NOTHING,
-    methods: Names | None = None,
-) -> T:
-    """Call a module in lanes, as `jax.vmap` calls a function (LIN-4b).
-
-    Args:
-      target: A module class, or a function whose first argument is a module.
-      variable_axes: By filters of collections, the axis along which each lane has its slice, which
-        may be negative, or `None` if all lanes share them. `In(axis)` is for collections that are
-        only read, `Out(axis)` for those only returned. Other collections are not visible.
-      split_rngs: By filters of streams, whether each lane draws keys of its own (LIN-4e). Other
-        streams are not visible.
-      in_axes, out_axes: As in `jax.vmap`, for the arguments after the module and for the output.
-      axis_size: How many lanes there are, where no argument and no collection says it.
-      axis_name, spmd_axis_name: As in `jax.vmap`.
-      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
-      methods: The methods to lift; `__call__` by default.
-
-    Returns:
-      A subclass of the target, named `Vmap...`, or a function, with the same parameters.
-
-    Raises:
-      PartitioningUnspecifiedError: In the call: a variable is boxed, and the axis has no name.
-      ModuleError: In the call: the sizes along the axes differ, or none is known.
-    """
-
-    def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
-        mapped_body = jax.vmap(
-            functools.partial(body, state),
-            out_axes=(None, (out_axes, 0)),
-            axis_name=axis_name,
-            axis_size=size,
-            spmd_axis_name=spmd_axis_name,
-        )
-        return mapped_body(slices)
-
-    loop = _Loop(lanes, variable_axes, split_rngs, in_axes, axis_size, metadata_params)
-    return lifted_target(target, "Vmap", methods, loop)
-
-
-def scan(
-    target: T,
-    variable_axes: Axes = NOTHING,
-    variable_broadcast: Filter = False,
-    variable_carry: Filter = False,
-    split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
-    metadata_params: Mapping[Any, Any] = NOTHING,
-    methods: Names | None = None,
-) -> T:
-    """Call a module step by step, as `jax.lax.scan` calls a function: layers in a loop (LIN-4a).
-
-    The module takes a carry and arguments, `(carry, *xs)`, and returns a pair `(carry, y)`.
-
-    Args:
-      target: A module class, or a function whose first argument is a module.
-      variable_axes: By filters of collections, the axis along which each step has its slice;
-        `In(axis)` for collections that are only read and cannot be written inside, `Out(axis)` for
-        those only returned.
-      variable_broadcast: A filter of the collections that all steps share.
-      variable_carry: A filter of the collections that a step gets as the step before left them
-        (LIN-8g).
-      split_rngs: As in `vmap`, by step (LIN-4e, LIN-8h).
-      in_axes, out_axes: For each of `xs`, and for `y`, an axis or `broadcast` (LIN-4d).
-      length: How many steps there are, where no argument and no collection says it.
-      reverse, unroll: As in `jax.lax.scan`.
-      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
-      methods: The methods to lift; `__call__` by default.
-
-    Returns:
-      A subclass of the target, named `Scan...`, or a function, with the same parameters; its
-      outputs are the last carry and the `y` of all steps, stacked.
-
-    Raises:
-      PartitioningUnspecifiedError: In the call: a variable is boxed, and the axis has no name.
-      ModuleError: In the call: the sizes along the axes differ, or none is known.
-    """
-
-    def steps(body: Fn, state: Any, slices: Any, size: int) -> Any:
-        state, (ys, changed) = jax.lax.scan(
-            body, state, slices, length=size, reverse=reverse, unroll=unroll
-        )
-        return state, (_by_axis(_from_front, out_axes, ys), changed)
-
-    loop = _Loop(
-        steps, variable_axes, split_rngs, in_axes, length, metadata_params,
-        shared=variable_broadcast, carried=variable_carry, carries=1,
-    )  # fmt: skip
-    return lifted_target(target, "Scan", methods, loop)
-
-
 def _in_program(positions: Positions) -> tuple[int, ...]:
     """Positions of arguments of the module's method, which is at 0, as positions in `_program`."""
     given = [positions] if isinstance(positions, int) else positions
@@ -500,14 +206,14 @@ def _in_program(positions: Positions) -> tuple[int, ...]:
 
 
 def remat(
-    target: T,
+    target: F,
     variables: Filter = True,
     rngs: Filter = True,
     prevent_cse: bool = True,
     static_argnums: Positions = (),
     policy: Callable[..., bool] | None = None,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Compute a module again for its gradient, instead of keeping intermediate values (LIN-4f).
 
     Args:
@@ -555,14 +261,14 @@ def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
 
 
 def jit(
-    target: T,
+    target: F,
     variables: Filter = True,
     rngs: Filter = True,
     static_argnums: Positions = (),
     static_argnames: Names = (),
     donate_argnums: Positions = (),
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
 
     The fields of a module that is compiled must be hashable. A function, and a module that reaches

@@ -33,14 +33,12 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
-from ..functional import flag
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
-A = TypeVar("A")
 F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
-_ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
+ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of the modules that are made."""
@@ -327,15 +325,16 @@ class Module:
         self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
         if name in present:
+            value = present[name]
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, present[name])]
+            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, value)]
             if shapes[0] != shapes[1]:
-                raise errors.ScopeParamShapeError(name, self.path, *shapes)
+                raise errors.ScopeParamShapeError(self.path, name, *shapes)
         elif self.is_mutable_collection("params"):
-            self.put_variable("params", name, init_fn(self.make_rng(), *args, **kwargs))
+            value = init_fn(self.make_rng(), *args, **kwargs)
+            self.put_variable("params", name, value)
         else:
-            raise errors.ScopeParamNotFoundError(name, self.path, [*present])
-        value = self.get_variable("params", name)
+            raise errors.ScopeParamNotFoundError(self.path, name, [*present])
         return meta.unbox(value) if unbox else value
 
     def variable(
@@ -402,7 +401,7 @@ class Module:
           ModifyScopeVariableError: The collection is not mutable (LIN-8b).
         """
         if not self.is_mutable_collection(col):
-            raise errors.ModifyScopeVariableError(col, name, self.path)
+            raise errors.ModifyScopeVariableError(self.path, col, name)
         if not (self._scope.making and self.has_variable(col, name)):
             put(self._scope.variables, (col, *self.path, name), value)
 
@@ -451,7 +450,7 @@ class Module:
         """
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
-            raise errors.InvalidRngError(name, self.path, [*scope.rngs])
+            raise errors.InvalidRngError(self.path, name, [*scope.rngs])
         scope.counts[self.path, stream] += 1
         label = "/".join((*self.path, str(scope.counts[self.path, stream])))
         return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))
@@ -493,9 +492,7 @@ class Module:
           A module with the same fields. Its methods can be called directly; they read a copy of
           `variables`, and change it where `mutable` admits that.
         """
-        streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
-        described = self if self.scope is None else self.clone()
-        return described._bound(Scope(copied(variables), mutable, streams))  # type: ignore[no-any-return]
+        return self._bound_for_run(variables, rngs, mutable)
 
     def unbind(self) -> tuple[Self, dict[str, Any]]:
         """Return an unbound copy of a bound module, and its variables."""
@@ -531,34 +528,31 @@ class Module:
           ModifyScopeVariableError: A variable of another collection is written (LIN-8b).
           InvalidRngError: A key is drawn from a stream that has none (LIN-8e).
         """
-        if capture_intermediates:
-            mutable = ("intermediates", mutable)
-        module = self.bind(variables, rngs=rngs, mutable=mutable)
-        module._scope.capture = capture_intermediates
+        module = self._bound_for_run(variables, rngs, mutable, capture=capture_intermediates)
         output, changed = module._call(method, args, kwargs)
-        return output if mutable is False else (output, changed)
+        return output if mutable is False and not capture_intermediates else (output, changed)
 
     def init_with_output(
         self,
         rngs: Any,
         *args: Any,
         method: Method = None,
-        mutable: Filter = _ALL_BUT_INTERMEDIATES,
+        mutable: Filter = ALL_BUT_INTERMEDIATES,
+        capture_intermediates: Any = False,
         **kwargs: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Make the variables that a call needs; return its output and the variables (LIN-1f).
 
         Args:
-          rngs, args, method, kwargs: As for `apply`.
+          rngs, args, method, capture_intermediates, kwargs: As for `apply`.
           mutable: A filter of the collections that are made; all but 'intermediates' by default.
 
         Returns:
           A pair: the output of the call; and the collections that `mutable` takes, nested by path,
           with arrays in the boxes that their initializers return.
         """
-        module = self.bind({}, rngs=rngs, mutable=mutable)
-        module._scope.initializing = True
-        return module._call(method, args, kwargs)
+        settings = {"initializing": True, "capture": capture_intermediates}
+        return self._bound_for_run({}, rngs, mutable, **settings)._call(method, args, kwargs)
 
     def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs (LIN-1a).
@@ -571,6 +565,17 @@ class Module:
         """
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
+    def _bound_for_run(
+        self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, **settings: Any
+    ) -> Self:
+        """A bound copy; `settings` are those of its scope. What it captures may be sown."""
+        if settings.get("capture"):
+            mutable = ("intermediates", mutable)
+        streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
+        described = self if self.scope is None else self.clone()
+        scope = Scope(copied(variables), mutable, streams, **settings)
+        return described._bound(scope)  # type: ignore[no-any-return]
+
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
         if callable(method):
@@ -582,84 +587,3 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")
-
-
-def init_with_output(
-    fn: Fn,
-    module: Module,
-    mutable: Filter = _ALL_BUT_INTERMEDIATES,
-    capture_intermediates: Any = False,
-) -> Callable[..., tuple[Any, dict[str, Any]]]:
-    """Return a function that makes variables with `fn`, and returns its output and the variables.
-
-    Args:
-      fn: A function whose first argument is the module.
-      module: The module, unbound.
-      mutable: A filter of the collections that are made.
-      capture_intermediates: As for `Module.apply`.
-
-    Returns:
-      A function of keys and the other arguments of `fn`, as `Module.init_with_output`.
-    """
-
-    def call(rngs: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        chosen = ("intermediates", mutable) if capture_intermediates else mutable
-        bound = module.bind({}, rngs=rngs, mutable=chosen)
-        bound._scope.initializing = True
-        bound._scope.capture = capture_intermediates
-        return bound._call(fn, args, kwargs)
-
-    return call
-
-
-def init(
-    fn: Fn,
-    module: Module,
-    mutable: Filter = _ALL_BUT_INTERMEDIATES,
-    capture_intermediates: Any = False,
-) -> Callable[..., dict[str, Any]]:
-    """Return a function that makes variables with `fn`, and returns them.
-
-    Args:
-      fn, module, mutable, capture_intermediates: As for `init_with_output`.
-
-    Returns:
-      A function of the keys and the other arguments of `fn`. It returns the collections of
-      variables, nested by path.
-    """
-    call = init_with_output(fn, module, mutable, capture_intermediates)
-    return lambda rngs, *args, **kwargs: call(rngs, *args, **kwargs)[1]
-
-
-def apply(
-    fn: Fn, module: Module, mutable: Filter = False, capture_intermediates: Any = False
-) -> Callable[..., Any]:
-    """Return a function that calls `fn` with the module and variables, as `Module.apply`.
-
-    Args:
-      fn: A function whose first argument is the module.
-      module: The module, unbound.
-      mutable, capture_intermediates: As for `Module.apply`.
-
-    Returns:
-      A function of variables and the other arguments of `fn`, with the keyword `rngs`.
-    """
-    return functools.partial(
-        module.apply, method=fn, mutable=mutable, capture_intermediates=capture_intermediates
-    )
-
-
-def merge_param(name: str, a: A | None, b: A | None) -> A:
-    """Return the value of an option that is given to the constructor or to the call, not to both.
-
-    Args:
-      name: The option, for the error.
-      a, b: The two values; `None` says nothing.
-
-    Returns:
-      The one of the two values that is not `None`.
-
-    Raises:
-      ModuleError: Both say something, or neither does.
-    """
-    return flag(name, a, b, once=True)

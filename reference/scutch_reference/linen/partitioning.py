@@ -27,46 +27,18 @@ import jax
 from .. import struct
 from ..logical import (
     RulesFallback as RulesFallback,
-)
-from ..logical import (
     get_logical_axis_rules as get_axis_rules,
-)
-from ..logical import (
     logical_axis_rules as axis_rules,
-)
-from ..logical import (
     logical_to_mesh as logical_to_mesh,
-)
-from ..logical import (
     logical_to_mesh_axes as logical_to_mesh_axes,
-)
-from ..logical import (
     set_logical_axis_rules as set_axis_rules,
-)
-from ..logical import (
     with_logical_constraint as with_sharding_constraint,
 )
 from ..meta import PARTITION_NAME, Params, Partitioned, axis_names
 from ..placement import partition_spec
-from .lift import (
-    NOTHING,
-    Axes,
-    Names,
-    T,
-    chosen,
-    scan,
-    vmap,
-)
-from .lift import (
-    In as ScanIn,
-)
-from .lift import (
-    Out as ScanOut,
-)
-from .lift import (
-    remat as remat,
-)
-from .module import Fn, Module, Variable, current_module
+from .lift import Names, remat as remat
+from .loops import NOTHING, Axes, In as ScanIn, Out as ScanOut, chosen, scan, vmap
+from .module import F, Fn, Module, Variable, current_module
 from .scope import Filter
 from .transforms import renamed_inside
 
@@ -216,7 +188,7 @@ _RENAME = {
 
 
 def scan_with_axes(
-    target: T,
+    target: F,
     variable_axes: Axes = NOTHING,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
@@ -229,7 +201,7 @@ def scan_with_axes(
     axis_name: str = "layers",
     axes_collections: Sequence[str] = ("params",),
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Lift `scan`, and name its axis in the collections of names (LIN-2).
 
     Args:
@@ -250,7 +222,7 @@ def scan_with_axes(
 
 
 def vmap_with_axes(
-    target: T,
+    target: F,
     variable_axes: Axes,
     split_rngs: Mapping[Any, bool] = NOTHING,
     in_axes: Any = 0,
@@ -260,7 +232,7 @@ def vmap_with_axes(
     partitioning_axis_names: Mapping[str, str] = NOTHING,
     spmd_axis_name: str | None = None,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Lift `vmap`, and name its axis in the collections of names (LIN-2).
 
     Args:

@@ -50,6 +50,20 @@ def matches(choice: Filter, name: str) -> bool:
     return any(matches(each, name) for each in choice)
 
 
+def divided(held: Mapping[str, Any], choice: Filter) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide collections into those that a filter takes, and all others.
+
+    Args:
+      held: Trees by collection.
+      choice: The filter.
+
+    Returns:
+      Two dictionaries, which together have all the collections.
+    """
+    taken = {name: tree for name, tree in held.items() if matches(choice, name)}
+    return taken, {name: tree for name, tree in held.items() if name not in taken}
+
+
 def both(one: Filter, other: Filter) -> DenyList:
     """Return the filter that takes the names that both filters take.
 
@@ -107,7 +121,7 @@ class NamesInUse(set[tuple[str, str | None]]):
         for other in [its for taken, its in self if taken == name]:
             if other == collection or None in (other, collection):
                 new, old = (_SORTS.get(each, "variable") for each in (collection, other))
-                raise NameInUseError(new, name, path, old)
+                raise NameInUseError(path, new, name, old)
         self.add((name, collection))
 
     def free_name(self, cls: str) -> str:

@@ -1,83 +1,39 @@
-"""The other lifted transformations of Linen: gradients, branches, loops, and maps over variables.
+"""Branches of modules, and targets that are made of targets: the rarer lifted transformations.
 
-`lift` has the loops over an axis, `jit` and `remat`. Here are those that take a function and a
-module that is bound already, and call the one with the other (`cond`, `switch`, `while_loop`,
-`grad`, `value_and_grad`, `vjp`, `jvp`), and some that make a target of a target (`map_variables`,
-`add_metadata_axis`, `remat_scan`, `fold_rngs`, `custom_vjp`, `named_call`).
+Two kinds of functions are here. `cond`, `switch` and `while_loop` take functions and a module that
+is bound already, and call them with it. The others take a *target*, as `lift` calls a module class
+or a function of a module, and return one that does more: `map_variables` shows it other variables,
+`add_metadata_axis` names an axis, `remat_scan` repeats it, `fold_rngs` gives it keys of its own.
 
-Where variables are handed to user code, as tangents or to be mapped, they are those *of the
-module*: collections without the path that leads to it.
+Where variables are handed to user code, to be mapped, they are those *of the module*: collections
+without the path that leads to it.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference.linen import Dense, Module, compact
->>> class Slope(Module):
+>>> class Either(Module):
 ...     @compact
 ...     def __call__(self, x):
-...         return grad(lambda dense, x: dense(x).sum(), Dense(1, use_bias=False), x)[0]
->>> variables = Slope().init(jax.random.key(0), jnp.ones((1, 2)))
->>> slope = Slope().apply(variables, jnp.ones((1, 2)))
->>> bool((slope == variables["params"]["Dense_0"]["kernel"].T).all())
+...         plus, minus = lambda layer, x: layer(x), lambda layer, x: -layer(x)
+...         return cond(x.sum() > 0, plus, minus, Dense(2), x)
+>>> x = jnp.ones((1, 2))
+>>> variables = Either().init(jax.random.key(0), x)
+>>> bool((Either().apply(variables, x) == Either().apply(variables, -x)).all())
 True
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
 from .. import meta
-from .lift import (
-    NOTHING,
-    Axes,
-    Call,
-    Collections,
-    In,
-    Names,
-    Out,
-    T,
-    chosen,
-    cross_axis,
-    lifted_target,
-    one_way,
-    remat,
-    scan,
-)
-from .module import Fn, Module
-from .scope import DenyList, Filter, Path, both, matches, put
+from .lift import Call, Collections, Names, at_path, call_of, lifted_target, remat
+from .loops import NOTHING, Axes, In, Out, chosen, cross_axis, one_way, scan
+from .module import F, Fn, Module
+from .scope import DenyList, Filter, Scope, both, divided, matches
 
-F = TypeVar("F", bound=Callable[..., Any])
-_partial: Callable[..., Fn] = jax.tree_util.Partial  # JAX leaves it untyped.
 ALL_FIRST: Mapping[Any, Any] = {True: 0}
 ALL_SPLIT: Mapping[Any, bool] = {True: True}
-
-
-def _call(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
-    return Call(module, type(module), function, args, {})
-
-
-def _of_module(collections: Collections, path: Path) -> Collections:
-    """Collections without the path that leads to the module, and without those that lack it."""
-    found: Collections = {}
-    for name, tree in collections.items():
-        for key in path:
-            tree = tree.get(key, {})
-        found |= {name: tree} if tree else {}
-    return found
-
-
-def _at_path(collections: Mapping[str, Any], path: Path) -> Collections:
-    """The inverse of `_of_module`: collections with the path before what they hold."""
-    nested: Collections = {}
-    for name, tree in collections.items():
-        put(nested, (name, *path), tree)
-    return nested
-
-
-def _divided(held: Collections, choice: Filter) -> tuple[Collections, Collections]:
-    """The collections that a filter takes, and all others."""
-    chosen = {name: tree for name, tree in held.items() if matches(choice, name)}
-    return chosen, {name: tree for name, tree in held.items() if name not in chosen}
 
 
 def switch(
@@ -101,7 +57,7 @@ def switch(
     Returns:
       The output of the branch; its changes are made.
     """
-    calls = [_call(branch, mdl, operands) for branch in branches]
+    calls = [call_of(branch, mdl, operands) for branch in branches]
     pure = [call.pure(variables, rngs) for call in calls]
     _, held, keys = pure[0]
     functions = [function for function, _, _ in pure]
@@ -157,7 +113,7 @@ def while_loop(
     Returns:
       The last carry; changes of the carried collections are made.
     """
-    outer = _call(body_fn, mdl, (init,))
+    outer = call_of(body_fn, mdl, (init,))
     asked = {name: chosen(split_rngs, name) for name in outer.scope.rngs}
     seeds = {n: (mdl.make_rng(n), split) for n, split in asked.items() if split is not None}
     shared = outer.collections(broadcast_variables)
@@ -169,7 +125,7 @@ def while_loop(
             for name, (key, split) in seeds.items()
         }
         mutable = both(outer.scope.mutable, carry_variables)
-        output, scope = _call(function, mdl, (carry,)).run(
+        output, scope = call_of(function, mdl, (carry,)).run(
             (carry,), shared | carried, mutable=mutable, rngs=keys
         )
         return output, carried | scope.mutated()
@@ -184,189 +140,12 @@ def while_loop(
     return carry
 
 
-def _pulled(path: Path, pullback: Fn, cotangent: Any) -> tuple[Any, ...]:
-    """Cotangents of the module's variables, then of the inputs."""
-    variables, *inputs = pullback(cotangent)
-    return (_of_module(variables, path), *inputs)
-
-
-def vjp(
-    fn: Fn,
-    mdl: Module,
-    *primals: Any,
-    has_aux: bool = False,
-    vjp_variables: Filter = "params",
-    variables: Filter = True,
-    rngs: Filter = True,
-) -> Any:
-    """Call a function with a bound module, and return how to pull gradients back, as `jax.vjp`.
-
-    Args:
-      fn: A function of the module and the inputs.
-      mdl: The module.
-      primals: The inputs.
-      has_aux: Whether `fn` returns a pair, of which the second is not differentiated.
-      vjp_variables: A filter of the collections that are differentiated too.
-      variables, rngs: Filters of the collections and streams that are visible inside.
-
-    Returns:
-      The output, then a function of its cotangent, which returns the cotangents of the module's
-      variables and of each input; with `has_aux`, then the second of the pair. The function is a
-      pytree, so that `custom_vjp` can keep it.
-    """
-    call = _call(fn, mdl, primals)
-    function, held, keys = call.pure(variables, rngs)
-    differentiated, rest = _divided(held, vjp_variables)
-
-    def split(differentiated: Any, *primals: Any) -> Any:
-        output, changed = function(rest | differentiated, keys, *primals)
-        output, aux = output if has_aux else (output, None)
-        return output, (aux, changed)
-
-    output, pullback, (aux, changed) = jax.vjp(split, differentiated, *primals, has_aux=True)
-    call.write(changed)
-    back = _partial(functools.partial(_pulled, mdl.path), pullback)
-    return (output, back, aux) if has_aux else (output, back)
-
-
-def value_and_grad(
-    fn: Fn,
-    mdl: Module,
-    *primals: Any,
-    has_aux: bool = False,
-    variables: Filter = True,
-    rngs: Filter = True,
-) -> tuple[Any, tuple[Any, ...]]:
-    """Call a function with a bound module; return its value and the gradients of all inputs.
-
-    Args:
-      fn: A function of the module and the inputs, which returns a scalar.
-      mdl, primals, has_aux, variables, rngs: As for `vjp`; the variables are constants.
-
-    Returns:
-      The output of `fn`, and a tuple with a gradient for each input.
-    """
-    output, back, *aux = vjp(
-        fn, mdl, *primals,
-        has_aux=has_aux, vjp_variables=False, variables=variables, rngs=rngs,
-    )  # fmt: skip
-    _, *gradients = back(jax.numpy.ones_like(output))
-    return ((output, *aux) if has_aux else output), tuple(gradients)
-
-
-def grad(
-    fn: Fn,
-    mdl: Module,
-    *primals: Any,
-    has_aux: bool = False,
-    variables: Filter = True,
-    rngs: Filter = True,
-) -> Any:
-    """Return the gradients of a function of a bound module with respect to all inputs.
-
-    Args:
-      fn, mdl, primals, has_aux, variables, rngs: As for `value_and_grad`.
-
-    Returns:
-      A tuple with a gradient for each input; with `has_aux`, a pair of it and what `fn` returns
-      second.
-    """
-    value, gradients = value_and_grad(
-        fn, mdl, *primals, has_aux=has_aux, variables=variables, rngs=rngs
-    )
-    return (gradients, value[1]) if has_aux else gradients
-
-
-def jvp(
-    fn: Fn,
-    mdl: Module,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    variable_tangents: Mapping[str, Any],
-    variables: Filter = True,
-    rngs: Filter = True,
-) -> tuple[Any, Any]:
-    """Call a function with a bound module, and push tangents forward, as `jax.jvp` does.
-
-    Args:
-      fn: A function of the module and the inputs.
-      mdl: The module.
-      primals, tangents: The inputs, and a tangent of the same structure for each.
-      variable_tangents: By collection, tangents of the module's variables. Those of collections
-        that are left out are zero.
-      variables, rngs: Filters of the collections and streams that are visible inside.
-
-    Returns:
-      The output and its tangent.
-    """
-    call = _call(fn, mdl, tuple(primals))
-    function, held, keys = call.pure(variables, rngs)
-    differentiated, rest = _divided(held, tuple(variable_tangents))
-
-    def split(differentiated: Any, *primals: Any) -> Any:
-        return function(rest | differentiated, keys, *primals)
-
-    forward = (_at_path(variable_tangents, mdl.path), *tangents)
-    output, tangent, changed = jax.jvp(split, (differentiated, *primals), forward, has_aux=True)
-    call.write(changed)
-    return output, tangent
-
-
-def custom_vjp(
-    fn: Fn,
-    forward_fn: Fn,
-    backward_fn: Fn,
-    grad_vars: Filter = "params",
-    nondiff_argnums: Sequence[int] = (),
-) -> Fn:
-    """Give a function of a bound module a gradient of its own, as `jax.custom_vjp` does.
-
-    Args:
-      fn: A function of the module and arguments.
-      forward_fn: The same, but returns a pair of the output and what `backward_fn` needs.
-      backward_fn: Called as `backward_fn(*nondiff, kept, cotangent)`; returns the cotangents of
-        the module's variables and of each input.
-      grad_vars: A filter of the collections that are differentiated.
-      nondiff_argnums: Positions of arguments that are not; the module is at 0.
-
-    Returns:
-      A function of the module and arguments, which computes what `fn` computes.
-    """
-    positions = tuple(position + 2 for position in nondiff_argnums)
-
-    @functools.wraps(fn)
-    def call(mdl: Module, *args: Any) -> Any:
-        plain, forward = _call(fn, mdl, args), _call(forward_fn, mdl, args)
-        function, held, keys = plain.pure(True, True)
-        kept_function, _, _ = forward.pure(True, True)
-
-        @functools.partial(jax.custom_vjp, nondiff_argnums=positions)
-        def program(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
-            return function(rest | differentiated, keys, *args)
-
-        def run_forward(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
-            (output, kept), changed = kept_function(rest | differentiated, keys, *args)
-            return (output, changed), kept
-
-        def run_backward(*given: Any) -> Any:
-            *nondiff, kept, (cotangent, _) = given
-            variables, *inputs = backward_fn(*nondiff, kept, cotangent)
-            return (_at_path(variables, mdl.path), None, None, *inputs)
-
-        program.defvjp(run_forward, run_backward)
-        output, changed = program(*_divided(held, grad_vars), keys, *args)
-        plain.write(changed)
-        return output
-
-    return call
-
-
 def _unchanged(collections: Any) -> Any:
     return collections
 
 
 def map_variables(
-    target: T,
+    target: F,
     mapped_collections: Filter = True,
     trans_in_fn: Callable[[Any], Any] = _unchanged,
     trans_out_fn: Callable[[Any], Any] = _unchanged,
@@ -375,7 +154,7 @@ def map_variables(
     rngs: Filter = True,
     variables: Filter = True,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Show a module other variables than those that lie in its collections.
 
     Args:
@@ -395,22 +174,22 @@ def map_variables(
     def transform(call: Call) -> Any:
         path, initializing = call.module.path, call.scope.initializing
         held = call.collections(mapped_collections)
-        others, _ = _divided(call.collections(variables), DenyList(mapped_collections))
+        others, _ = divided(call.collections(variables), DenyList(mapped_collections))
         keys = {name: key for name, key in call.scope.rngs.items() if matches(rngs, name)}
         changes = mutable or (init and initializing)
         may_change = True if changes else DenyList(mapped_collections)
-        inside = _at_path(trans_in_fn(_of_module(held, path)), path)
+        inside = at_path(trans_in_fn(Scope(held).at(path)), path)
         allowed = both(call.scope.mutable, may_change)
         output, scope = call.run(call.args, others | inside, mutable=allowed, rngs=keys)
-        changed, rest = _divided(scope.mutated(), mapped_collections)
-        call.write(rest | _at_path(trans_out_fn(_of_module(changed, path)), path))
+        changed, rest = divided(scope.mutated(), mapped_collections)
+        call.write(rest | at_path(trans_out_fn(Scope(changed).at(path)), path))
         return output
 
     return lifted_target(target, "MapVariables", methods, transform)
 
 
 def renamed_inside(
-    target: T,
+    target: F,
     prefix: str,
     axes: Axes,
     params: meta.Params,
@@ -418,7 +197,7 @@ def renamed_inside(
     *,
     remove: Fn = meta.remove_axis,
     add: Fn = meta.add_axis,
-) -> T:
+) -> F:
     """Return a target whose variables lose the name of an axis inside; their arrays keep the axis.
 
     Args:
@@ -448,11 +227,11 @@ def renamed_inside(
 
 
 def add_metadata_axis(
-    target: T,
+    target: F,
     variable_axes: Axes = NOTHING,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
-) -> T:
+) -> F:
     """Name an axis in the boxes of a module as `vmap` and `scan` do, and leave the arrays (LIN-2).
 
     Args:
@@ -471,14 +250,14 @@ def add_metadata_axis(
 
 
 def remat_scan(
-    target: T,
+    target: F,
     lengths: Sequence[int] = (),
     policy: Callable[..., bool] | None = None,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
     variable_axes: Axes = ALL_FIRST,
     split_rngs: Mapping[Any, bool] = ALL_SPLIT,
-) -> T:
+) -> F:
     """Repeat a module in nested scans, each of which computes its steps again for gradients.
 
     Args:
@@ -510,7 +289,7 @@ def remat_scan(
     return lifted_target(target, "RematScan", None, transform)
 
 
-def fold_rngs(target: T, variables: Filter = True, rngs: Filter = True) -> T:
+def fold_rngs(target: F, variables: Filter = True, rngs: Filter = True) -> F:
     """Give a module keys that are drawn for it from the streams, one for each.
 
     Args:

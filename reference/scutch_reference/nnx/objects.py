@@ -29,8 +29,7 @@ import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
-from .static import Static as StaticData
-from .static import copied
+from .static import Static as StaticData, copied
 from .tracking import Tracked
 
 A = TypeVar("A")

@@ -172,4 +172,4 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any =
             raise MeshAxisError(where, spec, unknown[0], mesh.axis_names)
         parts = math.prod(mesh.shape[name] for name in names)
         if shape is not None and (shape[axis] % parts if axis < len(shape) else names):
-            raise IndivisibleSizeError(where, shape, spec, axis, parts)
+            raise IndivisibleSizeError(where, spec, shape, axis, parts)

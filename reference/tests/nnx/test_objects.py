@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import worlds
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scutch_reference import errors, nnx
 from scutch_reference.nnx.flatten import flatten
 

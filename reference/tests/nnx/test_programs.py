@@ -5,8 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import pytest
 import worlds
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scutch_reference import nnx
 from scutch_reference.nnx.flatten import flatten
 
