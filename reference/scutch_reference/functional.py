@@ -108,13 +108,14 @@ def affine(
     return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
 
 
-def rows(table: Array, indices: Array, dtype: DTypeLike | None) -> Array:
+def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: Any = None) -> Array:
     """Look up one row of a table for each integer (LIN-4g).
 
     Args:
       table: Shape (rows, features). A table of one row gives that row for every integer.
       indices: Integers of any shape; rows are counted from 0.
       dtype: The compute dtype, or `None` for that of the table.
+      out_sharding: The sharding of the rows, where the mesh has Explicit axes, or `None`.
 
     Returns:
       The shape of `indices` with the axis `features` at its end. Beyond the table, NaN.
@@ -127,22 +128,29 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None) -> Array:
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
         return jnp.broadcast_to(table, (*jnp.shape(indices), table.shape[1]))
+    if out_sharding is not None:
+        of_rows: Any = table.at[indices]
+        return of_rows.get(mode="fill", out_sharding=out_sharding)  # type: ignore[no-any-return]
     return jnp.take(table, indices, axis=0)
 
 
-def products(queries: Array, table: Array, dtype: DTypeLike | None) -> Array:
+def products(
+    queries: Array, table: Array, dtype: DTypeLike | None, out_sharding: Any = None
+) -> Array:
     """Multiply vectors with every row of a table (LIN-4g).
 
     Args:
       queries: Shape (..., features).
       table: Shape (rows, features).
       dtype: The compute dtype; see `promoted`.
+      out_sharding: The sharding of the products, where the mesh has Explicit axes, or `None`.
 
     Returns:
       The inner products, of shape (..., rows).
     """
     queries, table = promoted(dtype, queries, table)
-    return jnp.dot(queries, table.T)
+    options = {} if out_sharding is None else {"out_sharding": out_sharding}
+    return jnp.dot(queries, table.T, **options)
 
 
 def moments(

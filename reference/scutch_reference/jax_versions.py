@@ -37,6 +37,8 @@ get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
 get_concrete_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 reshard: Any = getattr(jax.sharding, "reshard", None)
 typeof: Any = getattr(jax, "typeof", None)
+# Returns a context manager that sets the mesh in context. In JAX 0.4 the mesh is one itself.
+set_mesh: Any = getattr(jax, "set_mesh", lambda mesh: mesh)
 
 with warnings.catch_warnings():
     # `with mesh:` sets the mesh of this object, and no public name of JAX tells it. JAX deprecates

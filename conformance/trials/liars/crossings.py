@@ -97,10 +97,19 @@ class NeverOverwrites:
             bridge.register_variable_name(name, typ)
 
 
-@inside
-def NoCache(variables):
-    """Breaks BRG-2: `cache` is no collection that is known from the start."""
-    variables.forget_pair("cache")
+def _renamed(name):
+    return {"cache": "Cache", "Cache": "cache"}.get(name, name)
+
+
+@of_bridge
+class NoCache:
+    """Breaks BRG-2: the type that is known from the start as `cache` has the name `Cache`."""
+
+    def variable_type(name):
+        return bridge.variable_type(_renamed(name))
+
+    def variable_type_name(typ):
+        return _renamed(bridge.variable_type_name(typ))
 
 
 def _depth(typ):

@@ -16,14 +16,34 @@ they are compiled, mapped or differentiated.
 """
 
 from jax.nn import (
+    celu as celu,
+    elu as elu,
     gelu as gelu,
-    initializers as initializers,
+    glu as glu,
+    hard_sigmoid as hard_sigmoid,
+    hard_silu as hard_silu,
+    hard_swish as hard_swish,
+    hard_tanh as hard_tanh,
+    identity as identity,
+    leaky_relu as leaky_relu,
+    log_sigmoid as log_sigmoid,
+    log_softmax as log_softmax,
+    logsumexp as logsumexp,
+    one_hot as one_hot,
     relu as relu,
+    relu6 as relu6,
+    selu as selu,
     sigmoid as sigmoid,
     silu as silu,
+    soft_sign as soft_sign,
     softmax as softmax,
+    softplus as softplus,
+    standardize as standardize,
+    swish as swish,
 )
+from jax.numpy import tanh as tanh
 
+from ..logical import logical_axis_rules as logical_axis_rules
 from ..meta import PARTITION_NAME as PARTITION_NAME
 from .filters import (
     All as All,
@@ -37,6 +57,11 @@ from .filters import (
     to_predicate as to_predicate,
     WithTag as WithTag,
 )
+from .defaults import (
+    use_eager_sharding as use_eager_sharding,
+    using_eager_sharding as using_eager_sharding,
+)
+from . import initializers as initializers
 from .variables import (
     BatchStat as BatchStat,
     Cache as Cache,
@@ -50,6 +75,11 @@ from .variables import (
     VariableState as VariableState,
     with_metadata as with_metadata,
     with_partitioning as with_partitioning,
+)
+from .registry import (
+    register_variable_name as register_variable_name,
+    variable_name_from_type as variable_name_from_type,
+    variable_type_from_name as variable_type_from_name,
 )
 from .objects import (
     Data as Data,
@@ -78,14 +108,17 @@ from .states import (
 )
 from .graphdef import GraphDef as GraphDef
 from .graph import (
+    as_pure as as_pure,
     clone as clone,
     find_duplicates as find_duplicates,
     graphdef as graphdef,
     iter_children as iter_children,
     iter_graph as iter_graph,
+    map as map,
     merge as merge,
     pop as pop,
     pure as pure,
+    PureState as PureState,
     recursive_map as recursive_map,
     set_metadata as set_metadata,
     split as split,
@@ -93,12 +126,16 @@ from .graph import (
     update as update,
     variables as variables,
 )
+from .calls import call as call
 from .modules import (
     Dict as Dict,
+    iter_module_children as iter_module_children,
     iter_modules as iter_modules,
     List as List,
     Module as Module,
     Sequential as Sequential,
+    view as view,
+    with_attributes as with_attributes,
 )
 from .rngs import (
     fork_rngs as fork_rngs,
@@ -110,6 +147,7 @@ from .rngs import (
     RngState as RngState,
     RngStream as RngStream,
     split_rngs as split_rngs,
+    with_rngs as with_rngs,
 )
 from .layers import (
     BatchNorm as BatchNorm,
@@ -125,8 +163,28 @@ from .optimizer import (
     OptState as OptState,
     OptVariable as OptVariable,
 )
-from .prefixes import StateAxes as StateAxes, StateSharding as StateSharding
+from .prefixes import (
+    prefix as prefix,
+    StateAxes as StateAxes,
+    StateSharding as StateSharding,
+)
+from .contexts import (
+    current_update_context as current_update_context,
+    from_tree as from_tree,
+    merge_context as merge_context,
+    MergeContext as MergeContext,
+    NodeStates as NodeStates,
+    split_context as split_context,
+    SplitContext as SplitContext,
+    to_tree as to_tree,
+    update_context as update_context,
+    UpdateContext as UpdateContext,
+)
 from .jit import (
+    abstract_with_sharding as abstract_with_sharding,
+    as_abstract as as_abstract,
+    cached_partial as cached_partial,
+    get_abstract_model as get_abstract_model,
     eval_shape as eval_shape,
     jit as jit,
     jit_partial as jit_partial,
@@ -134,7 +192,7 @@ from .jit import (
 )
 from .stages import Compiled as Compiled, Lowered as Lowered, Traced as Traced
 from .shard_map import shard_map as shard_map
-from .vmap import vmap as vmap
+from .vmap import transform_metadata as transform_metadata, vmap as vmap
 from .scan import Carry as Carry, scan as scan
 from .grad import (
     DiffState as DiffState,
@@ -142,3 +200,4 @@ from .grad import (
     remat as remat,
     value_and_grad as value_and_grad,
 )
+from . import compat as compat

@@ -282,13 +282,22 @@ def _restructure(
     nodes += [blank(each.node, *own[:1]) for each, own in pairs if each.number >= len(known)]
     for each, own in pairs:
         before = known[each.number] if each.number < len(known) else None
-        _rewrite_node(nodes, each, before, own)
+        rewrite_node(nodes, each, before, own)
 
 
-def _rewrite_node(
+def rewrite_node(
     nodes: Sequence[Any], rewrite: Rewrite, before: Node | None, values: Sequence[Any]
 ) -> None:
-    """Give a real node the type, the static data and the items that its copy has."""
+    """Give a real node the type, the static data and the items that its copy has (JIT-1).
+
+    The value of a variable stays.
+
+    Args:
+      nodes: The real nodes by number.
+      rewrite: The number of the node, and its new description.
+      before: The description that it had; without one, a variable keeps its metadata.
+      values: The values of the leaves that are no variable's.
+    """
     node, described = nodes[rewrite.number], rewrite.node
     if type(node) is not described.type:
         object.__setattr__(node, "__class__", described.type)

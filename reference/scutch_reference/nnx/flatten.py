@@ -220,7 +220,7 @@ class Walk:
         return static
 
 
-def flatten(roots: Sequence[Any]) -> tuple[GraphDef, list[Any], list[Location], Walk]:
+def flatten(roots: Sequence[Any]) -> tuple[GraphDef[Any], list[Any], list[Location], Walk]:
     """Flatten a graph; `unflatten` is the inverse (OBJ-1).
 
     Args:

@@ -93,7 +93,7 @@ class Frame:
         self,
         rules: PrefixRules,
         signature: CallSignature,
-        definition: GraphDef,
+        definition: GraphDef[Any],
         prefixes: Sequence[Any],
         values: Sequence[Any],
     ):

@@ -14,27 +14,29 @@ State({'w': Param(value=1.0)})
 (2.0, 1.0)
 """
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 
-from ..errors import UnknownPathError
+from ..errors import DataError, UnknownPathError
 from .filters import Path, to_predicate
 from .flatten import flatten, is_node, keys_in, one_level, read
 from .graphdef import GraphDef, contents, filled, leaf_count, put, take, unflatten
 from .objects import Pytree
-from .states import FlatState, partition, parts_of, to_flat_state
-from .variables import Variable, is_variable
+from .states import FlatState, State, partition, parts_of, to_flat_state
+from .variables import Variable, copied_tree, is_variable
 
 A = TypeVar("A")
+PureState: TypeAlias = tuple[GraphDef[A], State[Any, Any]]
 
 
 def _raw(leaf: Any) -> Any:
     return leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
 
 
-def _flat(node: Any) -> tuple[GraphDef, FlatState[Any]]:
+def _flat(node: Any) -> tuple[GraphDef[Any], FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
     definition, nodes, locations, _ = flatten([node])
     leaves = zip(definition.leaves, read(locations), strict=True)
@@ -62,14 +64,45 @@ def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     return (definition, *partition(flat, filters))
 
 
-def merge(graphdef: GraphDef, state: Any, /, *states: Any, copy: bool = True) -> Any:
+def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
+    """Return the leaves of states in the order of a definition (OBJ-1).
+
+    Args:
+      graphdef: The structure.
+      *states: States, nested or flat. Together they have all leaves of the structure, and no
+        others.
+
+    Returns:
+      For each leaf of the structure the value, or where it is that of a variable, the leaf of the
+      state, which may be a variable.
+
+    Raises:
+      UnknownPathError: The states lack a leaf, or have one that the structure has not.
+    """
+    flat = dict(to_flat_state(*states))
+    owners = {path[1:]: owner for path, owner in graphdef.leaves}
+    if missing := [path for path in owners if path not in flat]:
+        raise UnknownPathError("The states have no leaf for the paths", missing)
+    if unknown := [path for path in flat if path not in owners]:
+        raise UnknownPathError("The object has no place for the paths", unknown)
+    return [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
+
+
+def merge(
+    graphdef: GraphDef[Any],
+    /,
+    *states: Any,
+    copy: bool = True,
+    recreate_variables: bool = True,
+) -> Any:
     """Return a new object of this structure with these leaves; inverse of `split` (OBJ-1).
 
     Args:
       graphdef: The structure.
-      state: A state, nested or flat.
-      *states: More of them. Together they have all leaves of the structure, and no others.
+      *states: States, nested or flat. Together they have all leaves of the structure, and no
+        others.
       copy: Accepted and not needed: the variables of the object are new.
+      recreate_variables: Accepted and not needed, as well.
 
     Returns:
       The object, or tree of objects and arrays, that `split` was given, made anew: the arrays are
@@ -78,32 +111,37 @@ def merge(graphdef: GraphDef, state: Any, /, *states: Any, copy: bool = True) ->
     Raises:
       UnknownPathError: The states lack a leaf, or have one that the structure has not.
     """
-    flat = dict(to_flat_state(state, *states))
-    owners = {path[1:]: owner for path, owner in graphdef.leaves}
-    if missing := [path for path in owners if path not in flat]:
-        raise UnknownPathError("The states have no leaf for the paths", missing)
-    if unknown := [path for path in flat if path not in owners]:
-        raise UnknownPathError("The object has no place for the paths", unknown)
-    leaves = [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
-    return unflatten(graphdef, leaves)[0][0]
+    return unflatten(graphdef, leaves_of(graphdef, *states))[0][0]
 
 
-def clone(node: A, /, variables: bool = True, *, graph: bool | None = None) -> A:
+def clone(
+    node: A, /, variables: bool = True, *, arrays: bool = False, graph: bool | None = None
+) -> A:
     """Return a copy: new objects and variables with the same arrays and static data (OBJ-1).
 
     Args:
       node: An object, or a tree of objects and arrays.
-      variables: Accepted and not needed: variables are always copied.
+      variables: Whether variables are copied; if False, the copy has the same variables.
+      arrays: Whether arrays are copied, too, so that those of the copy can be donated.
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
       An object, or tree, of the same structure. Objects that were shared in `node` are shared in it
       in the same way.
+
+    Raises:
+      DataError: Arrays are to be copied, and the variables that hold them are not.
     """
-    return merge(*split(node))  # type: ignore[no-any-return]
+    if arrays and not variables:
+        raise DataError("clone(arrays=True) copies variables, too: variables=False cannot be.")
+    definition, nodes, locations, _ = flatten([node])
+    copied = functools.partial(jax.tree.map, jax.numpy.copy) if arrays else copied_tree
+    owners = {} if variables else {i: nodes[i] for _, i in definition.leaves if i is not None}
+    made = unflatten(definition, [copied(value) for value in read(locations)], owners)
+    return made[0][0]  # type: ignore[no-any-return]
 
 
-def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef:
+def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef[Any]:
     """Return the structure of an object (OBJ-1).
 
     Args:
@@ -185,7 +223,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
                 put(nodes[i], key, filled(item, nodes, own))
 
 
-def _leaf_numbers(definition: GraphDef) -> dict[Path, int]:
+def _leaf_numbers(definition: GraphDef[Any]) -> dict[Path, int]:
     """The number of the leaf at each path; a shared variable has several paths."""
     numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
     for path, number, _ in definition.occurrences:
@@ -210,7 +248,7 @@ def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> 
       TraceLevelError: An object that has one was made outside the transformation that runs.
     """
     popped = variables(node, filter, *filters)
-    taken = set(map(id, jax.tree.leaves(popped, is_leaf=is_variable)))
+    taken = {id(variable) for variable in jax.tree.leaves(popped, is_leaf=is_variable)}
     for parent in flatten([node])[1]:
         for key, child in reversed(_children(parent)):
             if id(child) in taken:
@@ -280,6 +318,30 @@ def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> 
     return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
 
 
+def map(
+    f: Callable[[Path, Any], Any],
+    node: A,
+    /,
+    *,
+    graph: bool | None = None,
+    recreate_variables: bool = True,
+) -> A:
+    """Make a copy of an object in which a function has replaced each leaf (OBJ-1).
+
+    Args:
+      f: Gets the path of a leaf, and a copy of the variable, or the array; returns the new leaf: a
+        variable, whose value and metadata are taken over, or a value.
+      node: An object, or a tree of objects and arrays.
+      graph: Accepted and not needed: sharing is always kept.
+      recreate_variables: Accepted and not needed: variables are always made anew.
+
+    Returns:
+      An object, or tree, of the same structure, with the new leaves.
+    """
+    definition, flat = _flat(node)
+    return merge(definition, FlatState((path, f(path, leaf)) for path, leaf in flat))  # type: ignore[no-any-return]
+
+
 def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
     """Return the paths of each node that occurs more than once (JIT-2).
 
@@ -311,10 +373,13 @@ def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **met
         variable.set_metadata(**metadata)
 
 
-def pure(tree: Any) -> Any:
+def as_pure(tree: Any) -> Any:
     """Return a tree with the raw values of its variables in their place (OBJ-4).
 
     Args:
       tree: A tree with variables, such as a state.
     """
     return jax.tree.map(_raw, tree, is_leaf=is_variable)
+
+
+pure = as_pure  # Its older name.

@@ -25,16 +25,19 @@ False
 import enum
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
 from .variables import Variable
+
+N = TypeVar("N")
 
 
 class Ref(NamedTuple):
@@ -119,19 +122,27 @@ def occurrences(
         yield from occurrences(nodes, each, (*path, key), seen)
 
 
-class GraphDef:
+class GraphDef(Generic[N]):
     """The structure of a graph; equal ones are the same object (OBJ-1, JIT-3).
 
     Get one from `nnx.graphdef` or `nnx.split`. Paths in it begin with the index of a root. To JAX
     it is a node without leaves, so it goes in and out of transformations, and a function that is
-    compiled for one is not traced again for an equal one.
+    compiled for one is not traced again for an equal one. As a type, `GraphDef[Model]` is the
+    structure of a `Model`.
+
+    Args:
+      nodes: The descriptions.
+      numbers: What a context of updates calls the nodes, from node 1 on; empty without a context.
     """
 
-    def __init__(self, nodes: tuple[Node, ...]):
-        self.nodes = nodes
+    apply: ClassVar[Callable[..., Any]]
+    """Calls a method of the object that this and states make; see `nnx.call`."""
+
+    def __init__(self, nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()):
+        self.nodes, self.numbers = nodes, numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return interned, (self.nodes,)
+        return interned, (self.nodes, self.numbers)
 
     def __repr__(self) -> str:
         names = ", ".join(node.type.__name__ for node in self.nodes[1:5])
@@ -164,20 +175,21 @@ class GraphDef:
 
 jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
 
-_known: weakref.WeakValueDictionary[Any, GraphDef] = weakref.WeakValueDictionary()
-_recent: deque[GraphDef] = deque(maxlen=16)  # What is flattened in a loop stays known.
+_known: weakref.WeakValueDictionary[Any, GraphDef[Any]] = weakref.WeakValueDictionary()
+_recent: deque[GraphDef[Any]] = deque(maxlen=16)  # What is flattened in a loop stays known.
 
 
-def interned(nodes: tuple[Node, ...]) -> GraphDef:
+def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef[Any]:
     """Return the one definition of this content, as long as somebody uses it.
 
     Args:
       nodes: The descriptions.
+      numbers: What a context of updates calls the nodes; see `GraphDef`.
 
     Raises:
       UnhashableStaticError: Static data of a node have no hash.
     """
-    found = _known.setdefault(nodes, GraphDef(nodes))
+    found = _known.setdefault((nodes, numbers), GraphDef(nodes, numbers))
     _recent.append(found)
     return found
 
@@ -282,22 +294,28 @@ def refill(
         inside.update(new)
 
 
-def unflatten(definition: GraphDef, leaves: Sequence[Any]) -> list[Any]:
+def unflatten(
+    definition: GraphDef[Any],
+    leaves: Sequence[Any],
+    known: Mapping[int, Any] = MappingProxyType({}),
+) -> list[Any]:
     """Make new nodes around leaf values; inverse of `flatten` (OBJ-1).
 
     Args:
       definition: The structure.
       leaves: The values in their order; for the value of a variable also a variable, whose metadata
         are taken over.
+      known: Nodes by number that are taken as they are, and not made.
 
     Returns:
       The nodes by number; node 0 is the list of the roots.
     """
-    own, pairs = iter(leaves), zip(definition.nodes, definition.first_leaves, strict=False)
-    nodes = [blank(node, *leaves[i : i + 1]) for node, i in pairs]
-    for node, made in zip(definition.nodes, nodes, strict=True):
-        if isinstance(made, Variable):
-            next(own)
-        else:
-            refill(made, node, nodes, own)
+    starts, nodes = definition.first_leaves, list[Any]()
+    for number, node in enumerate(definition.nodes):
+        value = leaves[starts[number] : starts[number] + 1]
+        nodes.append(known[number] if number in known else blank(node, *value))
+    for number, made in enumerate(nodes):
+        if number not in known and not isinstance(made, Variable):
+            own = iter(leaves[starts[number] : starts[number + 1]])
+            refill(made, definition.nodes[number], nodes, own)
     return nodes

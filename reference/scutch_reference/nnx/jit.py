@@ -15,16 +15,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import jax
+from jax.sharding import Mesh, NamedSharding
 
+from ..jax_versions import set_mesh
+from ..placement import context_mesh
 from .effects import commit
+from .filters import Path
 from .frames import Frame, PrefixRules
-from .graph import clone
+from .graph import PureState, clone, map, split
 from .graphdef import occurrences
 from .lifting import Lifted, P, R, lift
 from .stages import Lowered, Traced
+from .variables import Variable, get_named_sharding, mesh_of, spec_of
+
+A = TypeVar("A")
 
 
 class JitWrapped(Lifted[P, R]):
@@ -42,6 +49,8 @@ class JitWrapped(Lifted[P, R]):
     rules = PrefixRules(what="shardings", none_is_free=True)
 
     def __init__(self, function: Callable[P, R], in_prefix: Any = None, *args: Any, **options: Any):
+        given = {name: option for name, option in options.items() if option is not None}
+        jax.jit(function, **given)  # Refuses numbers and names that the function has not (JIT-10).
         super().__init__(function, in_prefix, *args, **options)
         self.by_position = in_prefix is not None  # JAX has no shardings of keyword arguments.
 
@@ -200,9 +209,6 @@ def jit(
         "inline": inline,
         "abstracted_axes": abstracted_axes,
     }
-    if fun is not None:
-        chosen = {name: given for name, given in options.items() if given is not None}
-        jax.jit(fun, **chosen)  # It refuses numbers and names that the function has not (JIT-10).
     return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
 
 
@@ -220,7 +226,13 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
     return jit(functools.partial(fun, *args), **options)
 
 
-def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: Any) -> R:
+def eval_shape(
+    fun: Callable[..., R],
+    *args: Any,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
+    **kwargs: Any,
+) -> R:
     """Return the output of a function with `jax.ShapeDtypeStruct` for arrays (JIT-9).
 
     No argument changes.
@@ -229,10 +241,82 @@ def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: A
       fun: A function of objects.
       *args: Its arguments; arrays may be abstract, too.
       graph: Accepted and not needed: sharing is always kept.
+      graph_updates: As in `jit`; no argument changes in any case.
       **kwargs: Its keyword arguments.
 
     Returns:
       The output, with a `jax.ShapeDtypeStruct` of the same shape and dtype in the place of each
       array; objects in it are new.
     """
-    return JitWrapped(fun).eval_shape(*args, **kwargs)
+    return JitWrapped(fun, None, None, graph_updates).eval_shape(*args, **kwargs)
+
+
+def cached_partial(
+    f: Callable[..., R], *args: Any, graph: bool | None = None, graph_updates: bool | None = None
+) -> Callable[..., R]:
+    """Bind the first arguments of a lifted function (JIT-12).
+
+    To bind them makes no call quicker: what a call knows of an object is kept with the object, and
+    a change of its structure costs one trace (JIT-3).
+
+    Args:
+      f: The function, such as what `jit` returns.
+      *args: Its first arguments. Objects among them change as if they were passed.
+      graph: Accepted and not needed: sharing is always kept.
+      graph_updates: Accepted and not needed: the function has its own.
+
+    Returns:
+      A function of the other arguments.
+    """
+    return functools.partial(f, *args)
+
+
+def _sharded(value: Any, sharding: Any) -> Any:
+    abstract: Any = jax.ShapeDtypeStruct  # JAX leaves it untyped.
+    return abstract(value.shape, value.dtype, sharding=sharding)
+
+
+def as_abstract(tree: A, graph: bool | None = None) -> A:
+    """Return a copy in which abstract variables have the shardings that they ask for (OBJ-9).
+
+    Args:
+      tree: An object, or a tree of objects and arrays, such as `eval_shape` returns.
+      graph: Accepted, here and below, and not needed: sharing is always kept.
+
+    Returns:
+      The copy. A variable whose metadata name axes, and whose value has a shape and a dtype and no
+      sharding, holds a `jax.ShapeDtypeStruct` with the sharding on its own mesh, or on the mesh in
+      context; others are as they were, also where there is no mesh.
+    """
+
+    def with_sharding(path: Path, leaf: Any) -> Any:
+        value = leaf.get_raw_value() if isinstance(leaf, Variable) else None
+        is_open = hasattr(value, "dtype") and getattr(value, "sharding", None) is None
+        spec, mesh = (spec_of(leaf), mesh_of(leaf) or context_mesh()) if is_open else (None, None)
+        if spec is None or mesh is None:
+            return leaf
+        return leaf.replace(_sharded(value, NamedSharding(mesh, spec)))
+
+    return map(with_sharding, tree)
+
+
+abstract_with_sharding = as_abstract  # Its older name.
+
+
+def get_abstract_model(
+    init_fn: Callable[[], A], mesh: Mesh, *, graph: bool | None = None
+) -> PureState[A]:
+    """Return the definition and the abstract state of a model, with shardings (OBJ-9, LOG-7).
+
+    Args:
+      init_fn: Makes the model; it is traced, with the mesh in context.
+      mesh: The mesh of the shardings.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      The definition, and a state of variables that hold a `jax.ShapeDtypeStruct` with a sharding;
+      that of a variable whose metadata name no axes is replicated.
+    """
+    with set_mesh(mesh):
+        definition, state = split(eval_shape(init_fn))
+        return definition, jax.tree.map(_sharded, state, get_named_sharding(state, mesh))

@@ -129,27 +129,29 @@ class Embed(_Layer):
     def __post_init__(self, rngs: Rngs, init: Initializer, metadata: Metadata) -> None:
         self.embedding = self._parameter(rngs, init, metadata, self.num_embeddings, self.features)
 
-    def __call__(self, inputs: Array) -> Array:
+    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Return the vectors of integers.
 
         Args:
           inputs: Integers of shape (...), in [0, num_embeddings); beyond, vectors are NaN.
+          out_sharding: The sharding of the result, where the mesh has Explicit axes.
 
         Returns:
           An array of shape (..., features).
         """
-        return functional.rows(value_of(self.embedding), inputs, self.dtype)
+        return functional.rows(value_of(self.embedding), inputs, self.dtype, out_sharding)
 
-    def attend(self, query: Array) -> Array:
+    def attend(self, query: Array, out_sharding: Any = None) -> Array:
         """Return the inner products of queries with all vectors.
 
         Args:
           query: An array of shape (..., features).
+          out_sharding: The sharding of the result, where the mesh has Explicit axes.
 
         Returns:
           An array of shape (..., num_embeddings).
         """
-        return functional.products(query, value_of(self.embedding), self.dtype)
+        return functional.products(query, value_of(self.embedding), self.dtype, out_sharding)
 
 
 @dataclass(kw_only=True)
@@ -219,6 +221,15 @@ class BatchNorm(_Norm):
         super().__post_init__(*given)
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
+
+    def set_view(self, use_running_average: Flag = None) -> None:
+        """Take the options of `nnx.view` for this layer.
+
+        Args:
+          use_running_average: That of the layer from now on, if it is not None.
+        """
+        if use_running_average is not None:
+            self.use_running_average = use_running_average
 
     def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
         """Return the normalized inputs, and update the running statistics, if they are not used.
@@ -304,6 +315,15 @@ class Dropout(Module):
         self.broadcast_dims = tuple(self.broadcast_dims)
         stream = self.rngs[self.rng_collection] if isinstance(self.rngs, Rngs) else self.rngs
         self.rngs = data(None) if stream is None else stream.fork()
+
+    def set_view(self, deterministic: Flag = None) -> None:
+        """Take the options of `nnx.view` for this layer.
+
+        Args:
+          deterministic: That of the layer from now on, if it is not None.
+        """
+        if deterministic is not None:
+            self.deterministic = deterministic
 
     def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
         """Return the inputs, some of them set to zero.

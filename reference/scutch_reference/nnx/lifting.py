@@ -86,7 +86,7 @@ class Lifted(Generic[P, R]):
       **options: Options of the transformation of JAX, where they are not None.
 
     Raises:
-      TypeError: The transformation of JAX has no such option.
+      TypeError: The transformation of JAX has no such option, or the function cannot be called.
     """
 
     lifts: ClassVar[Callable[..., Any]]
@@ -113,6 +113,8 @@ class Lifted(Generic[P, R]):
         donate_argnames: Any = None,
         **options: Any,
     ):
+        if not callable(function):
+            raise TypeError(f"jax.{self.lifts.__name__} transforms functions, not {function!r}.")
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
         parameters, count = parameter_names(self.function), len(self._bound)

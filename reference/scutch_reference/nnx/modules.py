@@ -19,7 +19,7 @@ import jax
 
 from ..errors import DataError
 from .filters import Path, to_predicate
-from .graph import iter_children, iter_graph
+from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
 from .objects import Pytree, attributes_of
 from .variables import Perturbation, Variable
@@ -47,7 +47,7 @@ class Module(Pytree):
         """
         predicate = to_predicate(filters or ...)
         missing = set(attributes)
-        for path, module in self.iter_modules():
+        for path, module in Module.iter_modules(self):
             for name, value in attributes.items():
                 if predicate(path, module) and hasattr(module, name):
                     missing.discard(name)
@@ -130,6 +130,87 @@ class Module(Pytree):
 
 
 iter_modules = Module.iter_modules
+
+
+def iter_module_children(
+    node: Any, /, *, graph: bool | None = None
+) -> Iterator[tuple[Any, Module]]:
+    """Return an iterator over names and modules directly inside an object (OBJ-1).
+
+    Args:
+      node: An object.
+      graph: Accepted, here and below, and not needed: sharing is always kept.
+    """
+    return ((key, child) for key, child in iter_children(node) if isinstance(child, Module))
+
+
+def with_attributes(
+    node: A,
+    /,
+    *,
+    only: Any = ...,
+    raise_if_not_found: bool = True,
+    graph: bool | None = None,
+    **attributes: Any,
+) -> A:
+    """Return a copy in which modules have other attributes; see `Module.set_attributes` (OBJ-5).
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      only: A filter that says which modules.
+      raise_if_not_found: Whether each attribute must be there at least once.
+      graph: Accepted and not needed: sharing is always kept.
+      **attributes: The new values by name.
+
+    Returns:
+      An object, or tree, of the same structure, with the same arrays.
+
+    Raises:
+      DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+    """
+    copy: Any = clone(node)
+    Module.set_attributes(copy, only, raise_if_not_found=raise_if_not_found, **attributes)
+    return copy  # type: ignore[no-any-return]
+
+
+def view(
+    node: A,
+    /,
+    *,
+    only: Any = ...,
+    raise_if_not_found: bool = True,
+    graph: bool | None = None,
+    **options: Any,
+) -> A:
+    """Return a copy whose modules behave differently, such as in training and after (OBJ-5).
+
+    Each module with a method `set_view` is handed those options that the method has a parameter
+    for.
+
+    Args:
+      node: An object, or a tree of objects and arrays.
+      only: A filter that says which modules.
+      raise_if_not_found: Whether a module must take each option.
+      graph: Accepted and not needed: sharing is always kept.
+      **options: The options by name, such as `deterministic` and `use_running_average`.
+
+    Returns:
+      An object, or tree, of the same structure, with the same arrays.
+
+    Raises:
+      DataError: `raise_if_not_found`, and no such module takes an option.
+    """
+    copy, predicate, unused = clone(node), to_predicate(only), set(options)
+    for path, module in iter_graph(copy):
+        if hasattr(module, "set_view") and predicate(path, module):
+            parameters = inspect.signature(module.set_view).parameters
+            open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+            taken = {k: v for k, v in options.items() if open_ended or k in parameters}
+            module.set_view(**taken)
+            unused -= taken.keys()
+    if unused and raise_if_not_found:
+        raise DataError(f"No module that {only!r} takes has the options {sorted(unused)}.")
+    return copy
 
 
 class List(Module, MutableSequence[A], Generic[A]):

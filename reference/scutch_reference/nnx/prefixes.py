@@ -24,6 +24,8 @@ from jax.sharding import PartitionSpec, Sharding
 from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
+from .flatten import entries, is_object
+from .graph import state
 from .states import State, to_flat_state
 from .static import frozen
 from .variables import Variable
@@ -75,6 +77,10 @@ class FilterPrefix:
                 return value
         raise NoFilterMatchError(where or f"path {path!r}", variable, self.filters)
 
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return the pairs of a filter and its value, in their order."""
+        return zip(self.filters, self.values_, strict=True)
+
     def __hash__(self) -> int:
         return hash((tuple(map(frozen, self.filters)), self.values_))
 
@@ -89,6 +95,39 @@ class StateAxes(FilterPrefix):
     """An axis, None or `Carry` for each filter (JIT-6); see `FilterPrefix`."""
 
     axes = property(attrgetter("values_"))
+
+
+def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:
+    """Return a prefix for arguments of a transformation, with a value for each leaf (OBJ-8).
+
+    Args:
+      node: What the prefix is for: an object, or a tree of objects and arrays.
+      filter_map: A mapping from filters to values, such as axes or shardings, of which the first
+        filter that takes a leaf counts; or a function of the path and the leaf. Paths begin at
+        `node`.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      A tree like `node`, with a value for each array, and `StateAxes` for each object.
+
+    Raises:
+      NoFilterMatchError: No filter takes a leaf.
+    """
+    choose = filter_map if callable(filter_map) else FilterPrefix(filter_map).map_prefix
+
+    def of_part(path: Any, part: Any) -> Any:
+        if not is_object(part):
+            return choose(entries(path), part)
+
+        def value_at(inner: Path, leaf: Any) -> Any:
+            return choose((*entries(path), *inner), leaf)
+
+        values = dict.fromkeys(value_at(*pair) for pair in to_flat_state(state(part)))
+        return StateAxes(
+            (lambda *at, value=value: value_at(*at) == value, value) for value in values
+        )
+
+    return jax.tree_util.tree_map_with_path(of_part, node, is_leaf=is_object)
 
 
 def is_branch(prefix: Any) -> bool:

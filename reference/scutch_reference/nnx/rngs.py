@@ -195,11 +195,22 @@ def _selected(node: Any, shapes: Any) -> Iterator[tuple[Path, RngStream, Any]]:
     `shapes` is a mapping from filters to values, or one value for all streams.
     """
     by_filter = shapes if isinstance(shapes, Mapping) else {...: shapes}
-    predicates = [(to_predicate(each), k) for each, k in by_filter.items()]
     for path, stream in iter_graph(node):
         if isinstance(stream, RngStream):
-            ks = [k for takes, k in predicates if takes((*path, "key"), stream.key)]
-            yield from [(path, stream, k) for k in ks[:1]]
+            found = _first_that_takes(by_filter, (*path, "key"), stream.key)
+            yield from [(path, stream, k) for _, k in found]
+
+
+def _first_that_takes(by_filter: Mapping[Any, Any], path: Path, value: Any) -> list[Any]:
+    """The first filter that takes a value, with what it is mapped to; nothing if none does."""
+    return [pair for pair in by_filter.items() if to_predicate(pair[0])(path, value)][:1]
+
+
+def _by_filter(shapes: Any) -> Mapping[Any, Any]:
+    """A mapping from filters, of one, of a value for all streams, or of None for no stream."""
+    if isinstance(shapes, Mapping):
+        return shapes
+    return {} if shapes is None else {...: shapes}
 
 
 class Rngs(_Random, Pytree):
@@ -257,7 +268,8 @@ class Rngs(_Random, Pytree):
 
     def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
         """These streams, changed where the filters of `shapes` take them, else forked."""
-        taken = {name: change(each, k) for (name,), each, k in _selected(self, shapes)}
+        selected = [found for found in _selected(self, shapes) if found[2] is not None]
+        taken = {name: change(each, k) for (name,), each, k in selected}
         return type(self)(**{name: taken.get(name) or each.fork() for name, each in self.items()})
 
     def split(self, k: Any) -> Self:
@@ -265,7 +277,7 @@ class Rngs(_Random, Pytree):
 
         Args:
           k: The number of keys, or the shape of the array of keys; or a mapping from filters to
-            these, where streams that no filter takes are forked.
+            these. Streams that no filter takes, and those with None, are forked: one key each.
         """
         return self._replaced(RngStream.split, k)
 
@@ -323,6 +335,75 @@ def fork_rngs(
         return wrapper
 
     return around if node is ... else forked(node)[graph_updates is not False]
+
+
+def with_rngs(
+    node: Any = ...,
+    /,
+    *,
+    split: Any = None,
+    fork: Any = None,
+    broadcast: Any = None,
+    only: Any = ...,
+    graph: Flag = None,
+    graph_updates: Flag = None,
+) -> Any:
+    """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
+
+    What the new streams are made from is drawn from the copy: those of `node` stay as they are.
+
+    Args:
+      node: An object, or a tree of objects. Without it, this returns a decorator of functions,
+        which does it to all arguments.
+      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes.
+      fork: A filter, or a list of filters, of the streams that are forked: each gets one key.
+      broadcast: How often a stream has its one key, as a shape, or a mapping from filters to
+        shapes.
+      only: A filter; streams that it does not take stay as they are.
+      graph: Accepted and not needed: sharing is always kept.
+      graph_updates: Accepted and not needed, as well: nothing is changed in place.
+
+    Returns:
+      An object, or tree, of the same structure; without `node`, the decorator.
+
+    Raises:
+      StreamError: Filters of two of the three take one stream, and neither of the two is `...`.
+    """
+    if node is ...:
+        options = {"split": split, "fork": fork, "broadcast": broadcast, "only": only}
+        return functools.partial(_with_changed_arguments, functools.partial(with_rngs, **options))
+    forked = fork if isinstance(fork, list | tuple) else [] if fork is None else [fork]
+    changes = [
+        (RngStream.split, _by_filter(split)),
+        (RngStream.broadcast, _by_filter(broadcast)),
+        (lambda stream, _: stream.fork(), dict.fromkeys(forked)),
+    ]
+    copy, predicate = clone(node), to_predicate(only)
+    for path, stream in iter_graph(copy):
+        if isinstance(stream, RngStream) and predicate(path, stream):
+            found = [
+                (change, *first)
+                for change, by_filter in changes
+                for first in _first_that_takes(by_filter, path, stream)
+            ]
+            if sum(filter is not ... and filter is not True for _, filter, _ in found) > 1:
+                raise StreamError(f"{path!r} is to be changed in two ways: {found!r}.")
+            for change, _, k in found[:1]:
+                update(stream, state(change(stream, k)))
+    return copy
+
+
+def _with_changed_arguments(
+    change: Callable[[Any], Any], function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The function of arguments that are changed before each call."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = change((args, kwargs))
+        return function(*args, **kwargs)
+
+    return wrapper
 
 
 def split_rngs(

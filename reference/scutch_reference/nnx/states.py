@@ -64,11 +64,13 @@ def to_flat_state(*states: Any) -> FlatState[Any]:
     """Return the leaves of nested states with their paths (OBJ-4).
 
     Args:
-      *states: Nested mappings. Where two have one path, the later state wins.
+      *states: Nested mappings, or flat states. Where two have one path, the later state wins.
     """
 
     def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-        if isinstance(value, Mapping):
+        if isinstance(value, FlatState):
+            yield from value
+        elif isinstance(value, Mapping):
             for key, inner in value.items():
                 yield from walk(inner, (*path, key))
         else:

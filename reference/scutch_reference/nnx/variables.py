@@ -29,7 +29,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ..errors import DataError
 from ..logical import get_logical_axis_rules, logical_to_mesh_axes
 from ..meta import PARTITION_NAME, Partitioned, boxing
-from ..placement import constrain, partition_spec
+from ..placement import constrain, formatted, partition_spec
+from .defaults import using_eager_sharding
 from .static import Static, copied
 from .tracking import Tracked
 
@@ -78,7 +79,8 @@ class Variable(Tracked, Generic[A]):
       value: An array, a tree of arrays, or what an initializer of `with_metadata` returns.
       **metadata: Kept with the value. Under the names of `HOOKS` are functions, or tuples of
         functions; under `out_sharding` names of axes, by which the value is sharded on `mesh`, or
-        else on the mesh in context, unless `eager_sharding` is False.
+        else on the mesh in context, unless `eager_sharding` is False (OBJ-9). A `NamedSharding`
+        there has a mesh of its own, and JAX's `Format` of one also orders the array in memory.
 
     Raises:
       UnhashableStaticError: When the variable is first compared or compiled, metadata have no
@@ -96,10 +98,11 @@ class Variable(Tracked, Generic[A]):
         self._begin(value, _static=_tidied(methods | metadata))
         made: Any = self.create_value(self.run_hooks("on_create_value", value))
         spec = spec_of(self)
-        if spec is not None and metadata.get("eager_sharding", True):
-            own = self._static.value
-            mesh = getattr(own["out_sharding"], "mesh", own.get("mesh"))
+        if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
+            given, mesh = self._static.value["out_sharding"], mesh_of(self)
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
+            if given is not _sharding_in(given):
+                made = jax.tree.map(lambda leaf: formatted(leaf, given), made)
         self._cell[0] = made
 
     @classmethod
@@ -485,19 +488,36 @@ def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, *
     return with_metadata(initializer, out_sharding=sharding, **more)
 
 
+def _sharding_in(given: Any) -> Any:
+    """What an `out_sharding` says about devices: the sharding in a `Format`, or all of it."""
+    return getattr(given, "sharding", given)
+
+
 def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
     """Return the partition spec that the metadata of a variable ask for, if they do (LOG-7).
 
     Args:
-      variable: Its `out_sharding` are names of axes, or a `NamedSharding`. Names are translated by
-        the `sharding_rules` of the variable, else by the axis rules in context, if there are any.
+      variable: Its `out_sharding` are names of axes, a `NamedSharding`, or JAX's `Format` of one.
+        Names are translated by the `sharding_rules` of the variable, else by the axis rules in
+        context, if there are any.
     """
-    names = variable._static.value.get("out_sharding")
+    names = _sharding_in(variable._static.value.get("out_sharding"))
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
     rules = variable._static.value.get("sharding_rules") or get_logical_axis_rules()
     spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
     return partition_spec(tuple(spec or ()))
+
+
+def mesh_of(variable: Variable[Any]) -> Mesh | None:
+    """Return the mesh in the metadata of a variable, if there is one (OBJ-9).
+
+    Args:
+      variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
+    """
+    metadata = variable._static.value
+    given = _sharding_in(metadata.get("out_sharding"))
+    return getattr(given, "mesh", metadata.get("mesh"))  # type: ignore[no-any-return]
 
 
 def get_partition_spec(tree: Any) -> Any:
@@ -532,7 +552,7 @@ def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
 
 def _boxed_names(variable: Variable[Any]) -> Partitioned[None] | None:
     """A box with the names of the axes of a variable, which change as those of boxes do."""
-    names = variable.get_metadata("out_sharding", None)
+    names = _sharding_in(variable.get_metadata("out_sharding", None))
     has_names = names and not isinstance(names, NamedSharding)
     return Partitioned(None, tuple(names)) if has_names else None
 

@@ -150,3 +150,45 @@ def vmap(f: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, **options: Any) 
       AliasingError: When called: one variable has two different axes (JIT-2).
     """
     return lift(Vmapped, f, in_axes, out_axes, **options)
+
+
+class Renamed(Vmapped[P, R]):
+    """A function inside of which variables lack the name of an axis; see `transform_metadata`."""
+
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function of leaves, as it is.
+
+        Args:
+          frame: The frame of a call.
+          run: The function.
+        """
+        return run
+
+
+def transform_metadata(
+    f: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    partition: str | None,
+    graph: bool | None = None,
+) -> Any:
+    """Take the name of an axis off variables for the time of a call, and do nothing else (OBJ-5p).
+
+    It is the half of `vmap` that is about names, for functions that JAX maps itself.
+
+    Args:
+      f: The function; see `vmap`. Without it, this returns a decorator.
+      in_axes: See `vmap`: the place of the name in variables of the arguments.
+      out_axes: See `vmap`: the place of the name in new variables of the output.
+      partition: The name of the axis; None for an unsharded one.
+      graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      A function with the parameters of `f`. Variables that it is given and that it returns have the
+      name, and inside `f` they do not.
+
+    Raises:
+      AxisNameError: When called: the axis of a variable has another name.
+    """
+    return lift(Renamed, f, in_axes, out_axes, transform_metadata={PARTITION_NAME: partition})
