@@ -17,7 +17,7 @@ from scutch_ci.checkout import ROOT, processors
 
 OUTPUT = ROOT / "build" / "conformance"
 COMPILED = ROOT / "build" / "compiled"
-"""What XLA compiled is kept here: for the next implementation that is judged, and the next run."""
+"""What XLA and Python compiled is kept here: for the next implementation, and the next run."""
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference and the installed Flax, and show both
@@ -58,12 +58,18 @@ def report_path(implementation: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment variables, and those by which JAX keeps what it compiles.
+    """The environment variables of a process that judges: JAX and Python keep what they compile.
 
     For judging, never for measuring: a program that was compiled before takes no time to compile.
     """
     kept = {name.upper(): str(value) for name, value in KEEP_ALL.items()}
-    return {FOLDER_OF_COMPILED.upper(): str(COMPILED), **kept, **os.environ}
+    given = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        FOLDER_OF_COMPILED.upper(): str(COMPILED / "xla"),
+        "PYTHONPYCACHEPREFIX": str(COMPILED / "python"),
+        **kept,
+        **given,
+    }
 
 
 def judge(*options: str) -> int:

@@ -34,10 +34,12 @@ from .. import nnx
 from ..errors import CrossingError
 from ..linen.scope import put
 from ..meta import AxisMetadata, Params, is_box
-from ..nnx.registry import Type
-from ..nnx.registry import register_variable_name as register_variable_name
-from ..nnx.registry import variable_name_from_type as variable_name_from_type
-from ..nnx.registry import variable_type_from_name as variable_type_from_name
+from ..nnx.registry import (
+    Type,
+    register_variable_name as register_variable_name,
+    variable_name_from_type as variable_name_from_type,
+    variable_type_from_name as variable_type_from_name,
+)
 from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node

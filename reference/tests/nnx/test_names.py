@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from scutch_reference import bridge, errors
-from scutch_reference import nnx as ours
+from scutch_reference import bridge, errors, nnx as ours
 
 
 @pytest.fixture(params=["reference", "flax"])
