@@ -1,34 +1,86 @@
 """Judging one class, from the test file of its owner, with one call.
 
     def test_my_box_conforms():
-        scutch.judge_box(MyBox, implementation="flax")
+        scutch.judge_box(MyBox)
 
 The laws of the boxes are tried on it as `pytest --pyargs scutch` tries them on `Partitioned`, but
-in this process, and without any option.
+in this process, and without any option or plugin. A class need not have names, a spec, or the
+parameters of `Partitioned`: what it *lacks* is found out before the first law, is said once, and
+takes away the laws about it. The class is built by a *maker*:
+
+    scutch.judge_box(Quantized, make=lambda value, names: Quantized(value, names, scale=0.5))
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import contextlib
+import inspect
+import operator
+import traceback
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import jax
+import numpy as np
 
 from scutch import catalogue
-from scutch.implementation import Implementation, check, load
+from scutch.implementation import Implementation, SetupError, check, load
+from scutch.inputs.boxes import PARTITION_NAME
+from scutch.inputs.calls import parse_call
+from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Key
 from scutch.inputs.subjects import Subject
-from scutch.judging import suite
+from scutch.judging import hypothesis_parts, suite
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
-from scutch.judging.verdicts import Ruling, rule
-from scutch.lawkit.domain import assume
+from scutch.judging.verdicts import Ruling, Trial, rule
+from scutch.lawkit.domain import OutOfDomain, assume
 
 BOX_LAWS = (
-    "BOX-1", "BOX-2[a-g]", "BOX-3", "BOX-4", "BOX-5", "BOX-6", "BOX-8c", "BOX-9a", "BOX-10",
-    "BOX-12", "BOX-13a", "BOX-13b", "BOX-13c", "BOX-14", "BOX-15a", "BOX-15b", "BOX-20b",
-    "BOX-22", "BOX-23a", "BOX-24", "BOX-27",
+    "BOX-1", "BOX-2[a-g]", "BOX-3", "BOX-4", "BOX-5", "BOX-6", "BOX-8c", "BOX-10", "BOX-12",
+    "BOX-13[a-c]", "BOX-14", "BOX-15[ab]", "BOX-16a", "BOX-20b", "BOX-22", "BOX-23a", "BOX-24",
+    "BOX-27", "LIN-2f", "BRG-4d",
 )  # fmt: skip
-"""What document `000_` asks of every box class: no mesh, no spec, and no error type of its own."""
+"""What document `000_` asks of every box class: no mesh, no error type, no refusal of its own."""
+
+NAMES = "names"
+"""The attribute that holds the names of a box, where its owner says nothing else."""
+
+SPEC, SPEC_LAW = "a partition spec", "BOX-16a"
+"""What a class without `get_partition_spec` lacks, and the requirement about it."""
+
+_VALUE = np.ones((2, 3), "float32")
+_NAMES = ("data", "model")
 
 
-class Nonconforming(AssertionError):
+@dataclass(frozen=True)
+class Judgment:
+    """What judging a class gave.
+
+    Args:
+      title: The class.
+      rulings: One for each requirement that was judged.
+      lacks: What the class does not have.
+      untried: Requirements that are about what it does not have.
+    """
+
+    title: str
+    rulings: tuple[Ruling, ...]
+    lacks: tuple[str, ...]
+    untried: tuple[str, ...]
+
+    @property
+    def broken(self) -> tuple[Ruling, ...]:
+        """The rulings on each must that does not hold."""
+        return tuple(
+            r for r in self.rulings if not r.conforms and r.requirement.level == "must"
+        )  # fmt: skip
+
+
+class Nonconforming(ExceptionGroup[Exception], AssertionError):
     """Laws do not hold; the message has each with the smallest input that breaks it.
+
+    It is a group of the errors that broke them, each with its traceback into the class.
 
     Wrong, in a box class, because everything else that the box has is lost (BOX-4a):
 
@@ -41,86 +93,370 @@ class Nonconforming(AssertionError):
             return dataclasses.replace(self, value=val)
 
     Attributes:
-      title: The name of the class.
-      rulings: On the requirements that do not hold, causes and consequences.
+      judgment: The rulings on all requirements, and what the class lacks.
     """
 
-    def __init__(self, title: str, broken: Sequence[Ruling]) -> None:
-        """Say which of the `broken` requirements are causes, and how each is broken."""
-        self.title, self.rulings = title, tuple(broken)
-        roots = [r for r in broken if r.verdict != "blocked"]
-        lines = [f"{title} breaks {', '.join(r.requirement.id for r in roots)}"]
-        for ruling in roots:
-            row, found = ruling.requirement, ruling.counterexample
+    judgment: Judgment
+
+    def __new__(cls, judgment: Judgment, maker: str) -> Self:
+        """Say which requirements are causes, and how each is broken.
+
+        Args:
+          judgment: At least one requirement does not hold.
+          maker: What makes a box, as it is written in Python.
+        """
+        roots = [r for r in judgment.broken if r.verdict != "blocked"]
+        lines = [f"{judgment.title} breaks {', '.join(r.requirement.id for r in roots)}"]
+        errors: list[Exception] = []
+        for ruling in (*roots, *(r for r in judgment.broken if r not in roots)):
+            row = ruling.requirement
             lines.append(f"\n{row.id} {row.title} ({ruling.verdict})\n  {row.text}")
-            if found is not None:
-                lines += [f"  input: {found.input}", f"  error: {found.error}"]
-            elif ruling.reason:
-                lines.append(f"  {ruling.reason}")
-        consequences = [r.requirement.id for r in broken if r.verdict == "blocked"]
-        if consequences:
-            lines.append(f"\nand, as consequences, {', '.join(consequences)}")
-        super().__init__("\n".join(lines))
+            lines += [f"  {ruling.reason}"] if ruling.verdict in ("fixed", "blocked") else []
+            for trial in [trial for trial in ruling.trials if trial.outcome == "failed"]:
+                lines += _shown(trial, maker)
+                errors += [e for e in [_from_class(trial)] if isinstance(e, Exception)]
+        if judgment.lacks:
+            lines.append(f"\nit has not: {'; '.join(judgment.lacks)}")
+        if judgment.untried:
+            lines.append(f"not judged: {', '.join(judgment.untried)}")
+        made = super().__new__(cls, "\n".join(lines), errors or [AssertionError(lines[0])])
+        made.judgment = judgment
+        return made
+
+
+def _shown(trial: Trial, maker: str) -> list[str]:
+    """The input of a broken law in Python, the line that broke, and how to try it again."""
+    found = trial.counterexample
+    if found is None or not found.input:
+        return [f"  error:  {trial.reason}"]
+    inputs = parse_call(found.input)[1]
+    law = _from_class(trial)
+    frames = traceback.extract_tb(law.__traceback__) if law is not None else []
+    return [
+        *(f"  {name} = {_written(value, maker)}" for name, value in inputs.items()),
+        *(f"  {frame.line}" for frame in list(frames)[:1]),
+        f"  error:  {found.error}",
+        f"  replay: judge_box(..., replay={found.input!r})",
+    ]
+
+
+def _from_class(trial: Trial) -> BaseException | None:
+    """The error that broke a law, with its traceback from the law on."""
+    law = next((law for law in suite.laws() if law.name == trial.test), None)
+    if trial.error is None or law is None:
+        return trial.error
+    return hypothesis_parts.from_law_on(trial.error, law.function)
+
+
+def _written(value: Any, maker: str) -> str:
+    """A described input as the Python expression that makes it.
+
+    Args:
+      value: A description, a container of descriptions, or any other value.
+      maker: Text with `{value}` and `{names}` in it, such as `MyBox({value}, {names})`.
+    """
+    again = partial(_written, maker=maker)
+    match value:
+        case Box() | Foreign():
+            return maker.format(value=again(value.value), names=repr(value.names))
+        case Array():
+            first, size = value.seed + 1, int(np.prod(value.shape, dtype=int))
+            numbers = f"np.arange({first}, {first + size}).reshape({value.shape})"
+            return f"{numbers}.astype({value.dtype!r})"
+        case Abstract():
+            return f"jax.ShapeDtypeStruct({value.shape}, {value.dtype!r})"
+        case Key():
+            return f"jax.random.key({value.seed})"
+        case Copies():
+            return f"({again(value.of)}, {again(value.of)})"
+        case dict():
+            return f"{{{', '.join(f'{key!r}: {again(each)}' for key, each in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(again, value))}]"
+        case tuple():
+            return f"({''.join(f'{again(each)}, ' for each in value)})"
+    return repr(value)
 
 
 def judge_box(
     box_class: type,
     *,
-    make: Callable[[Any, tuple[Any, ...]], Any] | None = None,
+    make: Callable[..., Any] | None = None,
+    names: str | Callable[[Any], tuple[Any, ...]] | None = NAMES,
+    params: Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] | None = None,
+    indices: Collection[int] | Callable[[Any], Collection[int]] | None = None,
+    nests: bool | None = None,
+    known: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
     implementation: str | Implementation = "flax",
     requirements: Sequence[str] = BOX_LAWS,
-    profile: str = "ci",
+    profile: str = "quick",
     seed: int = 0,
-) -> tuple[Ruling, ...]:
+    replay: str = "",
+) -> Judgment:
     """Judge one box class by the laws of the boxes.
 
-    The class extends the `AxisMetadata` of `implementation`, is a pytree node, and has an
-    attribute `names`: a tuple with a name for each axis.
+    The class extends the `AxisMetadata` of `implementation` and is a pytree node. Everything else
+    is found out by one box, before the first law is tried.
 
     Args:
       box_class: The class.
-      make: `(value, names) -> box`; where left out, `box_class(value, names)`.
+      make: `(value, names) -> box`, or `value -> box` for a class that takes no names. Where left
+        out, the class itself, with `names=` if its constructor has such an argument.
+      names: Where a box has its names, a tuple with one for each axis: the name of an attribute, or
+        `box -> names`; `None` for a class without. A class without an attribute `names` has none.
+      params: The parameters by which a transformation names an axis: `name -> params`, or a
+        dictionary where they give no name; `{PARTITION_NAME: name}` where left out.
+      indices: Where an axis may be added, or `box -> indices`; from 0 to the rank where left out.
+      nests: Whether a box may hold a box; found out where left out.
+      known: Requirements that the class is known to break, with the reason for each.
+      exclude: Patterns of requirements not to judge by.
       implementation: Whose tree functions it is used with: what `--implementation` takes, or an
         `Implementation`.
-      requirements: Patterns of requirements to judge by. Those about meshes, specs and copies
-        (BOX-16 to BOX-18, BOX-20) may be added when the class has them.
+      requirements: Patterns of requirements to judge by: those whose laws take any box class.
       profile: How hard to try.
       seed: Of the search.
+      replay: A call that broke a law, as the failure prints it: only that is tried.
 
     Returns:
-      The ruling on each requirement.
+      The ruling on each requirement, and what the class lacks.
 
     Raises:
       Nonconforming: A requirement at level must does not hold.
-      SetupError: The implementation cannot be found, or a pattern names nothing.
+      SetupError: The implementation cannot be found, a pattern names nothing, or the class cannot
+        be judged so: nothing was tried.
     """
     prepare_devices()
-    if isinstance(implementation, str):
-        chosen = load(implementation)
-    else:
-        chosen = check(implementation, implementation.name)
-    subject = _subject(box_class, make or box_class)
-    rows = [r for r in catalogue.select(requirements) if r.area == "BOX"]
-    trials = [
-        try_law(law, chosen, examples=PROFILES[profile].examples, seed=seed, subject=subject)
-        for law in suite.tried_by(r.id for r in rows)
-        if suite.UNASSERTED not in law.fixtures
-    ]
-    trials = [t for t in trials if t.examples or t.outcome != "passed"]
-    tried = {trial.requirement for trial in trials}
-    rulings = rule([r for r in rows if r.id in tried], trials, claims=chosen.claims)
-    broken = [r for r in rulings if not r.conforms and r.requirement.level == "must"]
-    if broken:
-        raise Nonconforming(f"{box_class.__module__}.{box_class.__qualname__}", broken)
-    return rulings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the owner's project may turn warnings into errors
+        if isinstance(implementation, str):
+            chosen = load(implementation)
+        else:
+            chosen = check(implementation, implementation.name)
+        rows = _rows(chosen, requirements, exclude)
+        built = _Examined(box_class, chosen, make, names, params, indices, nests)
+        laws = [
+            law
+            for law in suite.tried_by(row.id for row in rows)
+            if law.subject is not None
+            and suite.UNASSERTED not in law.fixtures
+            and not (law.requirement == SPEC_LAW and SPEC in built.lacks)
+        ]
+        calls = None
+        if replay:
+            name, inputs = parse_call(replay)
+            laws, calls = [law for law in laws if law.name == name], [inputs]
+        attempt = partial(
+            try_law, implementation=chosen, examples=PROFILES[profile].examples, seed=seed,
+            subject=built.subject,
+        )  # fmt: skip
+        trials = [attempt(law, replay=calls) for law in laws]
+    judged = [replace(t, unmet=()) for t in trials if t.examples or t.outcome == "failed"]
+    tried = {trial.requirement for trial in judged}
+    by_name = {law.name: law for law in laws}
+
+    def retry(broken: Trial, needed: Sequence[Trial]) -> Trial:
+        """Try a broken law again where others hold."""
+        calls = [(by_name[t.test], t.counterexample.input) for t in needed if t.counterexample]
+        return attempt(by_name[broken.test], unless=calls)
+
+    rulings = rule(
+        [row for row in rows if row.id in tried], judged, claims=chosen.claims,
+        tolerated=known or {}, retry=retry,
+    )  # fmt: skip
+    judgment = Judgment(
+        f"{box_class.__module__}.{box_class.__qualname__}", rulings, tuple(built.lacks),
+        () if replay else tuple(row.id for row in rows if row.id not in tried),
+    )  # fmt: skip
+    if judgment.broken:
+        raise Nonconforming(judgment, built.maker)
+    return judgment
 
 
-def _subject(box_class: type, make: Callable[[Any, tuple[Any, ...]], Any]) -> Subject:
-    def build(value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
-        assume(mesh is None)  # laws about meshes in boxes have no input in their domain here
-        return make(value, names)
+def _rows(
+    chosen: Implementation, patterns: Sequence[str], exclude: Sequence[str]
+) -> tuple[catalogue.Requirement, ...]:
+    """The requirements to judge by, of those for which the implementation has what they need."""
+    left_out = {row.id for row in catalogue.select(exclude)} if exclude else set()
+    return tuple(
+        row for row in catalogue.select(patterns)
+        if row.id not in left_out and set(row.capabilities) <= set(chosen.claims)
+    )  # fmt: skip
 
-    def wrap(init: Callable[..., Any], names: tuple[Any, ...], mesh: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: build(init(*args, **kwargs), names, mesh)
 
-    return Subject(box_class.__name__, build, wrap)
+class _Examined:
+    """A box class as a subject of laws, examined by one box of it.
+
+    Attributes:
+      subject: What the laws are tried on.
+      lacks: What the class does not have.
+      maker: What makes a box, as text with `{value}` and `{names}` in it.
+    """
+
+    def __init__(
+        self, box_class: type, chosen: Implementation, make: Any, names: Any, params: Any,
+        indices: Any, nests: bool | None,
+    ) -> None:  # fmt: skip
+        """Arguments as those of `judge_box`.
+
+        Raises:
+          SetupError: The class cannot be judged so.
+        """
+        self.title, self.box_class = f"judge_box({box_class!r})", box_class
+        base = chosen.meta.AxisMetadata
+        if not (isinstance(box_class, type) and issubclass(box_class, base)):
+            raise self._refused(
+                f"expected a class that extends {base.__module__}.{base.__qualname__}, the "
+                f"AxisMetadata of {chosen.name} {chosen.version}; implementation= names another"
+            )
+        if make is None and box_class is getattr(chosen.bridge, "NNXMeta", None):
+            make, names = partial(_variable_box, chosen), _variable_names
+        self.takes_names, self.make, self.maker = self._maker(make, names)
+        box = self._box("made of", _VALUE, lambda: self.build(_VALUE, _NAMES))
+        if jax.tree_util.all_leaves([box]):
+            raise self._refused(
+                "it is no pytree node, so JAX would take a box for a leaf; expected a class that "
+                "is registered, as by jax.tree_util.register_pytree_node_class"
+            )
+        self.lacks: list[str] = []
+        if names == NAMES and not hasattr(box, NAMES):
+            names = None
+            self.lacks.append("names")
+        read = operator.attrgetter(names) if isinstance(names, str) else names
+        if read is not None:
+            self._check_names(box, read)
+        if params is not None and not (callable(params) and PARTITION_NAME in params("data")):
+            self.lacks.append(f"parameters with {PARTITION_NAME!r}")
+        if not hasattr(box, "get_partition_spec"):
+            self.lacks.append(SPEC)
+        if nests is False:
+            self.lacks.append("boxes in boxes")
+        self.refuses = [kind for kind, value in _kinds(box).items() if not self._takes(value)]
+        self.lacks += [f"{kind} as values" for kind in self.refuses]
+        self.refuses += ["boxes"] if nests is False else []
+        given = {} if params is None else {"named_by": params}
+        crosses = hasattr(box, "to_nnx_metadata") or hasattr(box, "value")
+        own = tuple(
+            kind for kind in (chosen.meta.Partitioned, getattr(chosen.bridge, "NNXMeta", None))
+            if isinstance(kind, type)
+        )  # fmt: skip
+        allowed = indices if indices is None or callable(indices) else lambda box: indices
+        self.subject = Subject(
+            box_class.__name__, self._in_domain, self._wrapped, names=read, indices=allowed,
+            holds=self._holds, crosses=crosses and not isinstance(box, own), owned=True, **given,
+        )  # fmt: skip
+        self._check_axes(box)
+
+    def _refused(self, problem: str) -> SetupError:
+        return SetupError(self.title, problem)
+
+    def _maker(self, make: Any, names: Any) -> tuple[bool, Callable[..., Any], str]:
+        """Whether the maker takes names; the maker, and how a call of it is written."""
+        called = "make" if make is not None else self.box_class.__name__
+        maker: Callable[..., Any] = self.box_class if make is None else make
+        accepted = inspect.signature(maker)
+        if make is None and isinstance(names, str) and names in accepted.parameters:
+            return (
+                True,
+                lambda value, given: maker(value, **{names: given}),
+                (f"{called}({{value}}, {names}={{names}})"),
+            )
+        for takes, count in ((True, 2), (False, 1)) if make is not None else ((False, 1),):
+            with contextlib.suppress(TypeError):
+                accepted.bind(*[None] * count)
+                return takes, maker, f"{called}({'{value}, {names}' if takes else '{value}'})"
+        raise self._refused(
+            f"{called}{accepted} takes neither a value, nor a value and names=; expected "
+            "make=lambda value, names: ..., which makes a box"
+        )
+
+    def build(self, value: Any, names: tuple[Any, ...]) -> Any:
+        """A box, by the maker."""
+        return self.make(value, names) if self.takes_names else self.make(value)
+
+    def _box(self, what: str, value: Any, call: Callable[[], Any]) -> Any:
+        """What a call gives, which must be a box of the class."""
+        try:
+            box = call()
+        except Exception as error:
+            raise self._refused(
+                f"a box {what} {value!r} was expected, and {hypothesis_parts.describe(error)} was "
+                "raised: pass make= (or params= and indices=, for axes)"
+            ) from error
+        if type(box) is not self.box_class:
+            raise self._refused(
+                f"a box {what} {value!r} is a {type(box).__qualname__}; expected a box of that "
+                "class itself: pass make="
+            )
+        return box
+
+    def _check_names(self, box: Any, read: Callable[[Any], Any]) -> None:
+        """Refuse names that are no tuple with one for each axis."""
+        try:
+            found = read(box)
+        except Exception as error:
+            raise self._refused(
+                f"names= raised {hypothesis_parts.describe(error)} for {box!r}; expected a tuple"
+            ) from error
+        if not isinstance(found, tuple) or len(found) != _VALUE.ndim:
+            raise self._refused(
+                f"the names of {box!r} are {found!r}; expected a tuple of {_VALUE.ndim}, one for "
+                "each axis: pass names=, or names=None for a class without"
+            )
+
+    def _check_axes(self, box: Any) -> None:
+        """Refuse a class whose boxes take no axis with these parameters."""
+        try:
+            index = self.subject.place(0, box)
+        except OutOfDomain:
+            self.lacks.append("indices at which an axis can be added")
+            return
+        params = self.subject.params("layers")
+        added = self._box(f"with axis {index} and params", params,
+                          lambda: box.add_axis(index, params))  # fmt: skip
+        self._box(f"without axis {index} and params", params,
+                  lambda: added.remove_axis(index, params))  # fmt: skip
+
+    def _takes(self, value: Any) -> bool:
+        try:
+            return self.build(value, ()) is not None
+        except Exception:  # a refusal, whatever its type, is the answer
+            return False
+
+    def _holds(self, value: Any) -> bool:
+        """Whether boxes of the class may hold a value, by its kind."""
+        if isinstance(value, dict | list | tuple) or hasattr(value, "replace_boxed"):
+            return "boxes" not in self.refuses
+        if isinstance(value, bool | int | float | complex):
+            return "numbers" not in self.refuses
+        if not hasattr(value, "dtype"):
+            return "other objects" not in self.refuses
+        return "keys" not in self.refuses or isinstance(value.dtype, np.dtype)
+
+    def _in_domain(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
+        """A box for a law; what the class refuses to hold is not in the domain of the law."""
+        assume(mesh is None and self._holds(value))
+        try:
+            return self.build(value, names)
+        except Exception:
+            raise OutOfDomain from None
+
+    def _wrapped(self, init: Callable[..., Any], names: Any, mesh: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._in_domain(init(*args, **kwargs), names, mesh)
+
+
+def _kinds(box: Any) -> dict[str, Any]:
+    """A value of each kind that a box may refuse to hold."""
+    return {"numbers": 1.0, "keys": jax.random.key(0), "boxes": box, "other objects": object()}
+
+
+def _variable_box(chosen: Implementation, value: Any, names: tuple[Any, ...]) -> Any:
+    """An `NNXMeta` of a parameter with names, whose constructor takes no names."""
+    return chosen.bridge.NNXMeta(
+        chosen.nnx.Param, value, {"out_sharding": names, "eager_sharding": False}
+    )
+
+
+def _variable_names(box: Any) -> tuple[Any, ...]:
+    """The names in an `NNXMeta`."""
+    return tuple(box.metadata["out_sharding"])

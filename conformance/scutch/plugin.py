@@ -10,7 +10,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.judging import hypothesis_parts, isolation, profiles
+from scutch.judging import hypothesis_parts, isolation, profiles, suite
 from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
@@ -29,6 +29,9 @@ from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
 from scutch.progress import Progress, resume, seed_in
 from scutch.report import write
+
+RETRIED = 50
+"""On how many inputs a broken law is tried again where others hold, at most."""
 
 PROPERTY = "scutch"
 """The user property of a report that holds the law's trial."""
@@ -50,9 +53,7 @@ class LawItem(pytest.Item):
         """
         item: LawItem = cls.from_parent(collector, name=law.name)
         item.law = law
-        marks = getattr(law.function, "pytestmark", [])
-        item.own_markers.extend(marks)
-        item.keywords.update({mark.name: mark for mark in marks})
+        item.add_marker(pytest.mark.requirement(law.requirement, must_reach=law.must_reach))
         item.add_marker(pytest.mark.filterwarnings("ignore"))
         return item
 
@@ -140,8 +141,45 @@ class Judge:
         answer = self.job.ask(request, self.run.timeout)
         return answer if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
 
-    def answer(self, nodeid: str) -> Any:
-        """In a runner: try a law; gives its report as JSON."""
+    def attempt_again(self, test: str, others: Sequence[Sequence[str]]) -> Trial:
+        """Try a law, in this process, on inputs that do not break some others.
+
+        Args:
+          test: The name of the law.
+          others: The names of the others, each with a call that breaks it.
+        """
+        by_name = {law.name: law for law in suite.laws()}
+        return try_law(
+            by_name[test], self.implementation, examples=min(self.run.examples, RETRIED),
+            seed=self.run.seed, unasserted=self.unasserted, journal=self.runner.note,
+            unless=[(by_name[name], call) for name, call in others],
+        )  # fmt: skip
+
+    def retry(self, broken: Trial, needed: Sequence[Trial]) -> Trial | None:
+        """Try a broken law again where others hold.
+
+        Args:
+          broken: What the law did.
+          needed: What the others did.
+
+        Returns:
+          What it does there; `None` for a law of several processes, and if it ended the runner.
+        """
+        calls = [[t.test, t.counterexample.input] for t in needed if t.counterexample is not None]
+        if any(law.in_job for law in suite.laws() if law.name == broken.test):
+            return None
+        if not self.isolate:
+            return self.attempt_again(broken.test, calls)
+        answer = self.runner.ask([broken.test, calls], self.run.timeout)
+        return None if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
+
+    def answer(self, nodeid: Any) -> Any:
+        """In a runner: try a law, by its node; gives its report as JSON.
+
+        Instead of a node, it takes the arguments of `attempt_again`, and gives a trial as text.
+        """
+        if isinstance(nodeid, list):
+            return self.attempt_again(*nodeid).to_data()
         item = self.items[nodeid]
         os.environ["PYTEST_CURRENT_TEST"] = f"{nodeid} (call)"
         call = pytest.CallInfo.from_call(item.runtest, "call")
@@ -160,11 +198,11 @@ class Judge:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Rule on every requirement, write the report, and set the exit code."""
-        self.runner.close()
-        self.unasserted.close()
         self.job.close()
         asked = self.items or self.trials or self.run.patterns or self.run.replay
         if hasattr(self.config, "workerinput") or not asked:
+            self.runner.close()
+            self.unasserted.close()
             return
         finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
                     pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
@@ -174,7 +212,10 @@ class Judge:
         self.rulings = rule(
             [r for r in self.run.requirements if not self.run.replay or r.id in tried],
             self.trials, claims=self.run.claims, expectations=self.run.expectations,
+            retry=self.retry,
         )  # fmt: skip
+        self.runner.close()
+        self.unasserted.close()
         path = self.config.option.scutch_report
         if path:
             prefix = terminal.command(self.config)

@@ -16,7 +16,7 @@ import pytest
 import scutch
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
-from scutch.judging.verdicts import FIXED_UPSTREAM, Ruling, summarize
+from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
 from scutch.report import Environment, Outcome, Product, Report, suite
 
 COMMAND = "SCUTCH_COMMAND"
@@ -25,6 +25,9 @@ COMMAND = "SCUTCH_COMMAND"
 _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked": "light"}
 _FEW = 5
 """Root causes that are shown with input, error and replay."""
+
+_WAYS = 3
+"""Further ways in which one requirement was broken that are shown; the report has all."""
 
 
 def header(run: Run) -> str:
@@ -128,6 +131,7 @@ def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
         reason=ruling.reason,
         upstream=ruling.upstream,
         counterexample=ruling.counterexample,
+        also=() if ruling.counterexample is None else ruling.also,
         replay=replay(run, ruling, prefix),
     )
 
@@ -233,9 +237,17 @@ def _show_one(
     found = ruling.counterexample
     if ruling.verdict in ("known", "fixed", "blocked", "untested", "crashed", "timeout"):
         terminal.write_line(f"{indent}{ruling.reason}")
-    if found is not None and ruling.verdict not in ("known", "blocked"):
-        if found.input:
-            terminal.write_line(f"{indent}input:  {found.input}")
-        first = found.error.splitlines()[0] if found.error else ""
-        terminal.write_line(f"{indent}error:  {first}")
+    if found is not None and ruling.verdict != "known":
+        _show_found(terminal, found)
         terminal.write_line(f"{indent}replay: {replay(run, ruling, prefix)}")
+        for other in ruling.also[:_WAYS]:
+            terminal.write_line(f"{indent}and in another way:")
+            _show_found(terminal, other)
+
+
+def _show_found(terminal: pytest.TerminalReporter, found: Counterexample) -> None:
+    indent = " " * 10
+    if found.input:
+        terminal.write_line(f"{indent}input:  {found.input}")
+    first = found.error.splitlines()[0] if found.error else ""
+    terminal.write_line(f"{indent}error:  {first}")

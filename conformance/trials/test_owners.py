@@ -52,9 +52,11 @@ jax.tree_util.register_pytree_node_class(Forgetful)
 
 
 def test_a_box_class_that_obeys_the_laws_is_told_so():
-    rulings = scutch.judge_box(Quantized, implementation=implementation, profile="quick")
-    assert {r.verdict for r in rulings} == {"passed"}
-    assert {"BOX-5", "BOX-9a", "BOX-24"} <= {r.requirement.id for r in rulings}
+    judgment = scutch.judge_box(Quantized, implementation=implementation)
+    assert {r.verdict for r in judgment.rulings} == {"passed"}
+    assert {"BOX-5", "BOX-24", "LIN-2f"} <= {r.requirement.id for r in judgment.rulings}
+    assert judgment.lacks == ("a partition spec",)
+    assert judgment.untried == ("BOX-16a", "BRG-4d")
 
 
 def test_a_box_class_that_does_not_is_told_where():
@@ -63,13 +65,14 @@ def test_a_box_class_that_does_not_is_told_where():
             Forgetful,
             make=lambda value, names: Forgetful(value, names, 2.0),
             implementation="reference",
-            profile="quick",
         )
     text = str(caught.value)
     assert "Forgetful breaks" in text
     assert "BOX-4a `replace_boxed` keeps everything but the value (failed)" in text
-    assert "input: test_replacing_keeps_all_but_the_value(box=Box(" in text
-    assert "BOX-4a" in [r.requirement.id for r in caught.value.rulings]
+    assert "  one = make(np.arange(1, 3).reshape((2,)).astype('float32'), ('data',))" in text
+    assert "replay: judge_box(..., replay='test_replacing_keeps_all_but_the_value(box=" in text
+    assert "BOX-4a" in [r.requirement.id for r in caught.value.judgment.broken]
+    assert all(isinstance(error, AssertionError) for error in caught.value.exceptions)
 
 
 def test_an_unknown_implementation_is_refused():

@@ -93,11 +93,50 @@ def test_an_expected_failure_that_passes_is_fixed():
 
 def test_consequences_are_blocked_and_name_the_root():
     rows = [row("BOX-1"), row("BOX-2a", ("BOX-1",)), row("BOX-2b", ("BOX-2a",))]
-    trials = [trial(r.id, "failed") for r in rows]
-    rulings = rule(rows, trials, claims=META)
+    trials = [broken(r.id) for r in rows]
+    rulings = rule(rows, trials, claims=META, retry=lambda broken, needed: trial("BOX-1"))
     assert [r.verdict for r in rulings] == ["failed", "blocked", "blocked"]
     assert rulings[2].blocked_by == ("BOX-1",)
     assert [r.requirement.id for r in summarize(rulings).roots] == ["BOX-1"]
+    assert all(r.counterexample.input == "t(x=1)" for r in rulings)
+
+
+def broken(identifier, text="t(x=1)"):
+    return trial(identifier, "failed", counterexample=Counterexample("t", text, "E: why"))
+
+
+def again(broken_on):
+    """A retry that breaks the law on another input, or not at all for `None`."""
+    return lambda *_: broken("BOX-2a", broken_on) if broken_on else trial("BOX-2a")
+
+
+@pytest.mark.parametrize(
+    ("levels", "retry", "expected"),
+    [
+        (("must", "must"), again(None), ["failed", "blocked"]),
+        (("must", "must"), again("t(x=2)"), ["failed", "failed"]),
+        (("must", "must"), lambda *_: None, ["failed", "failed"]),
+        (("should", "must"), again(None), ["failed", "failed"]),
+        (("should", "should"), again(None), ["failed", "blocked"]),
+        (("must", "should"), again(None), ["failed", "blocked"]),
+    ],
+)
+def test_a_consequence_was_tried_where_what_it_needs_holds(levels, retry, expected):
+    rows = [row("BOX-1", level=levels[0]), row("BOX-2a", ("BOX-1",), level=levels[1])]
+    rulings = rule(rows, [broken(r.id) for r in rows], claims=META, retry=retry)
+    assert [r.verdict for r in rulings] == expected
+
+
+def test_a_failure_of_its_own_shows_the_input_on_which_what_it_needs_holds():
+    rows = [row("BOX-1"), row("BOX-2a", ("BOX-1",))]
+    rulings = rule(rows, [broken(r.id) for r in rows], claims=META, retry=again("t(x=2)"))
+    assert rulings[1].counterexample.input == "t(x=2)"
+    assert [found.input for found in rulings[1].also] == ["t(x=1)"]
+
+
+@pytest.mark.parametrize(("outcome", "expected"), [("failed", "known"), ("passed", "fixed")])
+def test_what_an_owner_tolerates_is_known(outcome, expected):
+    assert verdict([trial("BOX-5", outcome)], tolerated={"BOX-5": "why"}).verdict == expected
 
 
 def test_a_known_failure_hides_no_other():

@@ -18,7 +18,7 @@ of replay commands. Renaming one breaks every witness that was written down.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ class Builder:
       nnx: The namespace of objects and variables, `None` if the implementation claims none.
       linen: The namespace of Linen modules, `None` if the implementation claims none.
       nodes: While a `Graph` is built: its objects and variables by number, to which `Ref` refers.
+      owned: Whether one box class is judged for its owner: then foreign boxes are of it, too.
     """
 
     meta: Any
@@ -48,6 +49,7 @@ class Builder:
     nnx: Any = None
     linen: Any = None
     nodes: Sequence[Any] = ()
+    owned: bool = False
 
 
 class Description:
@@ -219,6 +221,8 @@ class Foreign(Description):
 
     def build(self, builder: Builder) -> Any:
         """The box; its class derives from the implementation's `AxisMetadata`."""
+        if builder.owned:
+            return Box(self.value, self.names).build(builder)
         return boxes.foreign(builder.meta.AxisMetadata)[self.kind](
             build(self.value, builder), self.names
         )
@@ -552,3 +556,14 @@ def build(description: Any, builder: Builder) -> Any:
     if kind is list or kind is tuple:
         return kind(build(value, builder) for value in description)
     return description
+
+
+def parts(value: Any) -> Iterator[Description]:
+    """The descriptions in a value, at any depth, outer ones first."""
+    if isinstance(value, Description):
+        yield value
+        value = [getattr(value, field.name) for field in fields(value)]  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    for each in value if isinstance(value, list | tuple) else ():
+        yield from parts(each)

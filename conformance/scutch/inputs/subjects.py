@@ -6,20 +6,29 @@ requirements have the prefix `LOG-9.`. An owner's own class is one more, by `scu
 
     subject = SUBJECTS['logical'](implementation)
     box = subject.make(np.zeros((2, 3)), ('data', None), None)
+
+Names are one kind of metadata: a class may have none; then its laws count the axes of the value.
 """
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from scutch.implementation import Implementation
+from scutch.inputs.boxes import PARTITION_NAME
+from scutch.lawkit.domain import assume, not_available
 
 AXES = ("data", "model", "layers", "stage")
 """The names of mesh axes that drawn boxes may have."""
 
 IDENTITY_RULES = tuple((axis, axis) for axis in AXES)
 """Rules by which a logical name is the mesh axis of the same name."""
+
+
+def _partition_name(name: Any) -> dict[Any, Any]:
+    return {PARTITION_NAME: name}
 
 
 @dataclass(frozen=True)
@@ -31,15 +40,56 @@ class Subject:
       make: `(value, names, mesh) -> box`; `mesh` is `None` for a box without one.
       wrap: `(initializer, names, mesh) -> initializer`, which returns such boxes.
       tuples: Whether a name may be a tuple of mesh axes when the box is sharded.
+      names: `box -> names`, one for each axis; `None` for a class without names.
+      named_by: `name -> params`: the parameters by which a transformation gives an axis that name;
+        a dictionary where they give no name.
+      indices: Where an axis may be added: `box -> indices`; `None` for `0 <= index <= rank`.
+      holds: Whether a box may wrap a value; asked of values that are no arrays.
+      crosses: Whether a box can cross the bridge of document `004_`.
+      owned: Whether it is an owner's class, so that boxes of foreign classes stand for it too.
     """
 
     name: str
     make: Callable[..., Any]
     wrap: Callable[..., Any]
     tuples: bool = True
+    names: Callable[[Any], tuple[Any, ...]] | None = operator.attrgetter("names")
+    named_by: Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] = _partition_name
+    indices: Callable[[Any], Collection[int]] | None = None
+    holds: Callable[[Any], bool] = lambda value: True
+    crosses: bool = False
+    owned: bool = False
 
     def __repr__(self) -> str:
         return f"<subject {self.name}>"
+
+    def named(self, box: Any) -> tuple[Any, ...]:
+        """The names of a box; leaves the law where the class has none, or no parameters name it."""
+        if self.names is None or not callable(self.named_by):
+            not_available(f"{self.name} has no names")
+        return self.names(box)
+
+    def rank(self, box: Any) -> int:
+        """How many axes a box has: one for each name, or for each axis of the value."""
+        names = getattr(box.unbox(), "shape", ()) if self.names is None else self.names(box)
+        return len(names)
+
+    def params(self, name: Any) -> dict[Any, Any]:
+        """What a transformation passes that adds an axis of this name: a new dictionary."""
+        return dict(self.named_by(name) if callable(self.named_by) else self.named_by)
+
+    def place(self, index: int, *boxes: Any) -> int:
+        """The index at which an axis may be added to each of some boxes.
+
+        Args:
+          index: Drawn, at least 0; it is the index if it is allowed, else it chooses one that is.
+          boxes: To which the axis is added.
+        """
+        allowed = list(range(min(map(self.rank, boxes), default=index) + 1))
+        if self.indices is not None:
+            allowed = [i for i in allowed if all(i in self.indices(box) for box in boxes)]
+        assume(allowed)
+        return min(index, allowed[-1]) if self.indices is None else allowed[index % len(allowed)]
 
 
 def partitioned(implementation: Implementation) -> Subject:
@@ -49,6 +99,7 @@ def partitioned(implementation: Implementation) -> Subject:
         PARTITIONED,
         lambda value, names, mesh: meta.Partitioned(value, names, mesh=mesh),
         lambda init, names, mesh: meta.with_partitioning(init, names, mesh=mesh),
+        named_by=lambda name: {meta.PARTITION_NAME: name},
     )
 
 
@@ -67,6 +118,7 @@ def logical(implementation: Implementation) -> Subject:
             init, names, mesh=mesh, rules=IDENTITY_RULES
         ),
         tuples=False,
+        named_by=lambda name: {implementation.meta.PARTITION_NAME: name},
     )
 
 

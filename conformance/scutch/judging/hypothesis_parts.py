@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.errors import HypothesisException, Unsatisfiable
+from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
 from scutch.lawkit.domain import OutOfDomain
 
@@ -35,7 +35,7 @@ def law_settings(
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
       least: How many of them it gets at least, above 0.
-      shrink: Whether a broken law is broken again by smaller inputs.
+      shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
       The settings, for `_hypothesis_internal_use_settings`.
@@ -46,7 +46,7 @@ def law_settings(
         deadline=None,
         database=None,
         print_blob=False,
-        report_multiple_bugs=False,
+        report_multiple_bugs=shrink,
         suppress_health_check=list(HealthCheck),
     )
 
@@ -75,7 +75,7 @@ def search(
     Args:
       function: The law.
       call: Takes inputs by name. `OutOfDomain` rejects an input, all else that it raises breaks
-        the law. The last call that broke the law is the one on the smallest input.
+        the law. Of the calls that broke it in one way, the last is the one on the smallest input.
       fixtures: The arguments of the law that are not drawn.
       examples: As in `law_settings`.
       seed: Of the search.
@@ -160,6 +160,19 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
     while rest is not None and rest.tb_frame.f_code is not code:
         rest = rest.tb_next
     return error if rest is None else error.with_traceback(rest)
+
+
+def is_flaky(error: BaseException | None) -> bool:
+    """Whether Hypothesis says that a law broke on an input, and then did not break on it again."""
+    return isinstance(error, Flaky)
+
+
+def innermost(error: BaseException) -> tuple[str, int] | None:
+    """The file and line that raised an error."""
+    rest, place = error.__traceback__, None
+    while rest is not None:
+        place, rest = (rest.tb_frame.f_code.co_filename, rest.tb_lineno), rest.tb_next
+    return place
 
 
 def describe(error: BaseException) -> str:

@@ -100,10 +100,9 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     Raises:
       SetupError: It takes an argument that is neither drawn nor a fixture.
     """
-    marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "requirement"]
-    if not marks or not inspect.isfunction(function):
+    if not inspect.isfunction(function) or not hasattr(function, "scutch_requirement"):
         return
-    (identifier,), must_reach = marks[0].args, tuple(marks[0].kwargs.get("must_reach", ()))
+    identifier, must_reach = function.scutch_requirement
     fixtures = tuple(inspect.signature(function).parameters)
     if strange := [each for each in fixtures if each not in FIXTURES]:
         raise SetupError(
@@ -112,7 +111,10 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
             f"{', '.join(FIXTURES)}",
         )
     on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
-    for subject, prefix in PREFIXES.items() if on_subjects else ((None, ""),):
+    prefixes: Iterable[tuple[str | None, str]] = PREFIXES.items() if on_subjects else [(None, "")]
+    if on_subjects and not identifier.startswith("BOX"):
+        prefixes = [(PARTITIONED, "")]  # other areas have no rows for the other box classes
+    for subject, prefix in prefixes:
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
         in_job = getattr(function, "scutch_in_job", False)
         yield Law(title, function, prefix + identifier, must_reach, subject, fixtures, in_job)

@@ -15,13 +15,13 @@ The plugin, `judge_box`, a replay and the trials of the judge all try laws throu
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from scutch.implementation import Implementation, Unclaimed
 from scutch.inputs.calls import parse_call
-from scutch.inputs.descriptions import Builder, build
+from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
 from scutch.judging.exchange import Exchange, JobBroken
@@ -63,6 +63,7 @@ def try_law(
     shrink: bool = True,
     journal: Callable[[str], None] = no_journal,
     exchange: Exchange | None = None,
+    unless: Iterable[tuple[Law, str]] = (),
 ) -> Trial:
     """Try one law on an implementation.
 
@@ -81,6 +82,7 @@ def try_law(
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made.
       exchange: In process 0 of a job: lets every process of it try each input at the same time.
+      unless: Other laws, each with a call that breaks it. What breaks one of them is out of domain.
 
     Returns:
       The trial, with the exception that broke the law as its `error`.
@@ -88,11 +90,11 @@ def try_law(
     Raises:
       KeyboardInterrupt: Somebody pressed Ctrl-C.
     """
-    subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
-    builder = Builder(implementation.meta, subject.make, implementation.nnx, implementation.linen)
-    fixtures = law.arguments(implementation, subject, unasserted)
-    function = hypothesis_parts.written(law.function)
-    attempt = _Attempt(law.name, function, builder, fixtures, journal, exchange)
+    attempt = _attempt(law, implementation, subject, unasserted)
+    attempt.journal, attempt.exchange = journal, exchange
+    for other, call in unless:
+        named = parse_call(call)[1]
+        attempt.unless.append((_attempt(other, implementation, subject, unasserted), named))
     started, broke, error = time.perf_counter(), False, None
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
@@ -102,15 +104,16 @@ def try_law(
             elif not (broke := witness is not None and attempt.breaks(witness)):
                 hypothesis_parts.search(
                     law.function, attempt.call,
-                    fixtures=fixtures, examples=examples, seed=seed, shrink=shrink,
+                    fixtures=attempt.fixtures, examples=examples, seed=seed, shrink=shrink,
                 )  # fmt: skip
         except KeyboardInterrupt:
             raise
         except BaseException as raised:
             error = raised
-    found = attempt.counterexample
-    if found is not None and (error is None or isinstance(error, NOT_TRIED)):
-        error = attempt.broken_by  # what came up later does not undo it
+    ways = sorted(attempt.ways.values(), key=lambda way: _gravity(way[1]))
+    found = ways[0][0] if ways else None
+    if ways and not hypothesis_parts.is_flaky(error):
+        error = ways[0][1]  # what came up later does not undo it
     outcome = "passed" if error is None else "failed"
     reason = None if error is None else describe(error)
     if isinstance(error, NOT_TRIED):
@@ -121,7 +124,7 @@ def try_law(
         law.name, law.requirement, outcome, 0 if broke else attempt.examples,
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
-        expected=witness, broke=broke, counterexample=found,
+        expected=witness, broke=broke, counterexample=found, also=tuple(w[0] for w in ways[1:]),
         reason=reason, error=error, too_few_devices=attempt.too_few_devices,
     )  # fmt: skip
 
@@ -134,11 +137,11 @@ class _Attempt:
     function: Callable[..., Any]
     builder: Builder
     fixtures: Inputs
-    journal: Callable[[str], None]
-    exchange: Exchange | None
+    journal: Callable[[str], None] = no_journal
+    exchange: Exchange | None = None
     examples: int = 0
-    counterexample: Counterexample | None = None
-    broken_by: BaseException | None = None
+    ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
+    unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
     too_few_devices: str = ""
 
     def call(self, inputs: Inputs) -> None:
@@ -166,18 +169,37 @@ class _Attempt:
             if _from_keyboard(error):
                 raise
             order = hypothesis_parts.is_order(error) and not isinstance(error, JobBroken)
-            self.broken_by = Diverted(error) if order else error
-            self.counterexample = Counterexample(self.name, text, describe(self.broken_by))
+            broken_by = Diverted(error) if order else error
+            way = type(error), hypothesis_parts.innermost(error)
+            self.ways[way] = Counterexample(self.name, text, describe(broken_by)), broken_by
             if order:
-                raise self.broken_by from error
+                raise broken_by from error
             raise
-        if self.counterexample is None:
+        if not self.ways:
             self.examples += 1
 
     def try_here(self, inputs: Inputs) -> None:
-        """Build the inputs and call the law, in this process."""
+        """Build the inputs and call the law, in this process.
+
+        Raises:
+          OutOfDomain: The law is not about such inputs, or they break a law in `unless`.
+          Exception: What broke the law.
+        """
         __tracebackhide__ = True
+        for other, broken_by in self.unless:
+            if any(other.is_broken(each) for each in mixed(broken_by, inputs)):
+                raise OutOfDomain
         self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
+
+    def is_broken(self, inputs: Inputs) -> bool:
+        """Whether inputs break the law; those that it is not about do not."""
+        try:
+            self.try_here(inputs)
+        except (OutOfDomain, *NOT_TRIED):
+            return False
+        except Exception:
+            return True
+        return False
 
     def replay(self, several: Iterable[Inputs]) -> None:
         """Call the law on each of several inputs; those out of its domain are passed over."""
@@ -196,6 +218,48 @@ class _Attempt:
             return True
         self.examples = 0
         return False
+
+
+def _attempt(
+    law: Law, implementation: Implementation, subject: Subject | None, unasserted: Any
+) -> _Attempt:
+    subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
+    builder = Builder(
+        implementation.meta, subject.make, implementation.nnx, implementation.linen,
+        owned=subject.owned,
+    )  # fmt: skip
+    fixtures = law.arguments(implementation, subject, unasserted)
+    return _Attempt(law.name, hypothesis_parts.written(law.function), builder, fixtures)
+
+
+def _gravity(error: BaseException) -> int:
+    """Sorts ways to break a law: a wrong result, an error, a word that a message lacks."""
+    if not isinstance(error, AssertionError):
+        return 1
+    return 2 if "does not mention" in str(error) else 0
+
+
+def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
+    """A call that breaks one law, with parts of the inputs of another in the place of its own.
+
+    Args:
+      broken_by: The inputs that break the one law.
+      inputs: Of the other law.
+
+    Yields:
+      The call with the inputs of the same names; then, for each description inside `inputs`, with
+      it in the place of every input of its type.
+    """
+    same = {name: inputs.get(name, value) for name, value in broken_by.items()}
+    yield same
+    for part in parts(list(inputs.values())):
+        put = {
+            name: Copies(part) if isinstance(value, Copies) else part
+            for name, value in broken_by.items()
+            if type(value.of if isinstance(value, Copies) else value) is type(part)
+        }
+        if put:
+            yield {**same, **put}
 
 
 def _from_keyboard(error: BaseException) -> bool:

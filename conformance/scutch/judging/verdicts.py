@@ -8,7 +8,7 @@ it, and from the *known failures*:
     failed      a law does not hold
     known       it fails as the known failures expect, and in no other way
     fixed       it is expected to fail, and does not: the entry must go
-    blocked     a law fails, and a requirement that it needs has failed
+    blocked     a law fails, but not on inputs on which a failed requirement that it needs holds
     unclaimed   the implementation does not claim it, or there is nothing to try it with: the JAX
                 at hand has no such thing, or the suite has no law for it yet
     untested    nothing that gives it meaning came up
@@ -17,8 +17,9 @@ it, and from the *known failures*:
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 from scutch.catalogue import Requirement
 from scutch.catalogue.index import laws_of
@@ -59,7 +60,8 @@ class Trial:
       unmet: Names of inputs that it must reach and never did.
       expected: The known failure that it was first tried on, as its witness, if any.
       broke: Whether that witness broke it, so that no search was made.
-      counterexample: What broke it.
+      counterexample: What broke it; the gravest way, if there are several.
+      also: What broke it in other ways: on another line, or with an error of another type.
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
       too_few_devices: Why some input was not tried, where that was for want of devices.
@@ -74,6 +76,7 @@ class Trial:
     expected: str | None = None
     broke: bool = False
     counterexample: Counterexample | None = None
+    also: tuple[Counterexample, ...] = ()
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
     too_few_devices: str = ""
@@ -89,7 +92,8 @@ class Trial:
         """What `to_data` made."""
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
-        return cls(**{**data, "unmet": tuple(data["unmet"]), "counterexample": found})
+        also = tuple(Counterexample(**each) for each in data["also"])
+        return cls(**{**data, "unmet": tuple(data["unmet"]), "counterexample": found, "also": also})
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,12 @@ class Ruling:
         return next((t.counterexample for t in self.trials if t.counterexample), None)
 
     @property
+    def also(self) -> tuple[Counterexample, ...]:
+        """The other ways in which the requirement was broken, by all its laws."""
+        broken = [found for t in self.trials for found in (t.counterexample, *t.also) if found]
+        return tuple(broken[1:])
+
+    @property
     def conforms(self) -> bool:
         """Whether a run with this ruling may exit with 0, were the requirement a must."""
         return self.verdict in CONFORMING
@@ -143,12 +153,23 @@ class Expectation:
     inherited: bool = False
 
 
+Retry = Callable[[Trial, Sequence[Trial]], Trial | None]
+"""Tries a broken law again, on inputs on which none of some other broken laws is broken; gives the
+new trial, or `None` where that cannot be tried."""
+
+
+def _no_retry(broken: Trial, needed: Sequence[Trial]) -> None:
+    """Nothing can be tried again."""
+
+
 def rule(
     requirements: Iterable[Requirement],
     trials: Iterable[Trial],
     *,
     claims: Sequence[str],
     expectations: Iterable[Expectation] = (),
+    tolerated: Mapping[str, str] = MappingProxyType({}),
+    retry: Retry = _no_retry,
 ) -> tuple[Ruling, ...]:
     """The ruling on each requirement, in order.
 
@@ -157,6 +178,9 @@ def rule(
       trials: What every law that ran did.
       claims: Capabilities of the implementation.
       expectations: Its known failures.
+      tolerated: Requirements that it is expected to break in whatever way, with the reason.
+      retry: Tries a broken law on inputs on which other broken laws hold; needed to call a failure
+        a consequence.
 
     Returns:
       As many rulings as there are requirements.
@@ -170,7 +194,15 @@ def rule(
     rulings = [
         _rule_one(r, tuple(of.get(r.id, ())), claims, known.get(r.id, [])) for r in requirements
     ]
-    return _blocked(rulings)
+    return _blocked([_tolerated(r, tolerated.get(r.requirement.id)) for r in rulings], retry)
+
+
+def _tolerated(ruling: Ruling, reason: str | None) -> Ruling:
+    """A failure that is expected for a reason as `known`, and as `fixed` if it does not come."""
+    verdicts = {"failed": "known", "passed": "fixed"}
+    if reason is None or ruling.verdict not in verdicts:
+        return ruling
+    return replace(ruling, verdict=verdicts[ruling.verdict], reason=reason)
 
 
 def _rule_one(
@@ -215,29 +247,56 @@ def _rule_one(
     return Ruling(requirement, verdict, trials, reason=reason, upstream=upstream)
 
 
-def _blocked(rulings: Sequence[Ruling]) -> tuple[Ruling, ...]:
-    """Turn failures that follow from others into `blocked`, naming the roots."""
-    verdicts = {r.requirement.id: r for r in rulings}
+def _blocked(rulings: Sequence[Ruling], retry: Retry) -> tuple[Ruling, ...]:
+    """Turn failures that were shown to follow from others into `blocked`, naming the roots."""
+    given = {r.requirement.id: r for r in rulings}
+    decided: dict[str, Ruling] = {}
 
-    def roots(ruling: Ruling) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for need in ruling.requirement.needs:
-            needed = verdicts.get(need)
-            if needed is None:
-                continue
-            above = roots(needed)
-            if above:
-                found.update(dict.fromkeys(above))
-            elif needed.verdict in ROOTS:
-                found[need] = None
-        return tuple(found)
+    def decide(ruling: Ruling) -> Ruling:
+        row = ruling.requirement
+        if row.id not in decided:
+            needed = broken(row) if ruling.verdict == "failed" else []
+            needed = [n for n in needed if row.level == "should" or n.requirement.level == "must"]
+            decided[row.id] = _consequence(ruling, needed, retry) if needed else ruling
+        return decided[row.id]
 
-    return tuple(
-        replace(r, verdict="blocked", blocked_by=above, reason=f"needs {', '.join(above)}")
-        if r.verdict == "failed" and (above := roots(r))
-        else r
-        for r in rulings
-    )
+    def broken(row: Requirement) -> list[Ruling]:
+        """What is broken of the needs of a row, or of the needs of one of these that holds."""
+        found: dict[str, Ruling] = {}
+        for need in (given[each] for each in row.needs if each in given):
+            fell = need.verdict in ROOTS
+            for each in [decide(need)] if fell else broken(need.requirement):
+                found[each.requirement.id] = each
+        return list(found.values())
+
+    return tuple(map(decide, rulings))
+
+
+def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruling:
+    """A failure as `blocked`, if its laws hold wherever the laws of what it needs do.
+
+    Else it is `failed`, with an input on which what it needs holds, if one was found.
+    """
+    others = [
+        t for n in needed for t in n.trials
+        if t.outcome == "failed" and t.counterexample is not None and t.counterexample.input
+    ]  # fmt: skip
+    trials = list(ruling.trials)
+    shown = bool(others)
+    for place, trial in enumerate(trials):
+        again = retry(trial, others) if trial.outcome == "failed" and others else None
+        if again is not None and again.counterexample is not None:
+            also = tuple(c for c in (trial.counterexample, *trial.also) if c is not None)
+            trials[place] = replace(
+                trial, counterexample=again.counterexample, reason=again.reason, also=also,
+                error=again.error or trial.error,
+            )  # fmt: skip
+        shown &= trial.outcome != "failed" or (again is not None and again.outcome == "passed")
+    if not shown:
+        return replace(ruling, trials=tuple(trials))
+    roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
+    reason = f"follows from {', '.join(roots)}: holds on every input tried on which that holds"
+    return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ dtype and contents: fields are compared, not `__eq__`, which is itself under jud
 import dataclasses
 import operator
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -44,9 +45,16 @@ def alike(one: Any, other: Any) -> bool:
         return all(
             alike(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(kind)
         )
-    if hasattr(one, "names") and hasattr(one, "__dict__"):
+    if kind is FunctionType and one.__code__ is other.__code__:
+        return True  # made twice by one line: what made the boxes is not compared
+    if hasattr(one, "__dict__") and (hasattr(one, "replace_boxed") or _has_no_equality(kind)):
         return alike(vars(one), vars(other))
     return bool(one == other)
+
+
+def _has_no_equality(kind: type) -> bool:
+    """Whether a class leaves equality to `object`, for which only an object itself is equal."""
+    return getattr(kind, "__eq__", None) is object.__eq__
 
 
 def _same_array(one: Any, other: Any) -> bool:

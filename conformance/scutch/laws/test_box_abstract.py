@@ -38,16 +38,15 @@ def _abstract(tree):
 
 @requirement("BOX-23a", must_reach=("box",))
 @given(tree=abstract_trees, index=st.integers(0, 3), name=axis_names())
-def test_abstract_values_are_treated_as_arrays_are(meta, tree, index, name):
+def test_abstract_values_are_treated_as_arrays_are(meta, subject, tree, index, name):
     """Every tree function gives on abstract values what it gives on arrays of their shapes, made
     abstract.
     """
     concrete = _concrete(tree)
-    params = {meta.PARTITION_NAME: name}
-    ranks = [len(box.names) for box in outermost_boxes(meta, tree)]
-    if ranks:
+    params, inside = subject.params(name), outermost_boxes(meta, tree)
+    if inside:
         reached("box")
-    index = min([index, *ranks])
+    index = subject.place(index, *inside)
     for function in (
         meta.unbox,
         lambda t: meta.add_axis(t, index, params),

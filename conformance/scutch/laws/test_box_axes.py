@@ -26,38 +26,48 @@ positions = st.integers(0, 4)
 
 @requirement("BOX-5")
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
-def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
+def test_removing_an_added_axis_restores_the_box(subject, box, index, name):
     """`add_axis` and then `remove_axis` with the same arguments gives back a box like the first."""
-    assume(index <= len(box.names))
-    params = {meta.PARTITION_NAME: name}
+    index, params = subject.place(index, box), subject.params(name)
     assert alike(box.add_axis(index, params).remove_axis(index, params), box)
 
 
 @requirement("BOX-6")
 @given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
-def test_adding_a_removed_axis_restores_the_box(meta, box, index):
+def test_adding_a_removed_axis_restores_the_box(subject, box, index):
     """`remove_axis` and then `add_axis` with the same arguments gives back a box like the first."""
-    index %= len(box.names)
-    params = {meta.PARTITION_NAME: box.names[index]}
+    names = subject.named(box)
+    index %= len(names)
+    params = subject.params(names[index])
     assert alike(box.remove_axis(index, params).add_axis(index, params), box)
+
+
+@requirement("BOX-6")
+@given(box=any_boxes(), index=positions, name=axis_names())
+def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name):
+    """An axis that was added, removed and added again is there as after the first time."""
+    index, params = subject.place(index, box), subject.params(name)
+    added = box.add_axis(index, params)
+    assert alike(added.remove_axis(index, params).add_axis(index, params), added)
 
 
 @requirement("BOX-27a")
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
-def test_an_added_axis_is_named_at_its_index(meta, box, index, name):
+def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
     """`add_axis` inserts the partition name at the index, among the names that the box has."""
-    assume(index <= len(box.names))
-    added = box.add_axis(index, {meta.PARTITION_NAME: name})
-    assert added.names == (*box.names[:index], name, *box.names[index:])
+    names, index = subject.named(box), subject.place(index, box)
+    added = box.add_axis(index, subject.params(name))
+    assert subject.named(added) == (*names[:index], name, *names[index:])
 
 
 @requirement("BOX-27b")
 @given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
-def test_a_removed_axis_takes_its_name_along(meta, box, index):
+def test_a_removed_axis_takes_its_name_along(subject, box, index):
     """`remove_axis` takes the name at the index away, and leaves the other names in their order."""
-    index %= len(box.names)
-    removed = box.remove_axis(index, {meta.PARTITION_NAME: box.names[index]})
-    assert removed.names == (*box.names[:index], *box.names[index + 1 :])
+    names = subject.named(box)
+    index %= len(names)
+    removed = box.remove_axis(index, subject.params(names[index]))
+    assert subject.named(removed) == (*names[:index], *names[index + 1 :])
 
 
 @requirement("BOX-7")
@@ -107,14 +117,15 @@ def test_the_partitioning_error_names_the_box(box, index, method):
 
 @requirement("BOX-8c")
 @given(box=any_boxes(arrays()), index=positions)
-def test_none_is_a_partition_name(meta, box, index):
+def test_none_is_a_partition_name(subject, box, index):
     """A partition name of `None` adds an axis that is named `None`, and removes it again: it does
     not count as a missing name.
     """
-    index = min(index, len(box.names))
-    added = box.add_axis(index, {meta.PARTITION_NAME: None})
-    assert added.names[index] is None
-    assert alike(added.remove_axis(index, {meta.PARTITION_NAME: None}), box)
+    subject.named(box)
+    index, params = subject.place(index, box), subject.params(None)
+    added = box.add_axis(index, params)
+    assert subject.named(added)[index] is None
+    assert alike(added.remove_axis(index, params), box)
 
 
 @requirement("BOX-9a")

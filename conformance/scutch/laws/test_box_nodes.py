@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.boxes import emptied, outermost_boxes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import reached, requirement
@@ -72,21 +72,32 @@ def test_unflattening_restores_a_box(box):
 
 @requirement("BOX-2c", must_reach=("equal", "names", "value", "class"))
 @given(one=any_boxes(arrays(max_rank=2)), other=any_boxes(arrays(max_rank=2)))
-def test_structure_is_class_names_and_value_structure(one, other):
-    """Two boxes have equal tree structures exactly when their classes, names and value structures
-    are equal; equal structures have equal hashes.
+def test_structure_is_class_names_and_value_structure(subject, one, other):
+    """Two boxes have equal tree structures exactly when their classes, all that is static in them
+    and their value structures are equal; equal structures have equal hashes.
     """
     structure = jax.tree_util.tree_structure
     same_class = type(one) is type(other)
-    same_names = one.names == other.names
+    assume(same_class or not _confused_by_jax(one, other))
+    same_names = same_class and alike(emptied(one), emptied(other))
     reached("class" if not same_class else "names" if not same_names else "equal")
-    assert (structure(one) == structure(other)) == (same_class and same_names)
+    assert (structure(one) == structure(other)) == same_names
     if same_class:
         renamed = other.replace_boxed(one.unbox())
         assert structure(renamed) == structure(other)
         assert hash(structure(renamed)) == hash(structure(other))
         reached("value")
+    if same_class and subject.holds({}):
         assert structure(other.replace_boxed({"a": one.unbox()})) != structure(other)
+
+
+def _confused_by_jax(one, other):
+    """Whether JAX takes two nodes for one though their classes differ, which no class can help: of
+    what `register_dataclass` registers, some versions compare the static values only.
+    """
+    structures = [jax.tree_util.tree_structure(box) for box in (one, other)]
+    kinds = [(structure.node_data() or [None])[0] for structure in structures]
+    return structures[0] == structures[1] and kinds[0] is not kinds[1]
 
 
 @requirement("BOX-2h", must_reach=("equal", "unequal"))
@@ -147,10 +158,10 @@ def test_tracing_carries_boxes(box, name):
         return {"box": box, "doubled": box.replace_boxed(box.unbox() * 2)}
 
     shapes = jax.eval_shape(jax.jit(function) if name == "jit" else function, box)
-    expected = box.replace_boxed(jax.ShapeDtypeStruct(box.unbox().shape, box.unbox().dtype))
+    expected = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), box)
     assert alike(shapes, {"box": expected, "doubled": expected})
     assert received, "the function was not traced"
-    assert alike(received[0].replace_boxed(None), box.replace_boxed(None))
+    assert alike(emptied(received[0]), emptied(box))
 
 
 @requirement("BOX-2f")
@@ -175,7 +186,6 @@ def test_vmap_and_scan_carry_boxes(box):
     """
     value = box.unbox()
     assume(value.shape[0] > 0)
-    row = box.replace_boxed(jax.ShapeDtypeStruct(value.shape[1:], value.dtype))
     received = []
 
     def body(carry, mapped):
@@ -184,10 +194,9 @@ def test_vmap_and_scan_carry_boxes(box):
 
     shapes = jax.eval_shape(lambda b: jax.vmap(lambda x: body(x, x)[1])(b), box)
     carried, stacked = jax.eval_shape(lambda b: jax.lax.scan(body, b, b), box)
-    whole = box.replace_boxed(jax.ShapeDtypeStruct(value.shape, value.dtype))
+    whole = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), box)
     assert alike((shapes, carried, stacked), (whole, whole, whole))
-    empty = row.replace_boxed(None)
-    assert all(alike(r.replace_boxed(None), empty) for r in received)
+    assert all(alike(emptied(row), emptied(box)) for row in received)
 
 
 @requirement("BOX-2e")
@@ -198,4 +207,4 @@ def test_identity_survives_tracing(box):
     """
     assume(not isinstance(box.unbox(), jax.ShapeDtypeStruct))
     shaped = jax.eval_shape(lambda b: b, box)
-    assert alike(shaped.replace_boxed(None), box.replace_boxed(None))
+    assert alike(emptied(shaped), emptied(box))

@@ -47,7 +47,7 @@ def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
     for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
         if meta.is_axis_metadata(leaf) and hasattr(leaf, "get_partition_spec"):
             reached("foreign" if hasattr(leaf, "payload") else "own")
-            assert spec == PartitionSpec(*leaf.names)
+            assert spec == PartitionSpec(*subject.named(leaf))
 
 
 @requirement("BOX-16b", must_reach=("array",))

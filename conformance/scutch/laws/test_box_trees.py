@@ -9,6 +9,7 @@ functions.
 """
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -37,12 +38,12 @@ def _unboxed(meta, tree):
     return rebuild([_unboxed(meta, leaf) for leaf in found])
 
 
-def _within(meta, tree, index):
-    """`index`, or the lowest rank of the outermost boxes if that is less.
+def _within(meta, subject, tree, index):
+    """`index`, or one that is allowed for each of the outermost boxes.
 
     An index beyond the rank is the matter of BOX-7, which is not claimed for every box class.
     """
-    return min([index, *(len(box.names) for box in outermost_boxes(meta, tree))])
+    return subject.place(index, *outermost_boxes(meta, tree))
 
 
 @requirement("BOX-12a", must_reach=("several",))
@@ -86,12 +87,11 @@ def test_map_axis_meta_leaves_all_else(meta, tree):
 
 @requirement("BOX-13a")
 @given(tree=box_trees(), index=positions, name=axis_names())
-def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
+def test_adding_to_a_tree_adds_to_each_box(meta, subject, tree, index, name):
     """`add_axis(tree, index, params)` is the tree in which each outermost box is
     `box.add_axis(index, params)`.
     """
-    index = _within(meta, tree, index)
-    params = {meta.PARTITION_NAME: name}
+    index, params = _within(meta, subject, tree, index), subject.params(name)
     found, rebuild = outermost(meta, tree)
     each = [b.add_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.add_axis(tree, index, params), rebuild(each))
@@ -99,12 +99,11 @@ def test_adding_to_a_tree_adds_to_each_box(meta, tree, index, name):
 
 @requirement("BOX-13b")
 @given(tree=box_trees(), index=positions, name=axis_names())
-def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
+def test_removing_from_a_tree_removes_from_each_box(meta, subject, tree, index, name):
     """`remove_axis(tree, index, params)` is the tree in which each outermost box is
     `box.remove_axis(index, params)`.
     """
-    index = _within(meta, tree, index)
-    params = {meta.PARTITION_NAME: name}
+    index, params = _within(meta, subject, tree, index), subject.params(name)
     grown = meta.add_axis(tree, index, params)
     found, rebuild = outermost(meta, grown)
     each = [b.remove_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
@@ -117,13 +116,13 @@ def test_removing_from_a_tree_removes_from_each_box(meta, tree, index, name):
     added=st.lists(st.tuples(positions, axis_names()), max_size=3),
 )
 @example(tree=Box(Array((2,)), ("data",)), added=[(1, "model"), (0, "layers")])
-def test_axes_removed_in_reverse_order_restore_the_tree(meta, tree, added):
+def test_axes_removed_in_reverse_order_restore_the_tree(meta, subject, tree, added):
     """A tree to which several axes were added, one after the other, is what it was when they are
     removed in reverse order.
     """
     grown, axes = tree, []
     for index, name in added:
-        axes.append((_within(meta, grown, index), {meta.PARTITION_NAME: name}))
+        axes.append((_within(meta, subject, grown, index), subject.params(name)))
         grown = meta.add_axis(grown, *axes[-1])
     for index, params in reversed(axes):
         grown = meta.remove_axis(grown, index, params)
@@ -189,12 +188,13 @@ class Updated:
 
 @requirement("BOX-15a", must_reach=("box",))
 @given(tree=box_trees())
-def test_what_is_put_in_comes_out(meta, tree):
+def test_what_is_put_in_comes_out(meta, subject, tree):
     """`unbox(replace_boxed(tree, updates))` is `updates`, whatever its leaves are."""
     if outermost_boxes(meta, tree):
         reached("box")
     leaves, structure = jax.tree_util.tree_flatten(_unboxed(meta, tree))
-    updates = structure.unflatten([Updated(n) for n in range(len(leaves))])
+    update = Updated if subject.holds(Updated(0)) else np.array
+    updates = structure.unflatten([update(n) for n in range(len(leaves))])
     assert alike(meta.unbox(meta.replace_boxed(tree, updates)), updates)
 
 

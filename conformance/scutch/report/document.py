@@ -97,6 +97,7 @@ class Outcome:
       reason: Why it is not `passed`.
       upstream: Address of the issue of a known failure.
       counterexample: The smallest input that was found to break it.
+      also: The smallest inputs that break it in other ways.
       replay: A command that breaks it again.
     """
 
@@ -112,6 +113,7 @@ class Outcome:
     reason: str | None = None
     upstream: str | None = None
     counterexample: Counterexample | None = None
+    also: tuple[Counterexample, ...] = ()
     replay: str | None = None
 
     @property
@@ -180,6 +182,7 @@ def _outcome(document: Mapping[str, Any]) -> Outcome:
         **document,
         **lists,
         "counterexample": None if example is None else Counterexample(**example),
+        "also": tuple(Counterexample(**each) for each in document.get("also", ())),
     }
     return Outcome(**fields)
 

@@ -15,8 +15,8 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -217,9 +217,14 @@ def convict(
             trials.append(beside(law, liar))
     tried = {trial.requirement for trial in trials}
     rows = [row for row in catalogue.load() if row.id in tried]
-    roots = summarize(rule(rows, trials, claims=liar.implementation.claims)).roots
+    roots = summarize(rule(rows, trials, claims=liar.implementation.claims, retry=_trusted)).roots
     failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
     return failed, {ruling.requirement.id: ruling for ruling in roots}
+
+
+def _trusted(broken: Trial, needed: Sequence[Trial]) -> Trial:
+    """Takes what the catalogue says a requirement needs for true: the trials of liars test that."""
+    return replace(broken, outcome="passed", counterexample=None)
 
 
 def _convicted(law: Law, liar: Liar, unasserted: Callable[..., Any] | None) -> Trial:

@@ -1,0 +1,71 @@
+"""Boxes in lifted transformations and across the bridge: LIN-2f (`002_`), BRG-4d (`004_`).
+
+A lifted `scan` or `vmap` stacks a boxed parameter, and asks the box itself, by `add_axis`, what its
+metadata is then; inside the body it asks `remove_axis`. The bridge turns a box into a variable, and
+back.
+
+The oracle is the box's own method, called outside of any lift. What names are is not asked, so a
+box class without names is tried as well.
+"""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.lawkit.boxes import emptied
+from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.equality import alike
+from scutch.lawkit.lifts import stacked
+from scutch.lawkit.marks import reached, requirement
+from scutch.strategies import arrays, axis_names, boxes, collection_names
+
+pytestmark = pytest.mark.usefixtures("subject")
+
+LIFTS = ("scan", "vmap")
+COPIES = 4
+
+
+@requirement("LIN-2f", must_reach=LIFTS)
+@given(
+    kind=st.sampled_from(LIFTS),
+    box=boxes(arrays(dtypes=("float32",), max_rank=2)),
+    index=st.integers(0, 2),
+    name=axis_names(),
+)
+def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name):
+    """A parameter that `scan` or `vmap` stacks has the metadata of `box.add_axis`, and inside the
+    body that of the box itself.
+    """
+    reached(kind)
+    index, params, seen = subject.place(index, box), subject.params(name), []
+    assume(index <= len(box.unbox().shape))
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x, *_):
+            seen.append(self.param("w", lambda key: box, unbox=False))
+            return (x, None) if kind == "scan" else x
+
+    lifted, rest = stacked(
+        linen, kind, Body, COPIES,
+        variable_axes={"params": index}, split_rngs={"params": True}, metadata_params=params,
+    )  # fmt: skip
+    x = np.ones(2, "float32")
+    variables = jax.eval_shape(lambda: lifted().init(jax.random.key(0), x, *rest))
+    jax.eval_shape(lambda given: lifted().apply(given, x, *rest), variables)
+    stack = variables["params"]["w"]
+    assert alike(emptied(stack), emptied(box.add_axis(index, params)))
+    shape = np.insert(box.unbox().shape, index, COPIES)
+    assert [leaf.shape for leaf in jax.tree_util.tree_leaves(stack)] == [tuple(shape)]
+    assert all(alike(emptied(inside), emptied(box)) for inside in seen)
+
+
+@requirement("BRG-4d")
+@given(col=collection_names(), box=boxes(arrays(max_rank=2)))
+def test_a_box_crosses_and_returns(bridge, subject, col, box):
+    """A box that crosses to a variable and returns is what it was."""
+    if not subject.crosses:
+        not_available(f"{subject.name} has no conversion to a variable, and no attribute `value`")
+    assert alike(bridge.to_linen_var(bridge.to_nnx_var(col, box)), box)
