@@ -122,7 +122,7 @@ def plain_jit_calls(
     options |= draw(st.sampled_from(({}, {}, {"keep_unused": True}, {"inline": True})))
     faults = draw(st.sampled_from(("option", "argument", "sharding", "static"))) if illegal else ""
     mesh = draw(st.sampled_from(_MESHES))
-    x, y = draw(_arguments(mesh)), draw(_arguments(mesh))
+    x, y = draw(_arguments(mesh)), draw(_arguments(mesh, containers=negative))
     if faults == "argument":
         x = draw(st.sampled_from(("text", [Array((2,)), "text"], OnDevice(Array((3,))))))
     placed = draw(st.sampled_from(("", "in", "out", "both")))
@@ -141,7 +141,7 @@ def plain_jit_calls(
         single = False if listed else None if both is None else not both
         kind = list if listed else tuple
         options["in_shardings"] = draw(
-            _in_shardings(mesh, (x, y), count, faults == "sharding", single, kind)
+            _in_shardings(mesh, (x, y), count, faults == "sharding", single, kind, negative)
         )
         ways = [_WAYS[0]] if count == 3 or is_static else [_WAYS[4]]
         ways += [draw(st.sampled_from(_WAYS))] if faults == "sharding" else []
@@ -158,14 +158,19 @@ def plain_jit_calls(
     return PlainCall("jit", form, result, options, made, draw(st.booleans()))
 
 
-def _arguments(mesh: Mesh) -> st.SearchStrategy[Any]:
-    """Trees of arrays whose first axis every mesh divides."""
+def _arguments(mesh: Mesh, *, containers: bool = False) -> st.SearchStrategy[Any]:
+    """Trees of arrays whose first axis every mesh divides; containers alone, if asked for."""
+    held = (
+        {"a": OnDevice(Array((8,))), "b": [OnDevice(Array((8,), "int32"))]},
+        (OnDevice(Array((8,))), None, Array((8,))),
+    )
+    if containers:
+        return st.sampled_from(held)
     return st.sampled_from(
         (
             OnDevice(Array((8,))),
             OnDevice(Array((8, 2), "int32", 1)),
-            {"a": OnDevice(Array((8,))), "b": [OnDevice(Array((8,), "int32"))]},
-            (OnDevice(Array((8,))), None, Array((8,))),
+            *held,
             Array((8,)),
             OnDevice(Array((8,)), Sharding(mesh, ("data",))),
             OnDevice(Array((8,), seed=2), Sharding(mesh)),
@@ -179,9 +184,9 @@ def _shardings(mesh: Mesh, bad: bool) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def _of_tree(draw: st.DrawFn, mesh: Mesh, tree: Any, bad: bool) -> Any:
-    """A prefix of a tree: one sharding or `None` for all, or one for each part."""
-    if isinstance(tree, dict | list | tuple) and draw(st.booleans()):
+def _of_tree(draw: st.DrawFn, mesh: Mesh, tree: Any, bad: bool, split: bool = False) -> Any:
+    """A prefix of a tree: one sharding or `None` for each part, or, unless `split`, for all."""
+    if isinstance(tree, dict | list | tuple) and (split or draw(st.booleans())):
         keys = tree if isinstance(tree, dict) else range(len(tree))
         parts = {key: draw(_of_tree(mesh, tree[key], bad)) for key in keys}
         return parts if isinstance(tree, dict) else type(tree)(parts.values())
@@ -197,10 +202,12 @@ def _in_shardings(
     bad: bool,
     single: bool | None,
     kind: type,
+    split: bool,
 ) -> Any:
     if single or (single is None and draw(st.sampled_from((False, False, True)))):
         return draw(_shardings(mesh, bad))
-    found = [draw(_of_tree(mesh, each, bad)) for each in arguments] + [None] * (count - 2)
+    parts = [draw(_of_tree(mesh, each, bad, split)) for each in arguments]
+    found = parts + [None] * (count - 2)
     return kind(found)
 
 
