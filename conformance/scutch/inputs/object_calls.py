@@ -66,8 +66,8 @@ class Transformation(Description):
       x: The prefix of the pair of arrays.
       out: The prefix of the results.
       mesh: Of `shard_map`.
-      options: Further ones. That of `grad` is `wrt`, the name of a type of variables. For `jit`
-        they are modes: `graph`, `graph_updates`, and `mode`, which is `"partial"` for `jit_partial`.
+      options: Further ones. That of `grad` is `wrt`, the name of a type of variables; of `jit`,
+        modes of the lift; `mode` is `"partial"` for `jit_partial`.
     """
 
     kind: str
