@@ -9,7 +9,8 @@ docstrings are sentences of another form. The rules:
 - The docstring of a function, method or class begins with one sentence, on one line.
 - With two or more parameters, `Args:` names each of them. The parameters of a class are those of
   its `__init__`, or the fields of a dataclass. `*args` or `**kwargs` need no entry if they appear
-  anywhere in the docstring. A field is documented as well by a string below it.
+  anywhere in the docstring, or if the function has no other parameters and passes them on.
+  A field is documented as well by a string below it.
 - With three or more parameters, a function that returns a value has `Returns:`, or `Yields:`.
 - `Raises:` names each exception that the function's own body raises by `raise X(...)`.
 - An error class shows `Wrong` code and `Right` code, in an indented block or a doctest. A class
@@ -249,7 +250,8 @@ def _args(contract: Contract, parameters: Sequence[str]) -> Iterator[str]:
         if name.strip("*") not in documented
         and not (name.startswith("*") and re.search(rf"\b{name.strip('*')}\b", contract.text))
     ]
-    if contract.text and missing and len(parameters) >= ARGS_FROM:
+    passed_on = all(name.startswith("*") for name in parameters)
+    if contract.text and missing and len(parameters) >= ARGS_FROM and not passed_on:
         yield f"`Args:` lacks {', '.join(missing)}"
 
 

@@ -26,6 +26,7 @@ examples:
   scutch run --requirement 'BOX-9*' -n 2                two processes; pytest's options work
   scutch report reference.json flax.json --html site    side by side, and as pages
   scutch diff old.json new.json                         exit 1 when something got worse
+  scutch known fork.toml --from fork.json               what failed, as known failures
   scutch badge flax.json -o flax.svg                    a picture for a README
   scutch explain BOX-9a                                 what a requirement says, and why
 
@@ -57,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
-    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
-        return _run(words[1:])
+    if words[:1] == ["run"]:
+        return _help_of_run() if words[1:2] in (["-h"], ["--help"]) else _run(words[1:])
     try:
         arguments = _parser().parse_args(words)
     except SystemExit as stop:  # argparse has printed its help or its complaint
@@ -115,16 +116,14 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         "judge an implementation",
         lambda arguments: _run(arguments.rest),
-        "All arguments go to pytest, which runs as `pytest -p scutch.plugin --pyargs scutch`; "
-        "`pytest -p scutch.plugin --help` lists the judge's options, such as --implementation, "
-        "--profile, --report, --known, --requirement, --level and --seed.",
+        "`scutch run --help` lists the options; those of pytest work, too.",
     )
     added.add_argument("rest", nargs="*", metavar="ARGUMENT", help="an argument of pytest")
 
     added = command("list", "list the requirements of the catalogue", _list)
-    added.add_argument(
-        "--requirement", metavar="PATTERN", default="*", help="ids or rows, like 'BOX-1*' or BOX-2"
-    )
+    what = "ids, rows or areas, like 'BOX-1*', BOX-2 or LOG"
+    added.add_argument("pattern", metavar="PATTERN", nargs="?", help=what)
+    added.add_argument("--requirement", metavar="PATTERN", default="*", help="the same")
     added.add_argument("--area", help="one chapter of the contract, like BOX")
 
     added = command("explain", "say what a requirement asks for, why, and what tests it", _explain)
@@ -159,10 +158,45 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-known", action="store_true", help="passed to known is not a regression"
     )
 
+    added = command(
+        "new-adapter",
+        "write a first adapter for a package, from the names that are found in it",
+        _new_adapter,
+        "It is printed: `scutch new-adapter my_library > my_adapter.py`.",
+    )
+    added.add_argument("package", metavar="PACKAGE", help="its import name")
+
+    added = command(
+        "known",
+        "write what failed in a run as a file of known failures",
+        _known,
+        "Each entry has the smallest input and the error as its reason: read them, say why the "
+        "implementation departs, and give the file to `scutch run --known FILE`.",
+    )
+    added.add_argument("file", metavar="FILE.toml", help="must not be there yet")
+    added.add_argument(
+        "--from", dest="report", metavar="REPORT.json", required=True, help="written by the judge"
+    )
+
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
     return parser
+
+
+def _help_of_run() -> int:
+    from scutch import plugin
+
+    parser = argparse.ArgumentParser(
+        prog="scutch run",
+        usage="scutch run [OPTION ...] [an option of pytest ...]",
+        description="Judge an implementation: `pytest -p scutch.plugin --pyargs scutch` with the "
+        "options below. Those of pytest work too, such as -n 2, -x, -v and --junitxml.",
+        add_help=False,
+    )
+    plugin.add_options(parser.add_argument)
+    print(parser.format_help(), end="")
+    return 0
 
 
 def _run(rest: Sequence[str]) -> int:
@@ -201,6 +235,39 @@ def _diff(arguments: argparse.Namespace) -> int:
     return int(compared.regressed(arguments.level))
 
 
+def _new_adapter(arguments: argparse.Namespace) -> int:
+    from scutch.adapters.draft import draft
+
+    sys.path.insert(0, "")  # a package beside the reader, as `python -m` finds it
+    try:
+        print(draft(arguments.package), end="")
+    except ImportError as error:
+        raise UsageError(f"importing {arguments.package} failed: {error}") from error
+    return 0
+
+
+def _known(arguments: argparse.Namespace) -> int:
+    from scutch.judging import known
+
+    report, file = load(arguments.report), Path(arguments.file)
+    if file.exists():
+        raise UsageError(f"{file} is there already; expected the name of a new file")
+    name, version = report.implementation.name, report.implementation.version
+    broken = [o for o in report.requirements if o.verdict in ("failed", "blocked", "known")]
+    entries = [
+        known.Known(name, o.id, f"=={version}", o.counterexample.error, o.counterexample.input,
+                    o.upstream, "")
+        for o in broken if o.counterexample is not None and o.counterexample.input
+    ]  # fmt: skip
+    publish(known.toml(name, entries), file)
+    print(f"{file}: {len(entries)} known failures of {report.implementation}")
+    left_out = [o.id for o in report.requirements if o.verdict in ("crashed", "timeout")]
+    left_out += sorted({o.id for o in broken} - {entry.requirement for entry in entries})
+    if left_out:
+        print(f"left out, for no input breaks them in the same way again: {', '.join(left_out)}")
+    return 0
+
+
 def _badge(arguments: argparse.Namespace) -> int:
     from scutch.report import badge
 
@@ -218,13 +285,14 @@ def _badge(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    chosen = _select(arguments.requirement)
+    pattern = arguments.pattern or arguments.requirement
+    chosen = _select(pattern)
     if arguments.area is not None:
         areas = sorted({requirement.area for requirement in chosen})
         chosen = tuple(one for one in chosen if one.area == arguments.area.upper())
         if not chosen:
             raise UsageError(
-                f"no requirement that matches {arguments.requirement!r} is in the area "
+                f"no requirement that matches {pattern!r} is in the area "
                 f"{arguments.area!r}; expected one of {', '.join(areas)}"
             )
     width = max(len(requirement.id) for requirement in chosen)

@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -26,6 +26,7 @@ SHIPPED = MappingProxyType(
     {
         "reference": "scutch.adapters.reference:implementation",
         "flax": "scutch.adapters.flax:implementation",
+        "orbax": "scutch.adapters.orbax:implementation",
     }
 )
 
@@ -63,10 +64,15 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "linen_vars_to_nnx_attrs nnx_attrs_to_linen_vars ToNNX ToLinen to_linen "
             "lazy_init with_partitioning".split()
         ),
-        "export": frozenset(),
+        "export": frozenset(
+            "JaxModule constants save load initialize_dtensor "
+            "maybe_enable_dtensor_export_on".split()
+        ),
     }
 )
 """The names that a namespace must answer to, for each capability."""
+
+_STANDARD = frozenset().union(*NAMES.values())
 
 CAPABILITIES = tuple(NAMES)
 
@@ -81,18 +87,89 @@ class SetupError(Exception):
     Right, with a name from the message, `module:attribute`, or the path of an adapter:
 
         scutch.judge_box(MyBox, implementation="flax")
+
+    Attributes:
+      subject: What was refused: an option, an implementation, a file and line.
+      problem: Why, and what was expected.
     """
+
+    def __init__(self, subject: str, problem: str) -> None:
+        """Say what was refused, and why."""
+        self.subject, self.problem = subject, problem
+        super().__init__(f"{subject}: {problem}")
+
+
+NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "logical": ("meta",),
+        "linen": ("meta", "logical"),
+        "transforms": ("nnx",),
+        "bridge": ("meta", "logical", "nnx"),
+    }
+)
+"""What the laws of a capability touch of others."""
+
+LAYOUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "meta": ("core.meta",),
+        "logical": ("linen.spmd", "linen"),
+        "linen": ("linen", "core", "training.train_state"),
+        "nnx": ("nnx",),
+        "transforms": ("nnx",),
+        "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
+    }
+)
+"""The modules of Flax that hold the names of each capability."""
+
+
+class Unclaimed(BaseException):
+    """A law touches a name that the implementation does not claim, so it is not tried.
+
+    Wrong, in an adapter, if the library has one of the names only:
+
+        Implementation("mine", "1", logical=my_library)
+
+    Right:
+
+        names = ["logical_to_mesh_axes"]
+        Implementation("mine", "1", logical=Namespace("mine: logical", my_library, names=names))
+
+    Attributes:
+      reason: Which name, of which namespace.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Say which name."""
+        self.reason = f"does not claim {name}"
+        super().__init__(self.reason)
 
 
 class Namespace:
-    """Several modules seen as one: a name is looked up in each, in order."""
+    """Several modules seen as one: a name is looked up in each, in order.
 
-    def __init__(self, title: str, *modules: Any) -> None:
-        """Join `modules`, earlier ones first, under a title for messages."""
+    Where only some names are claimed, a law that touches another one is not tried: its requirement
+    is unclaimed.
+    """
+
+    def __init__(self, title: str, *modules: Any, names: Iterable[str] | None = None) -> None:
+        """Join modules.
+
+        Args:
+          title: For messages.
+          modules: Anything with attributes, earlier ones first.
+          names: Those that are claimed; all of the standard's where left out.
+        """
         self._title = title
         self._modules = modules
+        self._names = None if names is None else frozenset(names)
+
+    def claimed(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of some names that are claimed."""
+        return frozenset(names) if self._names is None else self._names.intersection(names)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _STANDARD and not self.claimed([name]):
+            raise Unclaimed(f"{self._title}.{name}")
         for module in self._modules:
             try:
                 return getattr(module, name)
@@ -141,6 +218,8 @@ class Implementation:
       transforms: Lifted `jit` and `shard_map` (`001_`).
       bridge: The Linen-NNX bridge (`004_`).
       export: Export of trained functions (`003_`).
+      known: The implementation that this one descends from, whose known failures it inherits:
+        `flax`, or `flax==0.12.8` if the two do not have the same version; empty for none.
     """
 
     name: str
@@ -152,6 +231,25 @@ class Implementation:
     transforms: Any = None
     bridge: Any = None
     export: Any = None
+    known: str = ""
+
+    def __post_init__(self) -> None:
+        """Let the laws of what is claimed in part be tried, also where they need what is not."""
+        for capability in CAPABILITIES:
+            for need in NEEDS.get(capability, ()) if self._in_part(capability) else ():
+                if getattr(self, need) is None:
+                    empty = Namespace(f"{self.name} {self.version}: {need}", names=())
+                    object.__setattr__(self, need, empty)
+
+    def _in_part(self, capability: str) -> bool:
+        names, space = NAMES[capability], getattr(self, capability)
+        return isinstance(space, Namespace) and space.claimed(names) != names
+
+    @property
+    def upstream(self) -> tuple[str, str] | None:
+        """Name and version of the implementation that this one descends from."""
+        name, _, version = self.known.partition("==")
+        return (name, version or self.version) if name else None
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -161,18 +259,25 @@ class Implementation:
     def missing(self) -> dict[str, list[str]]:
         """Names that a claimed capability lacks, by capability."""
         lacks = {
-            capability: sorted(n for n in NAMES[capability] if not _has(self, capability, n))
+            capability: sorted(n for n in self._claimed(capability) if not hasattr(space, n))
             for capability in self.claims
+            for space in [getattr(self, capability)]
         }
         return {capability: names for capability, names in lacks.items() if names}
 
-
-def _has(implementation: Implementation, capability: str, name: str) -> bool:
-    return hasattr(getattr(implementation, capability), name)
+    def _claimed(self, capability: str) -> Iterable[str]:
+        space = getattr(self, capability)
+        names = NAMES[capability]
+        return space.claimed(names) if isinstance(space, Namespace) else names
 
 
 def flax_shaped(
-    name: str, *, version: str, package: str | None = None, claims: Iterable[str] | None = None
+    name: str,
+    *,
+    version: str,
+    package: str | None = None,
+    claims: Iterable[str] | None = None,
+    known: str = "",
 ) -> Implementation:
     """An implementation whose modules lie where Flax has them.
 
@@ -180,39 +285,67 @@ def flax_shaped(
       name: What reports call it.
       version: Its release.
       package: The import name of the package, `name` where left out.
-      claims: Capabilities to judge; where left out, all that this suite has names for.
+      claims: What to judge: capabilities, such as `meta`, and names in one of which only a part is
+        there, such as `logical.logical_to_mesh_axes`; where left out, all of Flax.
+      known: What a fork descends from, such as `flax`; see `Implementation`.
 
     Returns:
       The implementation; what an adapter calls `implementation`.
 
     Raises:
-      SetupError: `claims` names something that is no capability.
+      SetupError: `claims` names something that is no capability, or not in one.
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
-    package = package or name
-    layout = {
-        "meta": ("core.meta",),
-        "logical": ("linen.spmd", "linen"),
-        "linen": ("linen", "core", "training.train_state"),
-        "nnx": ("nnx",),
-        "transforms": ("nnx",),
-        "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),
-    }
-    wanted = tuple(layout) if claims is None else tuple(claims)
-    unknown = sorted(set(wanted) - set(CAPABILITIES))
-    if unknown:
-        raise SetupError(
-            f"flax_shaped({name!r}) claims {unknown}, which are no capabilities; "
-            f"expected some of {', '.join(CAPABILITIES)}"
-        )
+    wanted = tuple(LAYOUT) if claims is None else tuple(claims)
+    parts: dict[str, list[str] | None] = {}
+    for claim in wanted:
+        capability, _, part = claim.partition(".")
+        if capability not in LAYOUT or (part and part not in NAMES[capability]):
+            raise SetupError(
+                f"flax_shaped({name!r})",
+                f"it claims {claim!r}, which is neither a capability ({', '.join(LAYOUT)}) nor a "
+                "name in one, such as 'logical.logical_to_mesh_axes'",
+            )
+        names = parts.setdefault(capability, [] if part else None)
+        if part and names is not None:
+            names.append(part)
     namespaces = {
         capability: Namespace(
             f"{name} {version}: {capability}",
-            *(_Renamed(importlib.import_module(f"{package}.{m}")) for m in layout[capability]),
+            *map(_Renamed, modules_of(package or name, capability, in_part=names is not None)),
+            names=names,
         )
-        for capability in wanted
+        for capability, names in parts.items()
     }
-    return Implementation(name, version, **namespaces)
+    return Implementation(name, version, **namespaces, known=known)
+
+
+def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleType]:
+    """The modules of a package in which the names of a capability are looked for.
+
+    Args:
+      package: Its import name.
+      capability: A key of `LAYOUT`.
+      in_part: Whether modules may be missing, and names stand in the package itself.
+
+    Returns:
+      The imported modules, in the order of `LAYOUT`. With `in_part`, those that are there, and
+      after them the package.
+
+    Raises:
+      ImportError: One that Flax has is not there, and `in_part` is false.
+    """
+    paths = [f"{package}.{path}" for path in LAYOUT[capability]]
+    if in_part:
+        paths = [path for path in paths if _is_there(path)] + [package]
+    return [importlib.import_module(path) for path in paths]
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return importlib.util.find_spec(path) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def known_names() -> dict[str, str]:
@@ -243,15 +376,17 @@ def load(where: str) -> Implementation:
         module = _import_module(path, where)
     else:
         raise SetupError(
-            f"unknown implementation {where!r}: expected an installed name "
-            f"({', '.join(sorted(names))}), module:attribute, or a .py file"
+            f"unknown implementation {where!r}",
+            f"expected an installed name ({', '.join(sorted(names))}), module:attribute, "
+            "or a .py file",
         )
     try:
         found = getattr(module, attribute)
     except AttributeError:
         raise SetupError(
-            f"implementation {where!r}: {module.__name__} has no attribute {attribute!r}; "
-            "expected a scutch.Implementation there"
+            f"implementation {where!r}",
+            f"{module.__name__} has no attribute {attribute!r}; "
+            "expected a scutch.Implementation there",
         ) from None
     return check(found, where)
 
@@ -271,29 +406,31 @@ def check(found: Any, where: str) -> Implementation:
     """
     if not isinstance(found, Implementation):
         raise SetupError(
-            f"implementation {where!r} is a {type(found).__name__}; "
-            "expected a scutch.Implementation"
+            f"implementation {where!r}",
+            f"it is a {type(found).__name__}; expected a scutch.Implementation",
         )
-    for field in fields(found)[:2]:
-        if not isinstance(getattr(found, field.name), str):
+    for name in ("name", "version", "known"):
+        if not isinstance(getattr(found, name), str):
             raise SetupError(
-                f"implementation {where!r}: {field.name} is {getattr(found, field.name)!r}; "
-                "expected a string"
+                f"implementation {where!r}",
+                f"{name} is {getattr(found, name)!r}; expected a string",
             )
     if not found.claims:
         raise SetupError(
-            f"implementation {where!r} claims no capability; "
-            f"expected at least one of {', '.join(CAPABILITIES)}"
+            f"implementation {where!r}",
+            f"it claims no capability; expected at least one of {', '.join(CAPABILITIES)}",
         )
     for claim, needed in (("logical", "meta"), ("linen", "logical")):
         if claim in found.claims and needed not in found.claims:
             raise SetupError(
-                f"implementation {where!r} claims {claim!r} without {needed!r}, which it needs"
+                f"implementation {where!r}",
+                f"it claims {claim!r} without {needed!r}, which {claim!r} needs",
             )
     for capability, names in found.missing().items():
         raise SetupError(
-            f"implementation {where!r} claims {capability!r} but lacks {', '.join(names)}; "
-            f"provide the name, or leave {capability}=None"
+            f"implementation {where!r}",
+            f"it claims {capability!r} but lacks {', '.join(names)}; "
+            f"provide the name, or leave {capability}=None",
         )
     return found
 
@@ -308,26 +445,27 @@ def _import_module(name: str, where: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise SetupError(_import_message(where, f"importing {name}", error)) from error
+        raise _import_failed(where, f"importing {name}", error) from error
 
 
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
-        raise SetupError(f"implementation {where!r}: there is no file {str(file)!r}")
+        raise SetupError(f"implementation {where!r}", f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
     name = f"scutch_adapter_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise SetupError(f"implementation {where!r}: {str(file)!r} is no Python file")
+        raise SetupError(f"implementation {where!r}", f"{str(file)!r} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise SetupError(_import_message(where, f"running {file}", error)) from error
+        raise _import_failed(where, f"running {file}", error) from error
     return module
 
 
-def _import_message(where: str, action: str, error: Exception) -> str:
-    return f"implementation {where!r}: {action} raised {type(error).__name__}: {error}"
+def _import_failed(where: str, action: str, error: Exception) -> SetupError:
+    problem = f"{action} raised {type(error).__name__}: {error}"
+    return SetupError(f"implementation {where!r}", problem)

@@ -22,7 +22,7 @@ from scutch.lawkit.domain import assume
 BOX_LAWS = (
     "BOX-1", "BOX-2[a-g]", "BOX-3", "BOX-4", "BOX-5", "BOX-6", "BOX-8c", "BOX-9a", "BOX-10",
     "BOX-12", "BOX-13a", "BOX-13b", "BOX-13c", "BOX-14", "BOX-15a", "BOX-15b", "BOX-20b",
-    "BOX-22", "BOX-23a", "BOX-24",
+    "BOX-22", "BOX-23a", "BOX-24", "BOX-27",
 )  # fmt: skip
 """What document `000_` asks of every box class: no mesh, no spec, and no error type of its own."""
 

@@ -9,7 +9,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 
 import functools
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,16 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback, without the frames of the judge and of Hypothesis.
+        """The traceback from the law on, without the frames of the judge and of Hypothesis.
 
         Args:
           excinfo: What broke the law.
           style: Not used: `--tb` decides.
         """
         chosen = self.config.option.tbstyle
-        return excinfo.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
+        shown = pytest.ExceptionInfo.from_exception(error)
+        return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -106,7 +108,7 @@ class Judge:
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(self.answer, capture=self.config.option.capture != "no")
         self.unasserted = Unasserted(self.run.where)
-        self.job = Job(self.run.processes, {"where": self.run.where})
+        self.job = Job(self.run.processes, {"where": self.run.where}, self.run.launched)
 
     @functools.cached_property
     def implementation(self) -> Implementation:
@@ -124,7 +126,7 @@ class Judge:
 
     def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
         """Try a law in every process of the job at the same time."""
-        if self.run.processes == 1:
+        if self.run.processes == 1 and not self.run.launched:
             reason = "needs several processes, and this run has --processes 1"
             return Trial(law.name, law.requirement, "skipped", reason=reason)
         request = {
@@ -167,11 +169,10 @@ class Judge:
                     pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
         cut_short = session.shouldstop or session.shouldfail
         self.complete = exitstatus in finished and not cut_short
-        expectations = [entry.expectation for entry in self.run.known]
         tried = {trial.requirement for trial in self.trials}
         self.rulings = rule(
             [r for r in self.run.requirements if not self.run.replay or r.id in tried],
-            self.trials, claims=self.run.claims, expectations=expectations,
+            self.trials, claims=self.run.claims, expectations=self.run.expectations,
         )  # fmt: skip
         path = self.config.option.scutch_report
         if path:
@@ -181,8 +182,15 @@ class Judge:
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the verdicts."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Print the verdicts; what pytest would print of many failures is in the report."""
+        if terminal.is_brief(terminalreporter, self.rulings):
+            self.config.option.tbstyle = "no"
+            terminalreporter.reportchars = ""
+        yield
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
@@ -192,9 +200,17 @@ class Judge:
 JUDGE = pytest.StashKey[Judge]()
 
 
+Refused: Any = type("scutch", (pytest.exit.Exception,), {"__module__": "builtins"})
+"""Ends pytest with a sentence and an exit code; pytest prints its name before the sentence."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
-    add = parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption
+    add_options(parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption)
+
+
+def add_options(add: Callable[..., Any]) -> None:
+    """Add the options of a conformance run, with the method of a parser that adds one."""
     tries = "; ".join(
         f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
     )
@@ -209,8 +225,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
-    add("--known", action="append", default=[], metavar="FILE|shipped|none",
-        help="expected failures; repeatable (default: shipped, those that come with scutch)"
+    add("--known", action="append", default=[], metavar="FILE|shipped|none|NAME",
+        help="expected failures: a file, or the name of what a fork descends from (flax); "
+        "repeatable (default: shipped, those that come with scutch)"
     )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")
@@ -227,6 +244,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--processes", type=int, metavar="N",
         help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
         "for none (default: 2)")  # fmt: skip
+    add("--launched", action="store_true",
+        help="a launcher (SLURM, Kubernetes, Cloud TPU) has started this command in each process "
+        "of a job: try the laws of several processes in it; process 0 reports")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -244,17 +264,30 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if option.scutch_report and not option.scutch_report.endswith(".json"):
             raise SetupError(
-                f"--report {option.scutch_report!r}: expected a path that ends in .json"
+                f"--report {option.scutch_report!r}", "expected a path that ends in .json"
             )
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
     except SetupError as error:
-        pytest.exit(f"scutch: {error}", returncode=2)
+        raise Refused(str(error), 2) from None
     judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
+    if run.launched and not worker:
+        _join_launched(judge.job)
+
+
+def _join_launched(job: Job) -> None:
+    """Join the job that a launcher has started; in every process but 0, follow it and end."""
+    try:
+        rank = job.join_launched()
+    except SetupError as error:
+        raise Refused(str(error), 2) from None
+    if rank > 0:
+        job.follow_to_the_end()
+        raise Refused(f"process {rank} has followed process 0, which reports", 0)
 
 
 def _settle(option: Any, isolate: bool) -> Run:
@@ -265,7 +298,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         option.implementation, profile=option.profile, examples=option.examples, seed=seed,
         level=option.level, patterns=option.requirement, known_files=option.known,
         replay=option.replay, timeout=option.law_timeout, isolate=isolate,
-        processes=option.processes,
+        processes=option.processes, launched=option.launched,
     )  # fmt: skip
 
 
@@ -311,13 +344,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.law.requirement in wanted
         and item.law.name not in run.tried
         and replayed in (None, item.law.name)
+        and (item.law.in_job or not run.launched)
     }
     dropped = [item for item in laws if item.nodeid not in judge.items]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
-        pytest.exit(f"scutch: --replay: there is no law {replayed!r}, or it is unclaimed", 2)
+        raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
 
 
 # ---------------------------------------------------------------- how a law is tried

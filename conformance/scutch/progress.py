@@ -63,8 +63,9 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SetupError(
-                f"--resume {path}: its run had {name} {found.get(name)!r}, and this one has "
-                f"{value!r}; expected a file of the same run, or none"
+                f"--resume {path}",
+                f"its run had {name} {found.get(name)!r}, and this one has {value!r}; "
+                "expected a file of the same run, or none",
             )
     tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
     # Written anew: without a line that was cut off, and without what is to be tried again.

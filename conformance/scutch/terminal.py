@@ -16,14 +16,15 @@ import pytest
 import scutch
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
-from scutch.judging.verdicts import Ruling, summarize
+from scutch.judging.verdicts import FIXED_UPSTREAM, Ruling, summarize
 from scutch.report import Environment, Outcome, Product, Report, suite
 
 COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
 
 _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked": "light"}
-_WIDTH = 100
+_FEW = 5
+"""Root causes that are shown with input, error and replay."""
 
 
 def header(run: Run) -> str:
@@ -148,16 +149,27 @@ def show(
       prefix: How this run was started, as `command` has it.
       complete: Whether every law was tried.
     """
+    brief = is_brief(terminal, rulings)
     terminal.ensure_newline()  # `section` leaves the line of dots open
     terminal.section(f"conformance of {run.name} {run.version}")
     verbose = terminal.config.get_verbosity() > 0
-    for ruling in rulings:
-        if verbose or ruling.verdict not in ("passed", "unclaimed"):
-            _show_one(terminal, run, ruling, prefix)
     total = summarize(rulings)
+    for ruling in total.roots if brief else rulings:
+        if verbose or ruling.verdict not in ("passed", "unclaimed"):
+            _show_one(terminal, run, ruling, prefix, brief=brief)
+    if brief:
+        terminal.write_line(
+            f"inputs, errors and replays: in the report (--report NAME.json, and `scutch report "
+            f"NAME.json`), or with --requirement {total.roots[0].requirement.id}, or with -v"
+        )
     for level, counts in total.counts.items():
         listed = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
         terminal.write_line(f"{level}: {listed}")
+    if inherited := {entry.implementation for entry in run.known} - {run.name}:
+        new = [r.requirement.id for r in total.roots]
+        fixed = [r.requirement.id for r in rulings if r.reason == FIXED_UPSTREAM]
+        counted = f"{_counted(new, 'new')}, {_counted(fixed, 'fixed')}"
+        terminal.write_line(f"against {', '.join(sorted(inherited))}: {counted}")
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
     if not complete:
@@ -166,6 +178,10 @@ def show(
     if not complete:
         text = f"so far, {text}"
     terminal.write_line(text, bold=True, **{colour: True})
+
+
+def _counted(identifiers: Sequence[str], what: str) -> str:
+    return f"{len(identifiers)} {what}" + (f" ({', '.join(identifiers)})" if identifiers else "")
 
 
 def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
@@ -193,13 +209,25 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
-def _show_one(terminal: pytest.TerminalReporter, run: Run, ruling: Ruling, prefix: str) -> None:
+def is_brief(terminal: pytest.TerminalReporter, rulings: Sequence[Ruling]) -> bool:
+    """Whether each root cause gets one line, because all that is known would not fit a screen.
+
+    Args:
+      terminal: pytest's.
+      rulings: On the requirements.
+    """
+    return terminal.config.get_verbosity() <= 0 and len(summarize(rulings).roots) > _FEW
+
+
+def _show_one(
+    terminal: pytest.TerminalReporter, run: Run, ruling: Ruling, prefix: str, *, brief: bool
+) -> None:
     row = ruling.requirement
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")
     terminal.write(f"{ruling.verdict:9} ", **{colour: True})
     terminal.write_line(f"{row.id:12} {row.title}{level}")
-    if ruling.verdict in ("passed", "unclaimed"):
+    if brief or ruling.verdict in ("passed", "unclaimed"):
         return
     indent = " " * 10
     found = ruling.counterexample

@@ -90,6 +90,11 @@ def area(shape, unit, digits):
     print(functools.partial(inner, shape), unit, digits)
 
 
+def again(*args, **kwargs):
+    """Print the area as before."""
+    area(*args, **kwargs)
+
+
 def _private(a, b, c):
     return a
 '''

@@ -68,7 +68,7 @@ def test_a_tenth_more_time_in_the_dispatch_is_caught_by_name(planted):
     with gate.timers(ROOT) as (timer,):
         number = int(timer.ask(0, TIMED))
         tenth = min(timer.ask(number, TIMED) for _ in range(20)) / 10
-    line = "        return self.execute(self.prepared(args, kwargs))\n"
+    line = "        return self.execute(self.prepared(args, kwargs))"
     wait = f"        stop = _clock() + {tenth}\n        while _clock() < stop:\n            pass\n"
     clock = "\nfrom time import perf_counter as _clock\n"
     head = planted("nnx/lifting.py", line, wait + line, end=clock)

@@ -72,8 +72,8 @@ def test_a_disagreement_with_the_reference_shows_both_answers():
     (law,) = suite.tried_by(liar.breaks)
     examples = PROFILES["ci"].examples
     text = try_law(law, liar.implementation, examples=examples, shrink=False).reason
-    assert "gradients differ: reference answers [" in text
-    assert f"; {liar.name} answers [" in text
+    assert "gradients differ: reference answers {" in text
+    assert f"; {liar.name} answers {{" in text
 
 
 def test_every_requirement_has_a_law_and_a_liar():

@@ -67,7 +67,8 @@ def adapter(tmp_path):
 def test_an_unknown_implementation_is_refused(judge):
     code, text, report = judge("--implementation", "flux")
     assert code == 2
-    assert "unknown implementation 'flux'" in text
+    assert "scutch: unknown implementation 'flux'" in text
+    assert "Exit" not in text
     assert "reference" in text
     assert report is None
 
@@ -127,6 +128,7 @@ def test_a_bad_option_is_refused(judge, options, message):
     code, text, _ = judge(*options, report=False)
     assert code == 2
     assert message in text
+    assert "Exit" not in text
 
 
 @pytest.mark.parametrize(
@@ -235,11 +237,57 @@ def test_known_failures_make_the_difference(judge):
     assert broken["verdict"] == "failed"
     assert broken["counterexample"]["input"].startswith("test_updates_of_another_structure")
     assert broken["counterexample"]["input"] in text
+    shown = text.partition("FAILURES")[2]
+    assert "updates, _ = _changed" in shown, "the law is shown"
+    assert not any(part in shown for part in ("trying.py", "hypothesis/core.py", "runner.py"))
     assert broken["replay"] in text
 
     again = _execute([sys.executable, "-m", *shlex.split(broken["replay"])[2:]])
     assert again.returncode == 1
     assert "failed    BOX-15c" in again.stdout
+
+
+def test_many_root_causes_fit_a_screen(judge):
+    chosen = [f"--requirement=BOX-{row}" for row in ("2c", "9b", "11", "15c", "18f", "18g", "23b")]
+    code, text, report = judge("--implementation", "flax", "--known", "none", *chosen)
+    broken = [r["id"] for r in report["requirements"] if r["verdict"] == "failed"]
+    assert (code, len(broken) > 5) == (1, True), broken
+    assert len(text.splitlines()) < 24, text
+    lines = [line.split()[1] for line in text.splitlines() if line.startswith("failed ")]
+    assert sorted(lines) == sorted(broken)
+    assert "inputs, errors and replays: in the report" in text
+
+
+FORK = """
+import dataclasses
+import flax, jax
+from flax.core import meta as upstream
+from scutch import flax_shaped
+
+class Own:
+    def replace_boxed(tree, updates):
+        before, after = (jax.tree.structure(each) for each in (upstream.unbox(tree), updates))
+        if before != after:
+            raise ValueError(f"{before} is not {after}")
+        return upstream.replace_boxed(tree, updates)
+
+    def map_axis_meta(fn, tree):
+        upstream.map_axis_meta(fn, tree)
+        return upstream.map_axis_meta(fn, tree)
+
+base = flax_shaped("my-fork", version=flax.__version__, package="flax", known="flax")
+implementation = dataclasses.replace(base, meta=Namespace("my-fork: meta", Own, base.meta))
+"""
+
+
+def test_a_fork_is_told_what_is_its_own(judge, adapter):
+    chosen = ("--requirement", "BOX-12a", "--requirement", "BOX-15c", "--requirement", "BOX-23b")
+    code, text, report = judge("--implementation", adapter(FORK), *chosen)
+    assert code == 1
+    assert _verdicts(report) == {"BOX-12a": "failed", "BOX-15c": "passed", "BOX-23b": "known"}
+    assert "against flax: 1 new (BOX-12a), 1 fixed (BOX-15c)" in text
+    code, text, _ = judge("--implementation", adapter(FORK), *chosen, "--known", "none")
+    assert "2 root causes: BOX-12a, BOX-23b" in text
 
 
 def test_a_should_is_reported_and_not_enforced(judge):

@@ -6,8 +6,8 @@ Read this file from top to bottom, or run it and read what it shows:
 
     python reference/examples/scaling_guide.py --width 64 --picture shardings.svg
 
-It needs no accelerators: eight fake devices of the host do. It needs optax, and nothing of the
-reference that Flax does not have as well:
+It needs no accelerators: eight fake devices of the host do. It needs optax (and rich, for the
+picture), and nothing of the reference that Flax does not have as well:
 
     python reference/examples/scaling_guide.py --linen flax.linen \\
         --train-state flax.training.train_state
@@ -16,8 +16,10 @@ What the guide claims it also checks; the exit code is 1 if a claim does not hol
 """
 
 import argparse
+import contextlib
 import functools
 import importlib
+import io
 import os
 import statistics
 import sys
@@ -255,7 +257,7 @@ def lies_as(array: jax.Array, sharding: NamedSharding) -> bool:
 
 
 def all_lie_as(state: Any, shardings: Any) -> bool:
-    """The same of a state, array by array."""
+    """Whether each array of a state lies on devices as the sharding in its place says."""
     leaves, wanted = jax.tree.leaves(state), jax.tree.leaves(shardings)
     return len(leaves) == len(wanted) and all(map(lies_as, leaves, wanted))
 
@@ -308,60 +310,26 @@ def seconds_of_a_step(ready: Program, calls: int = 7) -> float:
 
 # 10. A picture ------------------------------------------------------------------------------------
 #
-# One square for each array, cut as the array is. A block is labelled with the devices that hold it;
-# where there are several, each has a copy.
-
-COLOURS = ("#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3de69", "#fccde5")
-SIDE, GAP = 200, 30
-
-
-def blocks(array: jax.Array) -> dict[tuple[tuple[int, int], ...], list[int]]:
-    """The devices of each block, which is a start and a stop for each axis."""
-    found: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for device, index in array.sharding.devices_indices_map(array.shape).items():
-        ranges = (part.indices(size)[:2] for part, size in zip(index, array.shape, strict=True))
-        found.setdefault(tuple(ranges), []).append(device.id)
-    return found
-
-
-def drawing(title: str, array: jax.Array, left: int, top: int) -> str:
-    """One array: its last two axes across and down, those before them laid over each other."""
-    down, across = ((1, 1, *array.shape))[-2:]
-    parts = [f'<text x="{left}" y="{top - 8}">{title} {array.shape}</text>']
-    for ranges, devices in blocks(array).items():
-        (y, end), (x, right) = ((0, 1), (0, 1), *ranges)[-2:]
-        box = (left + SIDE * x / across, top + SIDE * y / down)
-        size = (SIDE * (right - x) / across, SIDE * (end - y) / down)
-        colour = COLOURS[min(devices) % len(COLOURS)]
-        parts.append(
-            '<rect x="{:g}" y="{:g}" width="{:g}" height="{:g}" fill="{}" stroke="black"/>'.format(
-                *box, *size, colour
-            )
-        )
-        middle = (box[0] + size[0] / 2, box[1] + size[1] / 2)
-        parts.append(
-            '<text x="{:g}" y="{:g}" text-anchor="middle">{}</text>'.format(
-                *middle, ",".join(map(str, sorted(devices)))
-            )
-        )
-    return "\n".join(parts)
+# JAX can draw where an array lies: `jax.debug.visualize_array_sharding` prints a table of blocks,
+# cut as the array is. A block is labelled with the devices that hold it; where there are several,
+# each has a copy. It draws arrays of one or two axes, so the parameters of a scan are left out.
 
 
 def picture(arrays: dict[str, jax.Array]) -> str:
-    """The arrays side by side, four in a row, as an SVG document."""
-    rows = -(-len(arrays) // 4)
-    step = SIDE + GAP
-    parts = [
-        drawing(title, array, GAP + step * (i % 4), 2 * GAP + (step + GAP) * (i // 4))
-        for i, (title, array) in enumerate(arrays.items())
-    ]
-    size = f'width="{GAP + 4 * step}" height="{GAP + rows * (step + GAP)}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif"'
-    return "\n".join([f'{head} font-size="12">', *parts, "</svg>", ""])
+    """The tables that JAX prints, under each other, as an SVG document. It needs rich."""
+    from rich.console import Console
+
+    console = Console(record=True, file=io.StringIO(), width=100)
+    for title, array in arrays.items():
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            jax.debug.visualize_array_sharding(array, use_color=False)
+        console.print(f"{title} {array.shape}", highlight=False)
+        console.print(printed.getvalue(), highlight=False)
+    return console.export_svg(title="Shardings")
 
 
 def arrays_to_draw(state: Any, x: jax.Array, y: jax.Array) -> dict[str, jax.Array]:
-    """Batch, output, and for the first layer each parameter with its two moments."""
+    """The batch, the output, and of the first layer each parameter with its two moments."""
     found = {"batch": x, "output": y}
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         names = [str(getattr(key, "key", getattr(key, "name", ""))) for key in path]

@@ -205,6 +205,9 @@ class TraceLevelError(ScutchReferenceError):
     than the one it was created at. Pass it to the transformed function, or create it in there."""
 
 
+TraceContextError = TraceLevelError  # as Flax calls it
+
+
 class LeakedTracerError(ScutchReferenceError):
     """A variable holds a traced value of a transformation that has ended (JIT-8).
 

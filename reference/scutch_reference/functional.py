@@ -14,7 +14,7 @@ computes, whatever the dtype of its parameters.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,13 @@ from jax.typing import DTypeLike
 
 from .errors import ModuleError
 
+A = TypeVar("A")
 Array: TypeAlias = jax.Array
 Axes: TypeAlias = int | Sequence[int]
 _pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 
 
-def flag(name: str, *values: bool | None, once: bool = False) -> bool:
+def flag(name: str, *values: A | None, once: bool = False) -> A:
     """Return the value of an option that may be given to a layer and to its call.
 
     Args:

@@ -150,6 +150,10 @@ def shard_mapped(
       out_specs: A prefix of the output.
       check: Whether JAX checks that values agree between devices where the specs say so.
       auto: Axes of the mesh that are left to the compiler.
+
+    Returns:
+      A function with the parameters of `function`. It takes and returns global arrays, and each
+      device computes on the parts that the specs give it.
     """
     options: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
     shard_map: Any = getattr(jax, "shard_map", None)

@@ -29,7 +29,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeGuard, TypeVar, cast
 
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
@@ -49,7 +49,7 @@ _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 
 
 class AxisMetadata(Generic[A], abc.ABC):
-    """A box: one value, and metadata for its axes. Derive from it for metadata of your own.
+    """A box: one value, and metadata for its axes; boxes of your own derive from it.
 
     A subclass defines the four methods; one that leaves a method out cannot be instantiated
     (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
@@ -59,7 +59,14 @@ class AxisMetadata(Generic[A], abc.ABC):
 
     @classmethod
     def register(cls, subclass: type) -> NoReturn:
-        """Refuse virtual subclasses (`TypeError`): a box class derives from this one (BOX-1)."""
+        """Refuse virtual subclasses: a box class derives from this one (BOX-1).
+
+        Args:
+          subclass: The class that was to be registered.
+
+        Raises:
+          TypeError: Always.
+        """
         raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
 
     @abc.abstractmethod
@@ -87,6 +94,16 @@ class AxisMetadata(Generic[A], abc.ABC):
           index: The place of the axis among the axes of the value that still has it.
           params: As in `add_axis`.
         """
+
+
+def get_global_mesh() -> Mesh | AbstractMesh | None:
+    """Return the mesh in context, which `unbox` constrains to; `None` without one (BOX-18)."""
+    return context_mesh()
+
+
+def global_mesh_defined() -> bool:
+    """Return whether there is a mesh in context (BOX-18)."""
+    return context_mesh() is not None
 
 
 def is_axis_metadata(val: Any) -> TypeGuard[AxisMetadata[Any]]:
@@ -334,6 +351,10 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.add_axis`, which says what is raised.
+
+    Returns:
+      The tree, in containers of the same types, with what the `add_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
@@ -345,6 +366,10 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
       index, params: As in `Partitioned.remove_axis`, which says what is raised.
+
+    Returns:
+      The tree, in containers of the same types, with what the `remove_axis` of each outermost box
+      returned. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
@@ -397,6 +422,8 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
     Raises:
       StructureMismatchError: `updates` has another structure; the error names the first place.
+      ValueError: The structures agree, and a class of the user's raised it: a box in `unbox`, or a
+        pytree node when it was flattened.
     """
     nodes, structure = _flatten(tree)
     try:

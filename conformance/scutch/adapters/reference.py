@@ -1,9 +1,11 @@
 """The reference implementation that ships with the suite."""
 
-import scutch_reference
-from scutch_reference import bridge, linen, logical, meta, nnx
+from types import SimpleNamespace
 
-from scutch.implementation import Implementation
+import scutch_reference
+from scutch_reference import bridge, export, linen, logical, meta, nnx
+
+from scutch.implementation import Implementation, Namespace
 
 implementation = Implementation(
     "reference",
@@ -14,4 +16,5 @@ implementation = Implementation(
     nnx=nnx,
     transforms=nnx,
     bridge=bridge,
+    export=Namespace("reference: export", SimpleNamespace(BACKENDS=("jax", "tensorflow")), export),
 )

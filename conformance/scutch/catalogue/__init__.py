@@ -98,8 +98,9 @@ def select(patterns: str | Iterable[str]) -> tuple[Requirement, ...]:
     for pattern in patterns:
         if not any(_matches(row, pattern) for row in load()):
             raise SetupError(
-                f"no requirement matches {pattern!r}; expected an identifier (BOX-5), a row "
-                "(BOX-2), an area (BOX) or a pattern (LOG-*): `scutch list` shows all"
+                f"no requirement matches {pattern!r}",
+                "expected an identifier (BOX-5), a row (BOX-2), an area (BOX) or a pattern "
+                "(LOG-*): `scutch list` shows all",
             )
     return tuple(row for row in load() if any(_matches(row, p) for p in patterns))
 

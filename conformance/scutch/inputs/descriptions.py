@@ -27,7 +27,7 @@ import numpy as np
 from jax.sharding import Mesh as JaxMesh
 from jax.sharding import PartitionSpec
 
-from scutch.inputs import boxes, graphs, models, programs
+from scutch.inputs import boxes, exported, graphs, models, programs
 from scutch.lawkit.domain import need_devices, not_available
 
 
@@ -81,8 +81,12 @@ class Description:
 
 @dataclass(frozen=True, repr=False)
 class Array(Description):
-    """A NumPy array of the given shape and dtype; arrays of different `seed` hold different
-    numbers.
+    """A NumPy array; arrays of different `seed` hold different numbers.
+
+    Args:
+      shape: Its shape; rank 0 and sizes 0 and 1 are legal.
+      dtype: The name of its dtype, one that NumPy knows.
+      seed: Added to every number, at least 0.
     """
 
     shape: tuple[int, ...]
@@ -97,7 +101,12 @@ class Array(Description):
 
 @dataclass(frozen=True, repr=False)
 class Abstract(Description):
-    """A shape and a dtype without contents, as `jax.eval_shape` gives them."""
+    """A shape and a dtype without contents, as `jax.eval_shape` gives them.
+
+    Args:
+      shape: The shape.
+      dtype: The name of the dtype.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -120,7 +129,12 @@ class Key(Description):
 
 @dataclass(frozen=True, repr=False)
 class Record(Description):
-    """An instance of the dataclass `Pair`, which is registered as a pytree node."""
+    """An instance of the dataclass `Pair`, which is registered as a pytree node.
+
+    Args:
+      first: A description.
+      second: Another, `None` for a pair of which one part is empty.
+    """
 
     first: Any
     second: Any = None
@@ -131,8 +145,31 @@ class Record(Description):
 
 
 @dataclass(frozen=True, repr=False)
+class Node(Description):
+    """A pytree node with one child, of a class in `exported.NODES`.
+
+    Args:
+      kind: Which class: a key of `exported.NODES`, such as `'boxed'`.
+      value: A description of the child, or the child itself.
+    """
+
+    kind: str
+    value: Any
+
+    def build(self, builder: Builder) -> Any:
+        """The node, with its child built."""
+        return exported.NODES[self.kind](build(self.value, builder))
+
+
+@dataclass(frozen=True, repr=False)
 class Mesh(Description):
-    """A mesh of the first `prod(shape)` devices; `explicit` asks for axes of type `Explicit`."""
+    """A mesh of the first `prod(shape)` devices.
+
+    Args:
+      shape: The size of each axis, at least 1.
+      axes: The name of each axis.
+      explicit: Whether the axes are of type `Explicit`; else they are `Auto`.
+    """
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
@@ -148,7 +185,13 @@ class Mesh(Description):
 
 @dataclass(frozen=True, repr=False)
 class Box(Description):
-    """A box of the class under judgment, around a value, with one name for each axis."""
+    """A box of the class under judgment.
+
+    Args:
+      value: What the box holds: an array, a tree, another box.
+      names: One name for each axis: of a mesh axis, a tuple of mesh axes, or `None`.
+      mesh: The mesh that the box holds, if any.
+    """
 
     value: Any
     names: tuple[Any, ...]
@@ -239,7 +282,13 @@ class Ref(Description):
 
 @dataclass(frozen=True, repr=False)
 class Variable(Description):
-    """A variable of a type in `graphs.VARIABLES`, with a value and a dictionary of metadata."""
+    """A variable with a value and metadata.
+
+    Args:
+      kind: The name of its type, one of `graphs.VARIABLES`.
+      value: What it holds: an array, a key, a number, a tree.
+      metadata: A dictionary, `None` for no metadata.
+    """
 
     kind: str
     value: Any
@@ -253,9 +302,11 @@ class Variable(Description):
 
 @dataclass(frozen=True, repr=False)
 class Object(Description):
-    """An object of a type in `graphs.MODULES` or `graphs.TRACKED`, with attributes by name.
+    """An object with attributes.
 
-    A tracked `List` takes the attributes in order and ignores their names.
+    Args:
+      kind: The name of its type, one of `graphs.MODULES` or `graphs.TRACKED`.
+      attributes: Values by name; a tracked `List` takes them in order and ignores the names.
     """
 
     kind: str
@@ -287,9 +338,7 @@ class Data(Description):
     value: Any
 
     def build(self, builder: Builder) -> Any:
-        """The value in `nnx.data(...)`; the implementation takes the mark off when it sets the
-        attribute.
-        """
+        """The value in `nnx.data(...)`, from which it is taken when the attribute is set."""
         return builder.nnx.data(build(self.value, builder))
 
 
@@ -300,9 +349,7 @@ class Static(Description):
     value: Any
 
     def build(self, builder: Builder) -> Any:
-        """The value in `nnx.static(...)`; the implementation takes the mark off when it sets the
-        attribute.
-        """
+        """The value in `nnx.static(...)`, from which it is taken when the attribute is set."""
         return builder.nnx.static(build(self.value, builder))
 
 
@@ -440,7 +487,12 @@ class Model(Description):
 )
 @dataclass(frozen=True)
 class Pair:
-    """What a `Record` builds: a pytree node with two children, whose key paths are attributes."""
+    """What a `Record` builds: a pytree node with two children, whose key paths are attributes.
+
+    Args:
+      first: A child.
+      second: The other child.
+    """
 
     first: Any
     second: Any = None

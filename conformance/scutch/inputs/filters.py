@@ -60,6 +60,9 @@ def takes(nnx: Any, described: tuple[Any, ...], path: tuple[Any, ...], value: An
       path: The path of the leaf.
       value: The variable or array.
 
+    Returns:
+      Whether it does, by the meaning of the kinds and never by the implementation's own filters.
+
     Raises:
       ValueError: The kind of the filter is not known.
     """

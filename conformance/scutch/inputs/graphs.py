@@ -30,7 +30,8 @@ from scutch.lawkit.equality import alike
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
 
-VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate", "Scale", "Count")
+KNOWN_VARIABLES = ("Param", "BatchStat", "Cache", "Intermediate")
+VARIABLES = (*KNOWN_VARIABLES, "Scale", "Count")
 """The types of variables: four of the implementation, and two that a user defined."""
 
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
@@ -76,7 +77,7 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
     own = {kind.__name__: kind for kind in (Node, Branch, Scale, Count)}
     return MappingProxyType(
-        {**{name: getattr(nnx, name) for name in (*VARIABLES[:4], "Variable", *TRACKED)}, **own}
+        {**{name: getattr(nnx, name) for name in (*KNOWN_VARIABLES, "Variable", *TRACKED)}, **own}
     )
 
 
@@ -252,6 +253,9 @@ def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
       root: Where the path begins.
       path: Attribute names, keys and indices.
 
+    Returns:
+      The value; `root` itself for the empty path.
+
     Raises:
       AssertionError: Nothing is there; the message shows the path and what is there instead.
     """
@@ -332,9 +336,12 @@ def same_leaves(nnx: Any, ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) ->
     """Whether two mappings have the same keys, and under each key leaves without `differences`.
 
     Args:
-      nnx: The namespace of the objects.
+      nnx: The namespace of objects of the implementation.
       ours: Leaves of a state by path, as `flat_state` or `leaves` gives them.
       theirs: Others.
+
+    Returns:
+      Whether they are the same; plain arrays are compared by dtype, shape and contents.
     """
     return ours.keys() == theirs.keys() and not any(
         differences(nnx, ours[path], theirs[path]) for path in ours

@@ -50,6 +50,9 @@ class DeclaredVariable:
           length: The size of the new axis.
           axis: The index of the new axis in the stacked value; may be negative.
           name: What a box calls the new axis.
+
+        Returns:
+          A variable with the new axis in its shape, and in the names of its box if it has one.
         """
         at = axis if axis >= 0 else axis + len(self.shape) + 1
         names = (*self.names[:at], name, *self.names[at:]) if self.box else ()

@@ -92,13 +92,27 @@ class Instance:
         return model_variables.declared_variables(self.described)
 
     def initialized(self, seed: int = 0, *, train: bool = False) -> Any:
-        """The variables that `init` of the implementation gives for the `keys` of a seed."""
+        """The variables that `init` of the implementation makes.
+
+        Args:
+          seed: The seed of the `keys` that `init` is given.
+          train: As for `module`.
+        """
         return self.module(train=train).init(keys(seed), self.x)
 
     def evaluated(
         self, variables: Any, x: Any, *, train: bool = False
     ) -> tuple[jax.Array, dict[str, Any]]:
-        """The output and the changed variables in plain JAX; see `evaluation.evaluate`."""
+        """The output of the model and the variables that it changes, in plain JAX.
+
+        Args:
+          variables: Collections of unboxed arrays, at the paths of `declared_variables`.
+          x: A batch, of shape `(described.batch, described.width)` and dtype `float32`.
+          train: As for `module`; in training, the model has no dropout.
+
+        Returns:
+          The output, of the shape of `x`, and the changed collections; see `evaluation.evaluate`.
+        """
         return evaluation.evaluate(self.described, variables, x, train=train)
 
     def over(self, implementation: Any) -> "Instance":
@@ -121,6 +135,9 @@ def box(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) ->
         of `boxes.foreign`; or empty, for no box.
       value: What is boxed: an array or an abstract value.
       names: One for each axis of the value.
+
+    Returns:
+      The box around `value`, or `value` itself where `kind` is empty.
     """
     match kind:
         case "":
@@ -138,6 +155,10 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
       meta: The implementation's namespace of boxes.
       layer: A `Layer`, whose box may be empty.
       init: The initializer of the bare value.
+
+    Returns:
+      An initializer with the arguments of `init`, which returns a box around what `init` returns;
+      `init` itself where the layer has no box.
     """
     match layer.box:
         case "":
@@ -154,7 +175,14 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
 
 @functools.lru_cache(maxsize=64)
 def classes(linen: Any, meta: Any) -> Mapping[str, type]:
-    """The classes of modules that models are made of, written over one implementation, by name."""
+    """The classes of modules that models are made of, by name.
+
+    They are written over one implementation, and made once for it.
+
+    Args:
+      linen: The implementation's namespace of modules.
+      meta: The implementation's namespace of boxes.
+    """
     compact: Callable[..., Any] = linen.compact
     draws = linen.initializers.normal(1.0)
 

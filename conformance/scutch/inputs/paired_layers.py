@@ -42,6 +42,9 @@ def start(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
       key: Any key.
       shape: The shape of the parameter.
       dtype: Its dtype.
+
+    Returns:
+      The array of that shape and dtype.
     """
     size = int(np.prod(shape, dtype=int))
     return jnp.linspace(0.1, 0.9, size, dtype=dtype).reshape(shape)
@@ -54,6 +57,9 @@ def drawn(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
       key: The key.
       shape: The shape of the parameter.
       dtype: Its dtype.
+
+    Returns:
+      The array of that shape and dtype.
     """
     return jax.random.uniform(key, shape, dtype)
 

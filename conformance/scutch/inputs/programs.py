@@ -26,20 +26,24 @@ import numpy as np
 
 from scutch.inputs import graphs
 
-VALUES = ("assign", "bump", "copy", "constant", "call")
+VARIABLE_CHANGES = ("assign", "bump", "copy", "constant")
+VALUES = (*VARIABLE_CHANGES, "call")
 METADATA = ("tag", "untag")
-ATTRIBUTES = ("add", "adopt", "delete", "mark", "retype")
+MODULE_CHANGES = ("add", "adopt", "delete", "mark")
+ATTRIBUTES = (*MODULE_CHANGES, "retype")
 PLACES = ("share", "swap", "unshare")
-LISTS = ("append", "insert", "pop", "reverse", "replace item", "new list")
-DICTS = ("set item", "pop item", "rename item", "new dict")
+LIST_EDITS = ("append", "insert", "pop", "reverse", "replace item")
+LISTS = (*LIST_EDITS, "new list")
+DICT_EDITS = ("set item", "pop item", "rename item")
+DICTS = (*DICT_EDITS, "new dict")
 STRUCTURE = (*ATTRIBUTES, *PLACES, *LISTS, *DICTS)
 STEPS = (*VALUES, *STRUCTURE)
 """What a step may do, metadata aside, in groups that change one thing each.
 
 - Values of variables: `assign` an array, `bump` to twice the value and a number, `copy` another
   variable's value, a `constant`, or `call` a module, which adds to its variables and counts.
-- Attributes of a module: `add` a variable, `adopt` a new module, `delete` an attribute, `mark` by
-  static data, `retype` a variable in its place.
+- Attributes of a module: `add` a variable, `adopt` a new module, `delete` an attribute, `mark` it
+  with static data, `retype` a variable in its place.
 - Places: `share` a node in a second place, `swap` two places, `unshare` a variable by a copy.
 - Lists and dicts, tracked or plain, which are changed in place; or a `new list`, a `new dict`.
 """
@@ -182,10 +186,10 @@ class Interpreter:
         Args:
           step: A `Step` of `STEPS` or `METADATA`.
         """
-        if step.kind in (*VALUES[:4], *METADATA):
+        if step.kind in (*VARIABLE_CHANGES, *METADATA):
             if (variable := pick(self.variables(), step.at)) is not None:
                 self._change(variable, step)
-        elif step.kind in (*LISTS[:5], *DICTS[:3]):
+        elif step.kind in (*LIST_EDITS, *DICT_EDITS):
             kinds = (self.nnx.List, list) if step.kind in LISTS else (self.nnx.Dict, dict)
             if (container := pick(self.holders(*kinds), step.at)) is not None:
                 self._edit(container, step)

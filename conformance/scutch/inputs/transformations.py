@@ -52,7 +52,13 @@ SCALARS = ("loss", "loss and aux", "complex loss")
 
 @dataclass(frozen=True, repr=False)
 class Sharding(Description):
-    """A `NamedSharding`: a spec on a mesh."""
+    """A `NamedSharding`: a spec on a mesh.
+
+    Args:
+      mesh: The mesh.
+      spec: The entries of the spec: a mesh axis, a tuple of mesh axes, or `None`; axes of the array
+        beyond the last entry are not sharded.
+    """
 
     mesh: Mesh
     spec: tuple[Any, ...] = ()
@@ -64,7 +70,13 @@ class Sharding(Description):
 
 @dataclass(frozen=True, repr=False)
 class OnDevice(Description):
-    """An array of JAX, a new one in each run: where a sharding says, or left to JAX without one."""
+    """An array of JAX, which each run makes anew.
+
+    Args:
+      array: A description of its contents, such as `Array((8,))`.
+      sharding: Where it is put; JAX decides where this is left out, and then the array is not
+        committed.
+    """
 
     array: Any
     sharding: Sharding | None = None
@@ -117,7 +129,12 @@ class PlainCall(Description):
 
 @dataclass(frozen=True)
 class BuiltCall:
-    """A described call in a world; `arguments` and `options` build new values each time."""
+    """A described call that can be made; `arguments` and `options` build new values each time.
+
+    Args:
+      described: The description.
+      world: What builds the described values, on the devices of this machine.
+    """
 
     described: PlainCall
     world: Builder
@@ -177,6 +194,10 @@ def looped(
       out_axes: The same for what a step returns; there is no `None`.
       options: Those of `jax.lax.scan`.
 
+    Returns:
+      A function of the loop's arguments. For each part of what a step returns it returns the last
+      carried value, or the slices stacked along the axis of the part.
+
     Raises:
       ValueError: Only one side of the step carries, or there are more arguments than axes.
     """
@@ -219,7 +240,16 @@ def _moved(tree: Any, start: int, end: int) -> Any:
 
 
 def written(form: str, result: str, traces: list[Any]) -> Callable[..., Any]:
-    """A Python function of `PARAMETERS`, written in one of `FORMS`; see `BuiltCall.function`."""
+    """A Python function of `PARAMETERS`, which records each of its runs.
+
+    Args:
+      form: How it is written: one of `FORMS`.
+      result: What it returns: one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.
+      traces: A list; each run appends `form` to it. Under `jit` a run is a trace.
+
+    Returns:
+      The function, partial, method or callable object.
+    """
 
     def function(x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
         traces.append(form)
@@ -258,7 +288,16 @@ class Owner:
     function: Callable[..., Any]
 
     def method(self, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
-        """Run the function."""
+        """Run the function.
+
+        Args:
+          x: A tree of arrays.
+          y: A tree of arrays, or a number.
+          scale: A number, or a string.
+
+        Returns:
+          What the function returns for them.
+        """
         return self.function(x, y, scale)
 
     def __call__(self, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
@@ -267,7 +306,17 @@ class Owner:
 
 
 def computed(result: str, x: Any, y: Any, scale: Any) -> Any:
-    """What a described function returns for its arguments; see `RESULTS`."""
+    """What a described function returns for its arguments.
+
+    Args:
+      result: Which result: one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.
+      x: A tree of arrays.
+      y: A tree of arrays, or a number.
+      scale: A number, or a string, whose length is the number.
+
+    Returns:
+      A tree of arrays, scalars and `None`, as the text of those constants says.
+    """
     factor = len(scale) if isinstance(scale, str) else scale
 
     def scaled(leaf: Any) -> Any:

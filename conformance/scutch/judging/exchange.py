@@ -56,13 +56,18 @@ class JobBroken(BaseException):
     """A follower gave no answer: it hangs in a computation that the leader has left.
 
     The job cannot be used again, so this is no `Exception`, after which Hypothesis would look for a
-    smaller input. An implementation is broken so when it raises in one process and computes on in
-    another:
+    smaller input. An implementation breaks a job when it raises in one process and computes on in
+    the others, which then wait for that process for ever.
 
-        if jax.process_index() == 0:
-            raise ValueError(...)      # wrong: the others wait for this process for ever
+    Wrong, in an implementation, because only process 0 leaves the computation:
 
-    Right is to decide by what all processes know, such as shapes and shardings.
+        if jax.process_index() == 0 and bad(array.addressable_shards):
+            raise ValueError(...)
+
+    Right, because all processes know the shape and decide alike:
+
+        if bad(array.shape):
+            raise ValueError(...)
 
     Args:
       rank: The number of the process.

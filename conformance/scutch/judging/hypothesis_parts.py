@@ -149,6 +149,19 @@ def is_order(error: BaseException) -> bool:
     return isinstance(error, orders) or not isinstance(error, Exception)
 
 
+def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseException:
+    """An error with the part of its traceback that begins in the law, if there is one.
+
+    Args:
+      error: What broke the law, or kept it from being tried.
+      function: The law.
+    """
+    code, rest = written(function).__code__, error.__traceback__
+    while rest is not None and rest.tb_frame.f_code is not code:
+        rest = rest.tb_next
+    return error if rest is None else error.with_traceback(rest)
+
+
 def describe(error: BaseException) -> str:
     """An error as its type and message."""
     try:

@@ -61,7 +61,12 @@ class Lost:
 class Closed(Exception):
     """The other end of a channel is gone, or what it said is no message.
 
-    Wrong, for the end that waits: `channel.receive()` in a loop without an end. Right:
+    Wrong, for the end that waits:
+
+        while True:
+            answer(channel.receive())
+
+    Right:
 
         try:
             request = channel.receive()

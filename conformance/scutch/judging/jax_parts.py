@@ -15,6 +15,9 @@ def key_value_store() -> Any:
     Its `key_value_set(key, text)` sets a key once; its `blocking_key_value_get(key, milliseconds)`
     waits for a key, and raises an error that says `DEADLINE_EXCEEDED` when it does not come in
     time.
+
+    Raises:
+      RuntimeError: `jax.distributed.initialize` has not been called in this process.
     """
     client = distributed.global_state.client
     if client is None:

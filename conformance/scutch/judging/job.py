@@ -10,8 +10,11 @@ The others *follow* (see `scutch.judging.exchange`).
 
 A process that ends, or a law that takes too long, ends the whole job: that law has crashed or timed
 out, and the next law gets a new job. A job whose judge is gone ends by itself, because the standard
-input of its processes closes. Under a launcher that has started the processes already there is no
-`Job`: every process runs the judge, and `lead` and `follow` are called there.
+input of its processes closes.
+
+Under a launcher (SLURM, Kubernetes, Cloud TPU) that has started one judge in each process already,
+a job is *launched*: each judge starts one process of the job, which finds the others by
+`jax.distributed.initialize()`. The judge of process 0 asks and reports; the others wait for theirs.
 """
 
 import contextlib
@@ -24,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -32,6 +35,7 @@ from typing import Any
 
 import jax
 
+from scutch.implementation import SetupError
 from scutch.judging.exchange import Exchange
 from scutch.judging.isolation import Lost
 
@@ -44,17 +48,44 @@ _START_SECONDS = 60.0
 _LAST_WORDS = 1500
 
 
+class JobNotJoinedError(SetupError):
+    """A judge that is said to be launched found no job to join.
+
+    Wrong, since nothing has started the other processes:
+
+        scutch run --implementation flax --launched
+
+    Right, where SLURM starts the same command in each process of a job:
+
+        srun scutch run --implementation flax --launched
+
+    Args:
+      how: How the process that was to join ended.
+    """
+
+    def __init__(self, how: str) -> None:
+        """Keep how the process ended."""
+        self.how = how
+        super().__init__(
+            "--launched",
+            "jax.distributed.initialize() found no job; expected this command to be started in "
+            f"each process by a launcher, such as srun; {how}",
+        )
+
+
 @dataclass
 class Job:
     """Processes that try laws together.
 
     Args:
-      processes: How many; 2, 4 or 8.
+      processes: How many; 2, 4 or 8. Of a launched job the launcher knows.
+      launched: Whether a launcher has started a judge in each process.
       settings: What a process needs to try a law, as data for JSON: see `serve`.
     """
 
     processes: int
     settings: dict[str, Any]
+    launched: bool = False
     _members: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
     _connection: Any = field(default=None, repr=False)
     _output: Any = field(default=None, repr=False)
@@ -67,6 +98,9 @@ class Job:
           timeout: Seconds until an answer must be there; a job that has to start gets more.
         """
         if not self._members:
+            if self.launched:
+                reason = "the launched job has ended, and only its launcher can start another"
+                return Lost("crashed", reason)
             self._start()
             timeout += _START_SECONDS
         try:
@@ -86,8 +120,32 @@ class Job:
             self._end()
         return answer["answer"]
 
+    def join_launched(self) -> int:
+        """Start this judge's process of a launched job; returns its number.
+
+        Raises:
+          JobNotJoinedError: `jax.distributed.initialize()` found no job, or the process ended.
+        """
+        self._start()
+        while not self._connection.poll(_POLL_SECONDS):
+            if self._first_ended() is not None:
+                raise JobNotJoinedError(self._end(0))
+        try:
+            return int(json.loads(self._connection.recv_bytes())["rank"])
+        except EOFError:
+            raise JobNotJoinedError(self._end(self._wait_for_an_end())) from None
+
+    def follow_to_the_end(self) -> None:
+        """In a launched job: wait until this judge's process, which follows, has ended."""
+        self._members[0].wait()
+        self._end(0)
+
     def close(self) -> None:
-        """End the processes, if they were started."""
+        """End the processes, if they were started; a launched job ends in every process."""
+        if self._members and self.launched:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self._connection.send_bytes(json.dumps(None).encode())
+                self._members[0].wait(_START_SECONDS)
         if self._members:
             self._end()
 
@@ -105,9 +163,12 @@ class Job:
             "XLA_FLAGS": " ".join([*flags, f"{count}={DEVICES // self.processes}"]),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
+        if self.launched:
+            environment = {**os.environ, "PYTHONPATH": environment["PYTHONPATH"]}
         with theirs:
-            for rank in range(self.processes):
+            for rank in range(1 if self.launched else self.processes):
                 place = {"rank": rank, "processes": self.processes, "port": port}
+                place["launched"] = self.launched
                 place["connection"] = theirs.fileno()  # in process 0 alone it is open
                 inherited = [theirs.fileno()] if rank == 0 else []
                 told = json.dumps({**self.settings, **place})
@@ -160,8 +221,9 @@ class Job:
 def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], None]) -> None:
     """The life of one process of a job: join the others, then lead or follow.
 
-    The only argument of the process is a JSON object with `rank`, `processes`, `port`, in process 0
-    also `connection`, a file descriptor, and what else the `settings` of the job are.
+    The only argument of the process is a JSON object with `rank`, `processes`, `port`, `launched`,
+    in process 0 also `connection`, a file descriptor, and what else the `settings` of the job are.
+    Process 0 answers requests until it is sent null, or the judge is gone.
 
     Args:
       answer: In process 0: answers a request with data for JSON.
@@ -169,25 +231,39 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
     """
     place = json.loads(sys.argv[1])
     threading.Thread(target=_end_with_the_judge, daemon=True).start()
-    exchange = join(place["port"], place["processes"], place["rank"])
-    if exchange.rank > 0:
+    exchange = join(place)
+    connection = None
+    if place["launched"] or exchange.rank == 0:
+        connection = Connection(place["connection"])
+    if connection is not None and place["launched"]:
+        connection.send_bytes(json.dumps({"rank": exchange.rank}).encode())
+    if exchange.rank > 0 or connection is None:
         follow(exchange)
-        return
-    connection = Connection(place["connection"])
-    while True:
-        try:
-            request = json.loads(connection.recv_bytes())
-        except EOFError:
-            os._exit(0)
-        reply = {"answer": answer(exchange, request), "broken": exchange.is_broken}
-        connection.send_bytes(json.dumps(reply).encode())
+    else:
+        while (request := json.loads(connection.recv_bytes())) is not None:
+            reply = {"answer": answer(exchange, request), "broken": exchange.is_broken}
+            connection.send_bytes(json.dumps(reply).encode())
+        exchange.end()
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 
-def join(port: int, processes: int, rank: int) -> Exchange:
-    """Join a job on this machine; its CPU devices compute together by gloo."""
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
-    jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank)
-    return Exchange(rank, processes)
+def join(place: Mapping[str, Any]) -> Exchange:
+    """Join the job, by gloo where its devices are CPUs.
+
+    Args:
+      place: `launched`, and of a job on this machine also `port`, `processes` and `rank`.
+
+    Returns:
+      The part of this process in the conversation.
+    """
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        chosen = "jax_cpu_collectives_implementation", "gloo"
+        jax.config.update(*chosen)  # type: ignore[no-untyped-call]
+    if place["launched"]:
+        jax.distributed.initialize()
+        return Exchange(jax.process_index(), jax.process_count())
+    jax.distributed.initialize(f"127.0.0.1:{place['port']}", place["processes"], place["rank"])
+    return Exchange(place["rank"], place["processes"])
 
 
 def _end_with_the_judge() -> None:

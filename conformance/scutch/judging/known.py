@@ -15,6 +15,7 @@ The witness is the smallest call of a law that breaks. It is tried first, alone:
 the law as expected no search is made, so that the answer is quick and always the same.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def read(file: Path) -> tuple[Known, ...]:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"known failures {str(file)!r}: {error}") from None
+        raise SetupError(f"known failures {str(file)!r}", str(error)) from None
     return parse(text, str(file))
 
 
@@ -114,18 +115,22 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"known failures {file}: {error}") from None
+        raise SetupError(f"known failures {file}", str(error)) from None
     if extra := sorted(set(content) - {"implementation", "known"}):
-        raise SetupError(f"known failures {file}: unknown key {extra[0]!r} at the top; "
-                         "expected implementation and [[known]]")  # fmt: skip
+        raise SetupError(
+            f"known failures {file}",
+            f"unknown key {extra[0]!r} at the top; expected implementation and [[known]]",
+        )
     if not content:
         return ()
     name = content.get("implementation")
     if not isinstance(name, str):
-        raise SetupError(f'known failures {file}:1: expected implementation = "NAME", got {name!r}')
+        raise SetupError(
+            f"known failures {file}:1", f'expected implementation = "NAME", got {name!r}'
+        )
     entries = content.get("known", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise SetupError(f"known failures {file}: expected [[known]] tables")
+        raise SetupError(f"known failures {file}", "expected [[known]] tables")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip() == "[[known]]"]
     lines += [1] * (len(entries) - len(lines))
     return tuple(_entry(name, e, f"{file}:{n}") for e, n in zip(entries, lines, strict=False))
@@ -133,7 +138,7 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
 
 def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     def refuse(why: str) -> SetupError:
-        return SetupError(f"known failures {place}: {why}")
+        return SetupError(f"known failures {place}", why)
 
     for key, required in KEYS.items():
         if required and key not in entry:
@@ -158,28 +163,54 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     )  # fmt: skip
 
 
-def applicable(entries: Iterable[Known], name: str, version: str) -> tuple[Known, ...]:
-    """The entries about one release.
+def toml(implementation: str, entries: Iterable[Known]) -> str:
+    """The text of a file of known failures; `parse` reads it back.
+
+    Args:
+      implementation: The name that they are about.
+      entries: The entries; their `implementation` and `place` are not written.
+    """
+    parts = [f"implementation = {_quoted(implementation)}\n"]
+    for entry in entries:
+        values = {key: getattr(entry, key) for key in KEYS}
+        lines = [f"{key} = {_quoted(text)}" for key, text in values.items() if text is not None]
+        parts.append("\n".join(["[[known]]", *lines, ""]))
+    return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML; what UTF-8 and TOML do not have is written as an escape."""
+    plain = text.replace("\x7f", "\\x7f").encode(errors="backslashreplace").decode()
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The implementations with known failures that come with the suite."""
+    return tuple(dict.fromkeys(entry.implementation for entry in shipped()))
+
+
+def applicable(entries: Iterable[Known], *releases: tuple[str, str]) -> tuple[Known, ...]:
+    """The entries about a release, and about those that it descends from.
 
     Args:
       entries: Of any implementations and releases.
-      name: Of the implementation.
-      version: Of the release.
+      releases: Name and version of the implementation, and then of its upstream, if any. What an
+        earlier one says of a law stands for what a later one says.
 
     Returns:
-      Those that apply, in order.
+      Those that apply: one for each law.
 
     Raises:
       SetupError: Two of them are about the same law.
     """
     chosen: dict[tuple[str, str], Known] = {}
-    for entry in entries:
-        if not entry.applies(name, version):
-            continue
+    everything = tuple(entries)
+    for name, version, entry in ((*r, e) for r in releases for e in everything if e.applies(*r)):
         twin = chosen.setdefault((entry.requirement, entry.test), entry)
-        if twin is not entry:
+        if twin is not entry and twin.implementation == name:
             raise SetupError(
-                f"known failures {entry.place}: {entry.requirement} of {name} {version} is known "
-                f"already, from {twin.place}; expected one entry for each law and release"
+                f"known failures {entry.place}",
+                f"{entry.requirement} of {name} {version} is known already, from {twin.place}; "
+                "expected one entry for each law and release",
             )
     return tuple(chosen.values())

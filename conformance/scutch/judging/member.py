@@ -22,7 +22,17 @@ from scutch.judging.trying import try_law
 
 
 def lead(exchange: Exchange, implementation: Implementation, request: Any) -> Any:
-    """Try a law in every process of the job; returns the data of the trial, for JSON."""
+    """Try a law in every process of the job.
+
+    Args:
+      exchange: The exchange of process 0, which publishes each input to the other processes.
+      implementation: The implementation under judgment.
+      request: What the judge asks, data from JSON: see the module's docstring. `witness` and
+        `replay` may be null.
+
+    Returns:
+      The data of the trial, for JSON.
+    """
     replay = request["replay"]
     trial = try_law(
         _law(request["law"]), implementation, examples=request["examples"], seed=request["seed"],
@@ -33,7 +43,12 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any) -> An
 
 
 def follow(exchange: Exchange, implementation: Implementation) -> None:
-    """Try each input that process 0 publishes, until it publishes the end."""
+    """Try each input that process 0 publishes, until it publishes the end.
+
+    Args:
+      exchange: The exchange of this process, which is not process 0.
+      implementation: The implementation under judgment.
+    """
 
     def attempt(text: str) -> str | None:
         name, inputs = parse_call(text)

@@ -8,7 +8,7 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from scutch import catalogue
 from scutch.implementation import SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import isolation, known, profiles
+from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
 _PROCESSES = (1, 2, 4, 8)
@@ -43,6 +44,7 @@ class Run:
       replay: A call to try instead of searching, as text; empty for none.
       timeout: Seconds that one law may take.
       processes: Of the job in which laws of several processes are tried; 1 for no job.
+      launched: Whether a launcher has started the judge in each process of a job.
       tried: Names of laws that are not tried again.
     """
 
@@ -61,12 +63,21 @@ class Run:
     replay: str
     timeout: float
     processes: int = 2
+    launched: bool = False
     tried: tuple[str, ...] = ()
 
     @property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
         """Those that are judged."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """The known failures, as verdicts need them."""
+        return tuple(
+            replace(entry.expectation, inherited=entry.implementation != self.name)
+            for entry in self.known
+        )
 
     def to_data(self) -> dict[str, Any]:
         """As JSON, for a worker of pytest-xdist."""
@@ -105,6 +116,7 @@ def settle(
     timeout: float | None = None,
     isolate: bool = True,
     processes: int | None = None,
+    launched: bool = False,
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -115,12 +127,16 @@ def settle(
       seed: Of the search; the profile's where left out.
       level: `must` or `should`: the level that must hold.
       patterns: Requirements, as `catalogue.select` takes them; empty for all.
-      known_files: Paths of files of known failures, `shipped` or `none`; empty for `shipped`.
+      known_files: Paths of files of known failures, `shipped`, `none`, or the name of an
+        implementation that comes with some, which the judged one descends from; empty for
+        `shipped`.
       replay: A call to try instead of searching; empty for none.
       timeout: Seconds that one law may take; the profile's where left out.
       isolate: Whether the implementation is imported in a process of its own.
       processes: Of the job in which laws of several processes are tried: 2, 4 or 8, or 1 for none;
         2 where left out, and 1 on another platform than the CPU.
+      launched: Whether a launcher has started the judge in each process of a job; then the laws
+        of several processes are tried, and no others.
 
     Returns:
       The settings of the run.
@@ -131,42 +147,48 @@ def settle(
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
-        raise SetupError(f"--examples {examples}: expected at least 1")
+        raise SetupError(f"--examples {examples}", "expected at least 1")
     if processes is not None and processes not in _PROCESSES:
-        raise SetupError(
-            f"--processes {processes}: expected one of {', '.join(map(str, _PROCESSES))}"
-        )
+        expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
+        raise SetupError(f"--processes {processes}", expected)
+    if launched and not patterns:
+        patterns = ("DST",)
     if patterns:
         catalogue.select(patterns)
     if replay:
         try:
             parse_call(replay)
         except NotACall as error:
-            raise SetupError(f"--replay: {error}") from None
+            raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
+    release = (found["name"], found["version"])
+    told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
+    upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
+    upstream = [each for each in upstream if each != release]
     if processes is None:
         processes = 2 if found["platform"] == "cpu" else 1
     if processes > 1 and found["platform"] != "cpu":
         raise SetupError(
-            f"--processes {processes}: jobs are started on the CPU only, and this run is on "
-            f"{found['platform']!r}; expected --processes 1 or --platform cpu"
+            f"--processes {processes}",
+            f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
+            "expected --processes 1 or --platform cpu",
         )
     return Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
         tuple(patterns),
-        () if replay else known.applicable(entries, found["name"], found["version"]), replay,
-        chosen.timeout if timeout is None else timeout, processes,
+        () if replay else known.applicable(entries, release, *upstream), replay,
+        chosen.timeout if timeout is None else timeout, processes, launched,
     )  # fmt: skip
 
 
 def _one_of(option: str, value: str, choices: Any) -> None:
     if value not in choices:
-        raise SetupError(f"{option} {value!r}: expected one of {', '.join(choices)}")
+        raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(choices)}")
 
 
 def _known(file: str) -> tuple[known.Known, ...]:
@@ -175,6 +197,8 @@ def _known(file: str) -> tuple[known.Known, ...]:
             return known.shipped()
         case "none":
             return ()
+        case name if name in known.shipped_names():
+            return tuple(entry for entry in known.shipped() if entry.implementation == name)
     return known.read(Path(file))
 
 
@@ -190,9 +214,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
         answer = runner.ask(where, _PROBE_TIMEOUT)
         runner.close()
     if isinstance(answer, isolation.Lost):
-        raise SetupError(f"implementation {where!r}: importing it failed: {answer.reason}")
+        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}")
     if "refused" in answer:
-        raise SetupError(answer["refused"])
+        raise SetupError(*answer["refused"])
     return answer
 
 
@@ -200,11 +224,12 @@ def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
     except SetupError as error:
-        return {"refused": str(error)}
+        return {"refused": [error.subject, error.problem]}
     devices = jax.devices()
     return {
         "name": found.name,
         "version": found.version,
+        "upstream": found.upstream,
         "claims": found.claims,
         "platform": devices[0].platform,
         "devices": len(devices),

@@ -107,8 +107,9 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     fixtures = tuple(inspect.signature(function).parameters)
     if strange := [each for each in fixtures if each not in FIXTURES]:
         raise SetupError(
-            f"law {name} of {module.__name__} takes {', '.join(strange)}; expected arguments that "
-            f"@given draws, and fixtures: {', '.join(FIXTURES)}"
+            f"law {name} of {module.__name__}",
+            f"it takes {', '.join(strange)}; expected arguments that @given draws, and fixtures: "
+            f"{', '.join(FIXTURES)}",
         )
     on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
     for subject, prefix in PREFIXES.items() if on_subjects else ((None, ""),):

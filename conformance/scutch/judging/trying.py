@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scutch.implementation import Implementation
+from scutch.implementation import Implementation, Unclaimed
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, build
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
@@ -32,6 +32,8 @@ from scutch.lawkit import marks
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices
 
 Inputs = Mapping[str, Any]
+NOT_TRIED = (NotAvailable, Unclaimed)
+"""A law that is left by one of these is skipped, and its requirement is unclaimed."""
 
 
 def no_journal(call: str) -> None:
@@ -107,11 +109,11 @@ def try_law(
         except BaseException as raised:
             error = raised
     found = attempt.counterexample
-    if found is not None and (error is None or isinstance(error, NotAvailable)):
+    if found is not None and (error is None or isinstance(error, NOT_TRIED)):
         error = attempt.broken_by  # what came up later does not undo it
     outcome = "passed" if error is None else "failed"
     reason = None if error is None else describe(error)
-    if isinstance(error, NotAvailable):
+    if isinstance(error, NOT_TRIED):
         outcome, reason = "skipped", error.reason
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
@@ -156,7 +158,7 @@ class _Attempt:
                 self.try_here(inputs)
             else:
                 self.exchange.together(text, lambda: self.try_here(inputs))
-        except (OutOfDomain, NotAvailable) as left:
+        except (OutOfDomain, *NOT_TRIED) as left:
             if isinstance(left, TooFewDevices):
                 self.too_few_devices = str(left)
             raise

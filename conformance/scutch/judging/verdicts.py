@@ -27,6 +27,7 @@ VERDICTS = (
     "passed", "failed", "known", "fixed", "blocked", "unclaimed", "untested", "crashed", "timeout",
 )  # fmt: skip
 CONFORMING = frozenset({"passed", "known", "unclaimed"})
+FIXED_UPSTREAM = "fails in what it descends from, and passes here"
 ROOTS = frozenset({"failed", "crashed", "timeout"})
 
 
@@ -131,12 +132,15 @@ class Expectation:
       witness: The call that breaks it.
       reason: Why the implementation departs.
       upstream: Address of an issue, if there is one.
+      inherited: Whether it is one of the implementation that the judged one descends from. If the
+        law holds, that is `passed`, not `fixed`.
     """
 
     requirement: str
     witness: str
     reason: str
     upstream: str | None = None
+    inherited: bool = False
 
 
 def rule(
@@ -180,6 +184,8 @@ def _rule_one(
     outcomes = [t.outcome for t in trials if not t.broke]
     skipped = [t.reason for t in trials if t.outcome == "skipped"]
     unmet = [name for t in trials for name in t.unmet]
+    held = [t.expected for t in trials if t.expected and not t.broke]
+    inherited = {e.witness for e in known if e.inherited}
     untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
@@ -190,7 +196,7 @@ def _rule_one(
     elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):
         verdict = bad
         reason = next(t.reason for t in trials if t.outcome == bad)
-    elif fixed := [t.expected for t in trials if t.expected and not t.broke]:
+    elif fixed := [w for w in held if w not in inherited]:
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
     elif any(t.broke for t in trials):
         verdict = "known"
@@ -205,7 +211,7 @@ def _rule_one(
     elif unmet:
         verdict, reason = "untested", f"never came up: {', '.join(unmet)}"
     else:
-        verdict = "passed"
+        verdict, reason = "passed", FIXED_UPSTREAM if held else None
     return Ruling(requirement, verdict, trials, reason=reason, upstream=upstream)
 
 
@@ -241,7 +247,7 @@ class Summary:
     Args:
       counts: Requirements by verdict, for each level.
       roots: Requirements at fault: those neither conforming nor blocked.
-      tested: How many requirements a law was tried for.
+      tested: How many requirements a law was tried for, and not left as unclaimed.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -256,7 +262,7 @@ def summarize(rulings: Sequence[Ruling]) -> Summary:
         level = counts.setdefault(r.requirement.level, {})
         level[r.verdict] = level.get(r.verdict, 0) + 1
     roots = tuple(r for r in rulings if not r.conforms and r.verdict != "blocked")
-    return Summary(counts, roots, sum(1 for r in rulings if r.trials))
+    return Summary(counts, roots, sum(bool(r.trials) and r.verdict != "unclaimed" for r in rulings))
 
 
 def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
@@ -266,7 +272,9 @@ def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
       rulings: Of every requirement that was asked for.
       level: `must`: departures from `should` are reported, not failed. `should`: they fail too.
     """
-    if not any(t.examples or t.broke or t.outcome != "skipped" for r in rulings for t in r.trials):
+    untried = ("skipped", "passed")  # a law that passed on no input was not tried
+    trials = [trial for ruling in rulings for trial in ruling.trials]
+    if not any(t.examples or t.broke or t.outcome not in untried for t in trials):
         return 2
     enforced = [r for r in rulings if level == "should" or r.requirement.level == "must"]
     return int(not all(r.conforms for r in enforced))

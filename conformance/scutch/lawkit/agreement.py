@@ -46,6 +46,10 @@ def attempted(
       call: Makes the call; what it returns is kept as the results.
       watched: A tree; of each `jax.Array` in it the outcome says whether it is deleted.
       traces: A list to which the Python function appends once each time that it runs.
+
+    Returns:
+      The results or the error of the call, once the results are computed, and what happened to the
+      watched arrays. `traces` is 0 where no list was given.
     """
     error, results = None, None
     with warnings.catch_warnings():
@@ -69,6 +73,9 @@ def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str
       ours: Of the lifted call.
       theirs: Of JAX's own.
       shardings: Whether results must lie where JAX's lie.
+
+    Returns:
+      One sentence about the first difference, with both sides; `''` if there is none.
     """
     if ours.error is not None and theirs.error is not None:
         return ""
@@ -84,7 +91,20 @@ def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str
 
 
 def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
-    """Where two trees of arrays differ: structure, values, weak types, shardings; else empty."""
+    """Where two trees of arrays differ, in words; empty if nowhere.
+
+    Their structures are compared, then leaf by leaf shapes, dtypes, contents and weak types, and
+    where both leaves are JAX's, whether they lie alike.
+
+    Args:
+      ours: The tree that the lifted call returned.
+      theirs: The tree that JAX's own call returned.
+      shardings: Whether shardings, and whether arrays are committed to them, are compared.
+
+    Returns:
+      A sentence with both structures, or with the path of the first leaf that differs and what
+      differs of it; `''` if nothing does.
+    """
     one: Any = jax.tree.structure(ours)
     other: Any = jax.tree.structure(theirs)
     if one != other:

@@ -25,5 +25,10 @@ def outermost(meta: Any, tree: Any) -> tuple[list[Any], Callable[[Any], Any]]:
 
 
 def outermost_boxes(meta: Any, tree: Any) -> list[Any]:
-    """The outermost boxes of a tree, in JAX's order; arguments as for `outermost`."""
+    """The outermost boxes of a tree, in JAX's order.
+
+    Args:
+      meta: The namespace of boxes, of the implementation under judgment.
+      tree: Any pytree.
+    """
     return [leaf for leaf in outermost(meta, tree)[0] if meta.is_axis_metadata(leaf)]

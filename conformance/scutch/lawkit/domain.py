@@ -34,8 +34,13 @@ class TooFewDevices(OutOfDomain):
 
     A requirement that no other input could try is `unclaimed` on this machine, with this reason.
 
-    Wrong, in a law, since the reason is lost: `assume(len(jax.devices()) >= 8)`.
-    Right: `need_devices(8)`.
+    Wrong, in a law, because the reason is lost:
+
+        assume(len(jax.devices()) >= 8)
+
+    Right:
+
+        need_devices(8)
 
     Attributes:
       needed: How many devices the input needs.
@@ -52,8 +57,13 @@ class TooFewDevices(OutOfDomain):
 class NotAvailable(BaseException):
     """The environment lacks what a law is about, so nobody can be judged by it here.
 
-    Wrong, in a law: `pytest.skip("no explicit axes")`, which an implementation could do as well.
-    Right: `not_available("no explicit axes")`.
+    Wrong, in a law, because an implementation could raise the same exception to escape the law:
+
+        pytest.skip("no explicit axes")
+
+    Right:
+
+        not_available("no explicit axes")
 
     Attributes:
       reason: What is missing.
@@ -97,6 +107,10 @@ def not_available(reason: str) -> NoReturn:
 
 def import_or_leave(module: str, reason: str) -> Any:
     """Import a module that a law needs.
+
+    Args:
+      module: The import name, such as `'tensorflow'`.
+      reason: What is missing where it cannot be imported, and how to install it.
 
     Raises:
       NotAvailable: It is not installed.

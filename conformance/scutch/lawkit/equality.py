@@ -104,6 +104,9 @@ def close(found: Any, expected: Any, *, rtol: float = 1e-5, atol: float = 1e-8) 
       expected: Another.
       rtol: How far two numbers may be apart, as a part of the expected one.
       atol: How far beside that; both as in `numpy.allclose`.
+
+    Returns:
+      `True` if so, else `False`. Shapes must be equal; dtypes may differ.
     """
     ours: Any = jax.tree_util.tree_flatten(found)
     theirs: Any = jax.tree_util.tree_flatten(expected)

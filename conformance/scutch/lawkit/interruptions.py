@@ -8,4 +8,15 @@ what is left behind. No implementation raises it, so where it arrives, it came f
 
 
 class Interruption(Exception):
-    """Raised by a law, inside the code that an implementation runs for it."""
+    """Raised by a law, inside the code that an implementation runs for it.
+
+    Wrong, in a law, because the implementation may raise such an error for reasons of its own:
+
+        def body(module):
+            raise ValueError("on purpose")
+
+    Right, because only a law raises it:
+
+        def body(module):
+            raise Interruption("on purpose")
+    """

@@ -81,7 +81,18 @@ def raised(call: Callable[[], object]) -> Exception | None:
 
 
 def refused(call: Callable[[], object], *, naming: tuple[object, ...] = ()) -> Exception:
-    """The error that a call raises, which must mention everything in `naming`."""
+    """Make a call that must raise an error, and return the error.
+
+    Args:
+      call: The call.
+      naming: Words, numbers or other values; the message must contain the `str` of each.
+
+    Returns:
+      The error.
+
+    Raises:
+      AssertionError: The call returned, or the message lacks something in `naming`.
+    """
     error = raised(call)
     if error is None:
         raise AssertionError("it was accepted; expected an error")

@@ -1,4 +1,16 @@
-"""Where arrays lie: specs, meshes in context, and constraints in traced programs."""
+"""Where arrays lie: specs, meshes in context, and constraints in traced programs.
+
+A sharding has many spellings: `P("data")`, `P(("data",))` and `P("data", None)` lay a matrix out
+alike. A law does not ask how an implementation spells it, so it compares the `entries` of specs,
+and asks `has_sharding` of arrays:
+
+    with in_context(mesh):
+        placed = jax.jit(place)(x)
+    assert has_sharding(placed, NamedSharding(mesh, P("data")))
+
+A *constraint* is what `jax.lax.with_sharding_constraint` leaves in a traced program; `constraints`
+reads their specs without compiling the program.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -33,7 +45,15 @@ def in_context(mesh: Mesh | None) -> Iterator[None]:
 
 
 def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any, ...]]:
-    """The specs of the sharding constraints that tracing a function records, in order."""
+    """The specs of the sharding constraints that tracing a function records, in order.
+
+    Args:
+      function: A function of arrays; it is traced once, and not computed.
+      *arguments: Its arguments: arrays, trees of them, or `jax.ShapeDtypeStruct`s.
+
+    Returns:
+      The `entries` of each spec, with those of functions that it calls, such as jitted ones.
+    """
     return [entries(s.spec) for s in _shardings(jax.make_jaxpr(function)(*arguments).jaxpr)]
 
 

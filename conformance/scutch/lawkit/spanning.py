@@ -22,6 +22,9 @@ def spread(host: Any, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
       host: An array-like of any shape whose sharded sizes the mesh axes divide.
       mesh: A mesh of the devices of all processes.
       spec: How the array is sharded on it.
+
+    Returns:
+      An array of the shape and dtype of `host`, with the sharding `NamedSharding(mesh, spec)`.
     """
     host = np.asarray(host)
     sharding = NamedSharding(mesh, spec)
@@ -39,6 +42,10 @@ def assert_parts(
       spec: The spec that it must have.
       expected: The whole array, on the host.
       tolerance: Absolute and relative, for floating point numbers.
+
+    Raises:
+      AssertionError: It is no `jax.Array`, or has another shape or sharding, or a part has other
+        contents.
     """
     expected = np.asarray(expected)
     if not isinstance(array, jax.Array):

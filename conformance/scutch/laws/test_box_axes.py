@@ -1,4 +1,4 @@
-"""Axes that a transformation adds to a box and removes: BOX-5 to BOX-9, BOX-11 (`000_`).
+"""Axes that a transformation adds to a box and removes: BOX-5 to BOX-9, BOX-11, BOX-27 (`000_`).
 
 A lifted `scan` or `vmap` stacks variables along a new axis. It calls `box.add_axis(index, params)`
 to name that axis, and `box.remove_axis(index, params)` to take the name away inside its body;
@@ -27,27 +27,37 @@ positions = st.integers(0, 4)
 @requirement("BOX-5")
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(meta, box, index, name):
-    """`add_axis` inserts the partition name at the index, and `remove_axis` with the same arguments
-    gives back a box like the first.
-    """
+    """`add_axis` and then `remove_axis` with the same arguments gives back a box like the first."""
     assume(index <= len(box.names))
     params = {meta.PARTITION_NAME: name}
-    added = box.add_axis(index, params)
-    assert added.names == (*box.names[:index], name, *box.names[index:])
-    assert alike(added.remove_axis(index, params), box)
+    assert alike(box.add_axis(index, params).remove_axis(index, params), box)
 
 
 @requirement("BOX-6")
 @given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
 def test_adding_a_removed_axis_restores_the_box(meta, box, index):
-    """`remove_axis` takes the name at the index away, and `add_axis` with the same arguments gives
-    back a box like the first.
-    """
+    """`remove_axis` and then `add_axis` with the same arguments gives back a box like the first."""
     index %= len(box.names)
     params = {meta.PARTITION_NAME: box.names[index]}
-    removed = box.remove_axis(index, params)
+    assert alike(box.remove_axis(index, params).add_axis(index, params), box)
+
+
+@requirement("BOX-27a")
+@given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
+def test_an_added_axis_is_named_at_its_index(meta, box, index, name):
+    """`add_axis` inserts the partition name at the index, among the names that the box has."""
+    assume(index <= len(box.names))
+    added = box.add_axis(index, {meta.PARTITION_NAME: name})
+    assert added.names == (*box.names[:index], name, *box.names[index:])
+
+
+@requirement("BOX-27b")
+@given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
+def test_a_removed_axis_takes_its_name_along(meta, box, index):
+    """`remove_axis` takes the name at the index away, and leaves the other names in their order."""
+    index %= len(box.names)
+    removed = box.remove_axis(index, {meta.PARTITION_NAME: box.names[index]})
     assert removed.names == (*box.names[:index], *box.names[index + 1 :])
-    assert alike(removed.add_axis(index, params), box)
 
 
 @requirement("BOX-7")
@@ -66,28 +76,33 @@ def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
 @requirement("BOX-8a")
 @given(box=boxes(), index=positions)
 def test_adding_needs_a_partition_name(box, index):
-    """`add_axis` without a partition name raises the partitioning error, whose message has the
-    class of the box and its names.
-    """
-    _check_unspecified(box, lambda: box.add_axis(index, {"other": "data"}))
+    """`add_axis` without a partition name raises the partitioning error."""
+    error = refused(lambda: box.add_axis(index, {"other": "data"}))
+    assert is_partitioning_error(error), f"expected the partitioning error, not {error!r}"
 
 
 @requirement("BOX-8b")
 @given(box=boxes(arrays(min_rank=1)), index=positions)
 def test_removing_needs_a_partition_name(box, index):
-    """`remove_axis` without a partition name raises the partitioning error, whose message has the
-    class of the box and its names.
-    """
-    _check_unspecified(box, lambda: box.remove_axis(index % len(box.names), {}))
+    """`remove_axis` without a partition name raises the partitioning error."""
+    error = refused(lambda: box.remove_axis(index % len(box.names), {}))
+    assert is_partitioning_error(error), f"expected the partitioning error, not {error!r}"
 
 
-def _check_unspecified(box, call):
-    """Fail unless `call` raises the partitioning error with the class and the names of `box` in its
-    message.
-    """
+@requirement("BOX-8d", must_reach=("add_axis", "remove_axis"))
+@given(
+    box=boxes(arrays(min_rank=1)),
+    index=positions,
+    method=st.sampled_from(["add_axis", "remove_axis"]),
+)
+def test_the_partitioning_error_names_the_box(box, index, method):
+    """The partitioning error has in its message the class of the box and its names."""
+    reached(method)
     named = [name for name in box.names if isinstance(name, str)]
-    error = refused(call, naming=(type(box).__name__, *named))
-    assert is_partitioning_error(error)
+    refused(
+        lambda: getattr(box, method)(index % len(box.names), {}),
+        naming=(type(box).__name__, *named),
+    )
 
 
 @requirement("BOX-8c")
@@ -103,7 +118,7 @@ def test_none_is_a_partition_name(meta, box, index):
 
 
 @requirement("BOX-9a")
-@given(box=any_boxes(arrays(min_rank=1)), index=positions, name=axis_names())
+@given(box=boxes(arrays(min_rank=1)), index=positions, name=axis_names())
 def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     """`remove_axis` raises an error when the partition name is not the name of the axis at the
     index.

@@ -189,18 +189,28 @@ METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis")
     deep=st.booleans(),
 )
 def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep):
-    """A subclass of `AxisMetadata` that lacks some of the four methods raises a `TypeError` that
-    names them; with all four it is axis metadata.
+    """A subclass of `AxisMetadata` that lacks some of the four methods raises a `TypeError` when it
+    is instantiated; with all four it is axis metadata.
     """
     names = {*METHODS, *others}
     base = type("Base", (meta.AxisMetadata,), {}) if deep else meta.AxisMetadata
     incomplete = type("Incomplete", (base,), dict.fromkeys(names - set(missing), _method))
     for name in missing:
         reached(name)
-    error = refused(incomplete, naming=tuple(missing))
-    assert isinstance(error, TypeError)
+    error = refused(incomplete)
+    assert isinstance(error, TypeError), f"expected a TypeError, not {error!r}"
     complete = type("Complete", (incomplete,), dict.fromkeys(missing, _method))
     assert meta.is_axis_metadata(complete())
+
+
+@requirement("BOX-21c", must_reach=METHODS)
+@given(missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True))
+def test_the_refusal_of_an_incomplete_class_names_the_methods(meta, missing):
+    """The error for a subclass that lacks some of the four methods has their names."""
+    for name in missing:
+        reached(name)
+    there = dict.fromkeys({*METHODS} - {*missing}, _method)
+    refused(type("Incomplete", (meta.AxisMetadata,), there), naming=tuple(missing))
 
 
 def _method(self, *arguments):

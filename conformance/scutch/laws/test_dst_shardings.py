@@ -213,8 +213,9 @@ def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, 
     model = block(nnx, seed, lambda value: spread(value, mesh, spec if np.ndim(value) else P()))
     result, returned = jitted(model, spread(matrix(9), mesh, P(mesh.axis_names[0])))
     assert returned is model, "an argument that is returned must come back as itself"
-    bits = on_every_process(np.asarray(result.addressable_shards[0].data).view("uint32"))
-    assert (bits == bits[0]).all(), f"the processes hold other values: {bits.view('float32')}"
+    parts = [np.asarray(part.data).view("uint32") for part in result.addressable_shards]
+    bits = on_every_process(np.stack(parts)).reshape(-1, SIZE)
+    assert (bits == bits[0]).all(), f"not all devices hold the same values: {bits.view('float32')}"
     paths = sorted(str(path) for path in graphs.leaves(nnx, model))
     numbers = [ord(letter) for letter in "\n".join(paths)]
     lengths = on_every_process(len(numbers))

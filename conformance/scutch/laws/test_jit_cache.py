@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Object, Program, Ref, Step, Variable
 from scutch.inputs.programs import (
-    ATTRIBUTES,
-    DICTS,
-    LISTS,
+    DICT_EDITS,
+    LIST_EDITS,
     METADATA,
+    MODULE_CHANGES,
     STRUCTURE,
     Interpreter,
     fingerprint,
@@ -148,7 +148,7 @@ dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 @requirement("JIT-3d", must_reach=("changed",))
 @costly
-@given(program=_changes(*ATTRIBUTES[:4], "new list", "new dict"))
+@given(program=_changes(*MODULE_CHANGES, "new list", "new dict"))
 def test_changed_attributes_are_seen(transforms, nnx, program):
     """The call after an attribute was set, replaced or deleted, static data included, runs with the
     new attributes.
@@ -158,7 +158,7 @@ def test_changed_attributes_are_seen(transforms, nnx, program):
 
 @requirement("JIT-3e", must_reach=("changed",))
 @costly
-@given(program=_changes(*LISTS[:5], graphs=lists))
+@given(program=_changes(*LIST_EDITS, graphs=lists))
 def test_changed_lists_are_seen(transforms, nnx, program):
     """The call after a plain or tracked list was changed in place runs with its new content."""
     _sees(transforms, nnx, program)
@@ -166,7 +166,7 @@ def test_changed_lists_are_seen(transforms, nnx, program):
 
 @requirement("JIT-3f", must_reach=("changed",))
 @costly
-@given(program=_changes(*DICTS[:3], graphs=dicts))
+@given(program=_changes(*DICT_EDITS, graphs=dicts))
 def test_changed_dicts_are_seen(transforms, nnx, program):
     """The call after a plain or tracked dict was changed in place runs with its new content."""
     _sees(transforms, nnx, program)

@@ -68,9 +68,22 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
-    """Writing a variable of a collection that is not mutable raises an error whose message has the
-    collection and the name.
-    """
+    """Writing a variable of a collection that is not mutable raises an error."""
+    refused(_writing(linen, collection, name, mutable))
+
+
+@requirement("LIN-8j")
+@given(
+    collection=st.sampled_from(["counts", "cache"]), name=st.sampled_from(["seen", "total"]),
+    mutable=st.sampled_from([False, ["others"], "params"]),
+)  # fmt: skip
+def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
+    """The error for writing what is not mutable has the collection and the name of the variable."""
+    refused(_writing(linen, collection, name, mutable), naming=(collection, name))
+
+
+def _writing(linen, collection, name, mutable):
+    """A call of a module that writes a variable of a collection, with what is mutable."""
 
     class Writes(linen.Module):
         @linen.compact
@@ -80,8 +93,7 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
             return x
 
     variables = {collection: {name: np.zeros(())}}
-    module = Writes()
-    refused(lambda: module.apply(variables, np.ones(2), mutable=mutable), naming=(collection, name))
+    return lambda: Writes().apply(variables, np.ones(2), mutable=mutable)
 
 
 @requirement("LIN-8c", must_reach=("training", "inference"))
@@ -140,9 +152,19 @@ def test_dropout_follows_its_key(linen, rate, seed, rows):
 @requirement("LIN-8e")
 @given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
 def test_a_missing_stream_is_refused(linen, stream, others):
-    """Drawing from a stream that the caller did not pass raises an error whose message has the name
-    of the stream.
-    """
+    """Drawing from a stream that the caller did not pass raises an error."""
+    refused(_drawing(linen, stream, others))
+
+
+@requirement("LIN-8k")
+@given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
+def test_the_refusal_to_draw_names_the_stream(linen, stream, others):
+    """The error for a stream that the caller did not pass has the name of the stream."""
+    refused(_drawing(linen, stream, others), naming=(stream,))
+
+
+def _drawing(linen, stream, others):
+    """A call of a module that draws from a stream without a key, beside another with one or not."""
 
     class Draws(linen.Module):
         @linen.compact
@@ -150,7 +172,7 @@ def test_a_missing_stream_is_refused(linen, stream, others):
             return x + jax.random.normal(self.make_rng(stream), x.shape)
 
     rngs = {"other": jax.random.key(0)} if others else {}
-    refused(lambda: Draws().apply({}, np.ones(2), rngs=rngs), naming=(stream,))
+    return lambda: Draws().apply({}, np.ones(2), rngs=rngs)
 
 
 @requirement("LIN-8f", must_reach=LIFTS)

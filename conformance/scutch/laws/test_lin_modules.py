@@ -8,6 +8,8 @@ without running it; and two routes must agree: eager and jitted, compact and `se
 `bind`.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,23 +126,40 @@ def test_other_calls_compute_alike(model, how):
 @requirement("LIN-1g", must_reach=("missing", "shape"))
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_a_missing_parameter_is_refused(model, at, how):
-    """`apply` without one of the parameters, or with one of another shape, raises an error whose
-    message has the parameter's name and its module's.
+    """`apply` without one of the parameters, or with one of another shape, raises an error."""
+    reached(how)
+    variables, _ = _unfit(model, at, how)
+    refused(lambda: model.module().apply(variables, model.x))
+
+
+@requirement("LIN-1j", must_reach=("missing", "shape"))
+@given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
+def test_the_refusal_of_a_parameter_names_it(model, at, how):
+    """The error for a parameter that is missing, or has another shape, has its name and the name of
+    its module.
+    """
+    reached(how)
+    variables, path = _unfit(model, at, how)
+    refused(lambda: model.module().apply(variables, model.x), naming=(path[-1], path[1]))
+
+
+def _unfit(model, at, how):
+    """Variables without one of the parameters of a model, or with one of another shape.
+
+    Returns:
+      The variables, and the path of that parameter.
     """
     paths = sorted(path for path in model.declared_variables() if path[0] == "params")
     path = paths[at % len(paths)]
-    variables = model.variables(boxed=False)
     *inner, name = path
-    holder = variables
-    for key in inner:
-        holder = holder[key]
+    variables = model.variables(boxed=False)
+    holder = functools.reduce(dict.__getitem__, inner, variables)
     if how == "missing":
         assume(len(holder) > 1)  # an empty module's collection is another error
         del holder[name]
     else:
         holder[name] = np.zeros((7, *holder[name].shape), "float32")
-    reached(how)
-    refused(lambda: model.module().apply(variables, model.x), naming=(name, path[1]))
+    return variables, path
 
 
 PAIRS = ("param param", "variable variable", "param module", "module module", "variable module")
@@ -149,10 +168,24 @@ PAIRS = ("param param", "variable variable", "param module", "module module", "v
 @requirement("LIN-1h", must_reach=PAIRS)
 @given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
 def test_one_name_for_two_things_is_refused(linen, pair, name):
-    """A name that is given to two variables of a collection, two sub-modules, or to a variable and
-    a sub-module raises an error whose message has the name.
+    """A name that is given to two variables of a collection, to two sub-modules, or to a variable
+    and a sub-module raises an error.
     """
     reached(pair)
+    refused(lambda: _twofold(linen, pair, name)().init(jax.random.key(0), np.ones((2, 2))))
+
+
+@requirement("LIN-1k", must_reach=PAIRS)
+@given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
+def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
+    """The error for a name that is given twice has the name in its message."""
+    reached(pair)
+    twofold = _twofold(linen, pair, name)()
+    refused(lambda: twofold.init(jax.random.key(0), np.ones((2, 2))), naming=(name,))
+
+
+def _twofold(linen, pair, name):
+    """A class of modules that gives one name to two things, of the kinds in `pair`."""
 
     class Twofold(linen.Module):
         @linen.compact
@@ -166,7 +199,7 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
                     x = linen.Dense(2, name=name)(x)
             return x
 
-    refused(lambda: Twofold().init(jax.random.key(0), np.ones((2, 2))), naming=(name,))
+    return Twofold
 
 
 @requirement("LIN-1i", must_reach=("several",))

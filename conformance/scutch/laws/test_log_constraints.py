@@ -160,17 +160,24 @@ def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
 @requirement("LOG-8h")
 @given(placed=logical_placements())
 def test_raise_error_raises(logical, placed):
-    """With the fallback `RAISE_ERROR`, a name without a rule raises an error whose message has the
-    name; names with rules are constrained.
+    """With the fallback `RAISE_ERROR`, a name without a rule raises an error, and names with rules
+    are constrained.
     """
     array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
     fallback = logical.RulesFallback.RAISE_ERROR
     with in_context(placed.mesh):
-        refused(
-            lambda: _constrain(logical, names, placed.rules, fallback=fallback)(array),
-            naming=("unmatched",),
-        )
+        refused(lambda: _constrain(logical, names, placed.rules, fallback=fallback)(array))
         _constrain(logical, placed.names, placed.rules, fallback=fallback)(placed.array)
+
+
+@requirement("LOG-8k")
+@given(placed=logical_placements())
+def test_raise_error_names_the_unmatched_name(logical, placed):
+    """With the fallback `RAISE_ERROR`, the error has the name that no rule matches."""
+    array, names = np.stack([placed.array, placed.array]), ("unmatched", *placed.names)
+    constrain = _constrain(logical, names, placed.rules, fallback=logical.RulesFallback.RAISE_ERROR)
+    with in_context(placed.mesh):
+        refused(lambda: constrain(array), naming=("unmatched",))
 
 
 @requirement("LOG-8i")

@@ -9,10 +9,13 @@ specs and the same shardings; likewise its training state, whose optimizer keeps
 parameters.
 """
 
+import functools
+
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding
 
 from scutch.lawkit.equality import leaf_pairs
 from scutch.lawkit.marks import reached, requirement
@@ -45,26 +48,39 @@ def _train_state(params):
     return {"step": np.zeros((), "int32"), "params": params, "opt_state": (ADAM.init(params), ())}
 
 
-def _check(meta, logical, logically, directly, placed):
-    """Fail unless a tree that is annotated logically has, mapped by the rules of `placed`, the
-    specs and shardings of the tree that is annotated directly.
+def _pairs(meta, logical, logically, directly, placed):
+    """What the rules of `placed` make of a tree that is annotated logically, beside what the tree
+    that is annotated directly has.
+
+    Returns:
+      Paths with both specs; and paths with both shardings on the mesh of `placed`.
     """
     specs = meta.get_partition_spec(logically)
     mapped = logical.logical_to_mesh(specs, placed.rules)
     shardings = logical.logical_to_mesh_sharding(specs, placed.mesh, placed.rules)
-    for ours, theirs in (
-        (mapped, meta.get_partition_spec(directly)),
-        (shardings, meta.get_sharding(directly, placed.mesh)),
-    ):
-        for path, one, other in leaf_pairs(ours, theirs):
-            assert one == other, f"{path} is {one} annotated logically, {other} directly"
+    return (
+        leaf_pairs(mapped, meta.get_partition_spec(directly)),
+        leaf_pairs(shardings, meta.get_sharding(directly, placed.mesh)),
+    )
+
+
+def _check(meta, logical, logically, directly, placed):
+    """Fail unless by specs and by shardings every device has the same parts of both trees."""
+    specs, shardings = _pairs(meta, logical, logically, directly, placed)
+    on_mesh = functools.partial(NamedSharding, placed.mesh)
+    pairs = [(path, on_mesh(found), on_mesh(expected)) for path, found, expected in specs]
+    ranks = [np.ndim(array) for array in jax.tree_util.tree_leaves(meta.unbox(directly))]
+    for (path, found, expected), rank in zip([*pairs, *shardings], ranks * 2, strict=True):
+        assert found.is_equivalent_to(expected, rank), (
+            f"{path} is sharded as {found} annotated logically, as {expected} directly"
+        )
 
 
 @requirement("LOG-7a", must_reach=("sharded",))
 @given(placed=logical_placements(), order=st.booleans())
 def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
-    """Parameters with logical names, mapped by rules, have the specs and shardings of parameters
-    that are annotated with the mapped names.
+    """Parameters with logical names, mapped by rules, are placed on the mesh like parameters that
+    are annotated with the mapped names.
     """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed, placed] if order else [placed])
@@ -74,8 +90,8 @@ def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, ord
 @requirement("LOG-7b", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
-    """A training state with logical names, its moments and counters included, has the specs and
-    shardings of the one with mapped names; so has the abstract state.
+    """A training state with logical names, its moments and counters included, is placed on the mesh
+    like the one with mapped names; so is the abstract state.
     """
     reached("sharded")
     logically, directly = _annotated(meta, logical, [placed])
@@ -84,6 +100,19 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
         lambda: _train_state(jax.tree_util.tree_map(jax.numpy.asarray, logically))
     )
     _check(meta, logical, abstract, _train_state(directly), placed)
+
+
+@requirement("LOG-7d", must_reach=("sharded",))
+@given(placed=logical_placements())
+def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
+    """The specs and shardings of a logical training state, mapped by rules, are equal to those of
+    the one with mapped names: no entry is left out because it makes no difference.
+    """
+    reached("sharded")
+    logically, directly = map(_train_state, _annotated(meta, logical, [placed]))
+    specs, shardings = _pairs(meta, logical, logically, directly, placed)
+    for path, found, expected in [*specs, *shardings]:
+        assert found == expected, f"{path} is {found} annotated logically, {expected} directly"
 
 
 @requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
@@ -106,4 +135,4 @@ def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
         reached("sharded")
     reached(how)
     assert found == expected
-    assert placing == jax.sharding.NamedSharding(placed.mesh, expected)
+    assert placing == NamedSharding(placed.mesh, expected)

@@ -9,6 +9,7 @@ The oracle is a walk through the rules in order, written out in the law, and the
 forms over trees.
 """
 
+import contextlib
 import threading
 
 from hypothesis import example, given
@@ -120,15 +121,23 @@ def test_none_and_unconstrained_stay(logical, names, mapping):
 @requirement("LOG-3c")
 @given(names=logical_names(max_rank=3), mapping=rules(), at=st.integers(0, 3))
 def test_a_repeated_name_is_an_error(logical, names, mapping, at):
-    """A logical name that stands twice among the names raises an error whose message has
-    the name.
-    """
-    repeated = _ruled(names)
-    assume(repeated)
-    twice = (*names[:at], repeated[0], *names[at:])
-    refused(
-        lambda: logical.logical_to_mesh_axes(unconstrained(twice), mapping), naming=(repeated[0],)
-    )
+    """`logical_to_mesh_axes` raises an error for a logical name that stands twice."""
+    twice, _ = _repeated(names, at)
+    refused(lambda: logical.logical_to_mesh_axes(unconstrained(twice), mapping))
+
+
+@requirement("LOG-3e")
+@given(names=logical_names(max_rank=3), mapping=rules(), at=st.integers(0, 3))
+def test_the_error_of_a_repeated_name_has_the_name(logical, names, mapping, at):
+    """The error for a logical name that stands twice has the name in its message."""
+    twice, name = _repeated(names, at)
+    refused(lambda: logical.logical_to_mesh_axes(unconstrained(twice), mapping), naming=(name,))
+
+
+def _repeated(names, at):
+    """Names with the first logical one once more, at `at`; and that name."""
+    assume(_ruled(names))
+    return (*names[:at], _ruled(names)[0], *names[at:]), _ruled(names)[0]
 
 
 @requirement("LOG-3d")
@@ -250,8 +259,8 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     fails=st.booleans(),
 )
 def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fails):
-    """Entering `logical_axis_rules` replaces the rules; leaving it, also by an exception or after
-    the rules were set inside, puts the rules back that were there before.
+    """Leaving `logical_axis_rules`, also by an exception or after rules were set inside, puts the
+    rules back that were there before.
     """
 
     def enter(rest):
@@ -266,7 +275,6 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
         before = tuple(logical.get_logical_axis_rules())
         try:
             with logical.logical_axis_rules(rest[0]):
-                assert tuple(logical.get_logical_axis_rules()) == rest[0]
                 enter(rest[1:])
         finally:
             assert tuple(logical.get_logical_axis_rules()) == before
@@ -275,6 +283,17 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
         error = raised(lambda: enter(stack))
         assert isinstance(error, Interruption) if fails else error is None
         assert tuple(logical.get_logical_axis_rules()) == outer
+
+
+@requirement("LOG-6d", must_reach=("nested",))
+@given(stack=st.lists(rules(max_size=2), min_size=2, max_size=3))
+def test_entering_a_context_replaces_the_rules(logical, stack):
+    """Inside of nested `logical_axis_rules`, the rules are those of the innermost alone."""
+    reached("nested")
+    with contextlib.ExitStack() as contexts:
+        for mapping in stack:
+            contexts.enter_context(logical.logical_axis_rules(mapping))
+            assert tuple(logical.get_logical_axis_rules()) == mapping
 
 
 @requirement("LOG-6c", must_reach=("context", "set"))

@@ -13,13 +13,14 @@ A verdict has one of four standings:
   (`allow_known` takes the excuse); neither does dropping the claim or ceasing to test it. If the
   law is blocked by another regression, it is listed as its consequence and not counted again;
 - a known failure that is broken in a way nobody expected (`known` to a broken verdict);
-- a law that held and is gone, while the suite's version is the same: a catalogue may be divided
-  anew between versions, and then a missing row is only listed;
 - a new report that is not complete.
 
+Only what both runs were asked for is compared: a requirement that one report does not have, because
+the run was over a selection or the catalogue has changed, is listed and is no regression.
+
 What was broken or open and is still one of the two is never a regression, so a gate made of this
-comparison can guard an implementation that has far to go. Neither is a new requirement, whatever
-its verdict: the run itself fails for that one.
+comparison can guard an implementation that has far to go. What is still
+broken but by another input or error is listed, because another fault may hide behind it.
 
 Regressions of a should are listed, and count only when the level asked for is should.
 """
@@ -90,6 +91,7 @@ class Comparison:
       improvements: What holds now and did not.
       added: Requirements that the old report does not have.
       gone: Requirements that the new report does not have.
+      witnesses: What is broken as before, by another input or with another error.
       other: All other changes.
     """
 
@@ -100,6 +102,7 @@ class Comparison:
     improvements: tuple[Change, ...]
     added: tuple[Change, ...]
     gone: tuple[Change, ...]
+    witnesses: tuple[Change, ...]
     other: tuple[Change, ...]
 
     def failures(self, level: str = "must") -> tuple[Change, ...]:
@@ -117,8 +120,9 @@ class Comparison:
             "Regressions": self.regressions,
             "Consequences of these regressions": self.consequences,
             "Improvements": self.improvements,
-            "New requirements": self.added,
-            "Gone": self.gone,
+            "Only in the new report": self.added,
+            "Only in the old report": self.gone,
+            "Broken in another way": self.witnesses,
             "Other changes": self.other,
         }
         for title, changes in groups.items():
@@ -153,7 +157,7 @@ def compare(old: Report, new: Report, *, allow_known: bool = False) -> Compariso
     ]
     groups: dict[str, list[Change]] = {name: [] for name in Comparison.__dataclass_fields__}
     for change in changes:
-        if group := _group(change, same_suite=old.suite == new.suite, allow_known=allow_known):
+        if group := _group(change, allow_known=allow_known):
             groups[group].append(change)
     _follow(groups["regressions"], groups["consequences"])
     sorted_changes = {
@@ -162,15 +166,15 @@ def compare(old: Report, new: Report, *, allow_known: bool = False) -> Compariso
     return Comparison(old, new, **sorted_changes)
 
 
-def _group(change: Change, *, same_suite: bool, allow_known: bool) -> str | None:
+def _group(change: Change, *, allow_known: bool) -> str | None:
     """The group of a change, with consequences still among the regressions; `None`: no change."""
     old, new = change.old, change.new
     if old is None:
         return "added"
     if new is None:
-        return "regressions" if same_suite and old.verdict in HOLDS else "gone"
+        return "gone"
     if (old.verdict, old.level) == (new.verdict, new.level):
-        return None
+        return None if old.counterexample == new.counterexample else "witnesses"
     if old.verdict in HOLDS:
         if new.verdict in HOLDS or (new.verdict == "known" and allow_known):
             return "other"

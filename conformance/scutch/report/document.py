@@ -34,7 +34,16 @@ class ReportError(Exception):
 
         scutch run --report flax.json
         scutch report flax.json
+
+    Attributes:
+      path: Of the report, the picture or the site.
+      problem: Where in it, what was found and what was expected.
     """
+
+    def __init__(self, path: object, problem: str, action: str = "") -> None:
+        """Say what could not be done with a path, and why."""
+        self.path, self.problem = str(path), problem
+        super().__init__(f"{action}{path}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -210,12 +219,12 @@ def write(report: Report, path: str | Path) -> None:
     """
     path = Path(path)
     if path.suffix != ".json":
-        raise ReportError(f"cannot write a report to {path}: expected a name that ends in .json")
+        raise ReportError(path, "expected a name that ends in .json", "cannot write a report to ")
     text = json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
     try:
         publish(text, path)
     except OSError as error:
-        raise ReportError(f"cannot write a report to {path}: {error.strerror}") from error
+        raise ReportError(path, str(error.strerror), "cannot write a report to ") from error
 
 
 def load(path: str | Path) -> Report:
@@ -229,7 +238,7 @@ def load(path: str | Path) -> Report:
     found = document.get("schema") if isinstance(document, dict) else None
     if isinstance(found, str) and found != SCHEMA:
         raise ReportError(
-            f"{path}: at schema: found {line(found)!r}, but this scutch reads {SCHEMA!r}"
+            path, f"at schema: found {line(found)!r}, but this scutch reads {SCHEMA!r}"
         )
     _validate(document, path)
     report = Report.from_json(document)
@@ -237,8 +246,9 @@ def load(path: str | Path) -> Report:
     for index, identifier in enumerate(ids):
         if identifier in ids[:index]:
             raise ReportError(
-                f"{path}: at requirements[{index}].id: found {identifier} a second time, "
-                "expected each requirement once"
+                path,
+                f"at requirements[{index}].id: found {identifier} a second time, "
+                "expected each requirement once",
             )
     return report
 
@@ -251,11 +261,13 @@ def _parse(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
     except OSError as error:
         raise ReportError(
-            f"cannot read {path}: {error.strerror}; expected a report of scutch "
-            "(run the judge with --report NAME.json)"
+            path,
+            f"{error.strerror}; expected a report of scutch (run the judge with "
+            "--report NAME.json)",
+            "cannot read ",
         ) from error
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: not JSON: {error}; expected a report of scutch") from error
+        raise ReportError(path, f"not JSON: {error}; expected a report of scutch") from error
 
 
 def _validate(document: Any, path: str | Path) -> None:
@@ -278,4 +290,4 @@ def _validate(document: Any, path: str | Path) -> None:
             found = json.dumps(error.instance)
     expected = error.schema.get("description", f"{error.validator} {error.validator_value}")
     found = line(found if len(found) <= 80 else found[:77] + "...")
-    raise ReportError(f"{path}: at {where}: found {found}, expected {expected}")
+    raise ReportError(path, f"at {where}: found {found}, expected {expected}")

@@ -62,7 +62,7 @@ def write(
             publish(text, folder / name)
     except OSError as error:
         raise ReportError(
-            f"cannot write the site to {folder}: {error.filename}: {error.strerror}"
+            folder, f"{error.filename}: {error.strerror}", "cannot write the site to "
         ) from error
     return folder / "index.html"
 
@@ -70,8 +70,10 @@ def write(
 def _refuse_foreign(path: Path) -> None:
     if path.exists() and _GENERATOR not in path.read_text(encoding="utf-8", errors="replace"):
         raise ReportError(
-            f"cannot write the site: {path} is there and is not a page of scutch; "
-            "expected an empty folder or a site of scutch"
+            path.parent,
+            f"{path} is there and is not a page of scutch; "
+            "expected an empty folder or a site of scutch",
+            "cannot write the site to ",
         )
 
 

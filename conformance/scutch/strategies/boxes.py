@@ -84,6 +84,9 @@ def placed_boxes(
       own_mesh: Whether the box holds the mesh.
       min_rank: The smallest number of axes.
       max_rank: The largest number of axes.
+
+    Returns:
+      A strategy for pairs of the description of a box and that of a mesh.
     """
     mesh = draw(meshes(explicit=explicit))
     shape, names = draw(sharded_shapes(mesh, min_rank=min_rank, max_rank=max_rank))
@@ -108,6 +111,10 @@ def sharded_shapes(
       min_rank: The smallest number of axes.
       max_rank: The largest number of axes.
       tuples: Whether a name may be a tuple of two mesh axes.
+
+    Returns:
+      A strategy for pairs of tuples of one length: the sizes of the axes, and their names, each a
+      mesh axis, a tuple of two, or `None`.
     """
     size = dict(zip(mesh.axes, mesh.shape, strict=True))
     free = list(draw(st.permutations(mesh.axes)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.boxes import CROSSING
 from scutch.inputs.descriptions import Foreign
-from scutch.inputs.graphs import VARIABLES
+from scutch.inputs.graphs import KNOWN_VARIABLES
 from scutch.strategies.boxes import boxes, rank_of
 from scutch.strategies.names import name_tuples
 from scutch.strategies.objects import variables
@@ -58,7 +58,7 @@ def attributes(draw: st.DrawFn, leaf: st.SearchStrategy[Any], depth: int = 2) ->
 
 def variable_trees() -> st.SearchStrategy[dict[str, Any]]:
     """Nested dictionaries of variables of the four known types, whose values are arrays."""
-    return attributes(variables(_VALUES, kinds=VARIABLES[:4]))
+    return attributes(variables(_VALUES, kinds=KNOWN_VARIABLES))
 
 
 @st.composite

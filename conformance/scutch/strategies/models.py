@@ -68,6 +68,9 @@ def lifts(
       negative: Whether the axis at which parameters are stacked is negative; where left out, it is
         or it is not.
       max_size: How many layers are lifted at most, without `inner`.
+
+    Returns:
+      A strategy for `Lift`s whose axis fits every parameter of the lifted layers.
     """
     of = layers() if of is None else of
     if inner:
@@ -102,6 +105,9 @@ def models(
       of: Draws layers and lifts; where left out, `layers()`.
       forms: How the stack is written: some of `scutch.inputs.models.FORMS`.
       max_size: How many layers and lifts there are at most.
+
+    Returns:
+      A strategy for `Model`s.
     """
     parts = st.lists(layers() if of is None else of, min_size=1, max_size=max_size).map(tuple)
     return st.builds(

@@ -27,7 +27,11 @@ def axis_names() -> st.SearchStrategy[Any]:
 
 
 def name_tuples(rank: int) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Tuples of direct names, one for each of `rank` axes; `0 <= rank`. Names may repeat."""
+    """Tuples of direct names, one for each axis of an array; names may repeat.
+
+    Args:
+      rank: The number of axes, `0 <= rank`.
+    """
     return st.tuples(*[axis_names()] * rank)
 
 

@@ -75,6 +75,9 @@ def variables(
       holds: A strategy for the values; `cells()` if `None`.
       kinds: The types, of `graphs.VARIABLES`.
       annotated: Whether some have metadata.
+
+    Returns:
+      A strategy of descriptions of variables.
     """
     value = draw(_CELLS if holds is None else holds)
     rank = len(value.shape) if isinstance(value, Array) else 0
@@ -96,7 +99,8 @@ def graphs(
 ) -> Graph:
     """Graphs of a few objects and variables.
 
-    Every object can be reached from the root; a variable that `shared` adds may be in no place.
+    ___Every object can be reached from the root; a variable that `shared` adds may be in no
+    place.
 
     Args:
       draw: Passed by Hypothesis.
@@ -107,6 +111,9 @@ def graphs(
       bare: Whether arrays may stand in attributes, outside of variables.
       max_objects: How many objects there are at most, at least 1.
       variable: A strategy for the variables; `variables()` if `None`.
+
+    Returns:
+      A strategy of descriptions of graphs.
     """
     variable = variables() if variable is None else variable
     size = draw(st.integers(1, max_objects))

@@ -49,6 +49,9 @@ def small_graphs(
       kinds: The types of nodes beside the root, which is a `Node`.
       plain: Which plain containers a module may hold: `list`, `dict`, and `""` for none.
       size: How many numbered nodes there are at most, at least 2.
+
+    Returns:
+      A strategy of descriptions of graphs.
     """
     chosen = ["Node", *draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=size - 1))]
     inside = st.one_of(cells(), st.sampled_from([Ref(n) for n in range(1, len(chosen))] + [Ref(0)]))
@@ -110,6 +113,9 @@ def programs(
       between: The steps that are taken outside between two calls; none if empty.
       calls: How often the function is called, at least 1.
       max_steps: How many steps the function takes at most; it takes one at least.
+
+    Returns:
+      A strategy of descriptions of programs.
     """
     pause = st.lists(steps(between), min_size=1, max_size=2).map(tuple) if between else st.just(())
     inside = st.lists(steps(kinds), min_size=1, max_size=max_steps) if kinds else st.just([])

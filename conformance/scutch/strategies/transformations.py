@@ -111,6 +111,9 @@ def plain_jit_calls(
         they do not come together, if left out they may.
       listed: Whether there is a list of shardings, and nothing static.
       negative: Whether what is static is so by a negative number, beside shardings.
+
+    Returns:
+      A strategy for `PlainCall`s of the kind `'jit'`.
     """
     form = draw(st.sampled_from(_JIT_FORMS))
     result = draw(st.sampled_from(RESULTS))

@@ -24,7 +24,12 @@ DTYPES = ("float32", "int32", "bool", "bfloat16", "float16", "uint8", "complex64
 
 
 def shapes(*, min_rank: int = 0, max_rank: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of `min_rank` to `max_rank` axes, from 0 to 4, with sizes from 0 to 3."""
+    """Shapes whose sizes are from 0 to 3.
+
+    Args:
+      min_rank: The smallest number of axes, at least 0.
+      max_rank: The largest number of axes, up to 4.
+    """
     return st.sampled_from([s for s in SHAPES if min_rank <= len(s) <= max_rank])
 
 
@@ -40,6 +45,9 @@ def arrays(
       dtypes: The dtypes to choose from.
       min_rank: The smallest number of axes.
       max_rank: The largest number of axes, up to 4.
+
+    Returns:
+      A strategy for descriptions of arrays, simplest first; contents follow from a seed.
     """
     return st.builds(
         Array,

@@ -1,4 +1,4 @@
-"""Lies of axes that come and go: BOX-5 to BOX-9 and BOX-11."""
+"""Lies of axes that come and go: BOX-5 to BOX-9, BOX-11 and BOX-27."""
 
 import numpy as np
 from scutch_reference import errors
@@ -7,8 +7,26 @@ from trials.liars.tale import of_boxes
 
 
 @of_boxes
+class LosesTheMesh:
+    """Breaks BOX-5: an axis that is added to all axes of the value costs the box its mesh."""
+
+    def add_axis(self, index, params):
+        grown = super().add_axis(index, params)
+        return grown.replace(mesh=None) if np.ndim(self.value) == len(self.names) else grown
+
+
+@of_boxes
+class LosesTheMeshLater:
+    """Breaks BOX-6: an axis that is added in the place of a removed one costs the box its mesh."""
+
+    def add_axis(self, index, params):
+        grown = super().add_axis(index, params)
+        return grown.replace(mesh=None) if np.ndim(self.value) > len(self.names) else grown
+
+
+@of_boxes
 class NumbersHaveNoAxes:
-    """Breaks BOX-5: a number gains no axis."""
+    """Breaks BOX-27a: a number gains no axis."""
 
     def add_axis(self, index, params):
         grown = super().add_axis(index, params)
@@ -17,7 +35,7 @@ class NumbersHaveNoAxes:
 
 @of_boxes
 class KeepsTheAxis:
-    """Breaks BOX-6: an axis that the value still has keeps its place, without its name."""
+    """Breaks BOX-27b: an axis that the value still has keeps its place, without its name."""
 
     def remove_axis(self, index, params):
         removed = super().remove_axis(index, params)
@@ -46,7 +64,7 @@ class AddsUnsharded:
 
 @of_boxes
 class AnonymousError:
-    """Breaks BOX-8a: the error does not say which box it is about."""
+    """Breaks BOX-8d: the error does not say which box it is about."""
 
     def add_axis(self, index, params):
         if PARTITION_NAME not in params:

@@ -5,6 +5,7 @@ import inspect
 import jax
 import numpy as np
 from jax.sharding import PartitionSpec
+from scutch_reference.errors import UnmatchedAxisError
 from scutch_reference.logical import RulesFallback, get_logical_axis_rules, with_logical_constraint
 from scutch_reference.placement import constrain, context_mesh
 from trials.liars.tale import instead_of
@@ -94,6 +95,15 @@ def never_raises(call):
     if call["fallback"] is RulesFallback.RAISE_ERROR:
         call["fallback"] = RulesFallback.AXIS_IS_UNSHARDED
     return with_logical_constraint(**call)
+
+
+@constraint
+def raises_unnamed(call):
+    """Breaks LOG-8k: the error of `RAISE_ERROR` does not say which name has no rule."""
+    try:
+        return with_logical_constraint(**call)
+    except UnmatchedAxisError as error:
+        raise ValueError("a name has no rule") from error
 
 
 @constraint

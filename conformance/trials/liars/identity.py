@@ -76,6 +76,16 @@ class HashedByIdentity:
 
 
 @instead_of("AxisMetadata")
+class RefusesUnnamed(meta.AxisMetadata):
+    """Breaks BOX-21c: the error for an incomplete class names no method."""
+
+    def __new__(cls, *args, **kwargs):
+        if cls.__abstractmethods__:
+            raise TypeError(f"{cls.__name__} is not complete")
+        return super().__new__(cls)
+
+
+@instead_of("AxisMetadata")
 class Lenient(meta.AxisMetadata):
     """Breaks BOX-21a: the four methods are there, and raise when they are called."""
 

@@ -5,6 +5,13 @@ import inspect
 import jax
 import jax.numpy as jnp
 from scutch_reference import linen, meta
+from scutch_reference.errors import (
+    InvalidRngError,
+    ModifyScopeVariableError,
+    NameInUseError,
+    ScopeParamNotFoundError,
+    ScopeParamShapeError,
+)
 from scutch_reference.linen.scope import NamesInUse
 from trials.liars.tale import names_in, tell
 
@@ -96,8 +103,19 @@ class GivesNoOutput:
 
 
 @of_modules
+class GoesOnWithout:
+    """Breaks LIN-1g: where the variables do not fit, the inputs come back."""
+
+    def apply(self, variables, inputs, *args, **kwargs):
+        try:
+            return honest.apply(self, variables, inputs, *args, **kwargs)
+        except (ScopeParamNotFoundError, ScopeParamShapeError):
+            return inputs
+
+
+@of_modules
 class SaysNothing:
-    """Breaks LIN-1g: what `apply` lacks is not told."""
+    """Breaks LIN-1j: what `apply` lacks is not told."""
 
     def apply(self, variables, *args, **kwargs):
         try:
@@ -113,6 +131,18 @@ class SharesNames:
     class names_in_use(NamesInUse):
         def reserve(self, path, name, collection=None):
             self.add((name, collection))
+
+
+@of_modules
+class SecondNameUnnamed:
+    """Breaks LIN-1k: the error for a name that is given twice does not say which."""
+
+    class names_in_use(NamesInUse):
+        def reserve(self, path, name, collection=None):
+            try:
+                NamesInUse.reserve(self, path, name, collection)
+            except NameInUseError as error:
+                raise ValueError("a name is given twice") from error
 
 
 @of_modules
@@ -145,6 +175,17 @@ class WritesAnything:
         return result if mutable is not False else result[0]
 
 
+@of_modules
+class WritesUnnamed:
+    """Breaks LIN-8j: the error for writing what is not mutable does not say what."""
+
+    def apply(self, variables, *args, **kwargs):
+        try:
+            return honest.apply(self, variables, *args, **kwargs)
+        except ModifyScopeVariableError as error:
+            raise ValueError("not mutable") from error
+
+
 @of_linen
 class SwapsMomentum:
     """Breaks LIN-8c: the momentum is the share of the new statistics."""
@@ -172,6 +213,17 @@ class MakesUpKeys:
             return honest.make_rng(self, name)
         except Exception:
             return jax.random.key(0)
+
+
+@of_modules
+class DrawsUnnamed:
+    """Breaks LIN-8k: the error for a stream without a key does not say which."""
+
+    def make_rng(self, name="params"):
+        try:
+            return honest.make_rng(self, name)
+        except InvalidRngError as error:
+            raise ValueError("no key") from error
 
 
 @of_modules

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch_reference import logical, meta
+from scutch_reference.errors import NamesError
 from scutch_reference.logical import LogicallyPartitioned
 from scutch_reference.placement import UNCONSTRAINED, mesh_axes
 from trials.liars.tale import instead_of, variant
@@ -55,6 +56,15 @@ def repeated_is_unsharded(names, rules):
     """Breaks LOG-3c: a name is taken the first time, and unsharded the second."""
     first = (None if n in names[:i] and isinstance(n, str) else n for i, n in enumerate(names))
     return _honest(tuple(first), rules)
+
+
+@variant("resolve")
+def repeated_unnamed(names, rules):
+    """Breaks LOG-3e: the error for a repeated name does not say which."""
+    try:
+        return _honest(names, rules)
+    except NamesError as error:
+        raise ValueError("a name is repeated") from error
 
 
 @instead_of("logical_to_mesh_axes")
@@ -116,6 +126,18 @@ def restored_on_success(rules, module):
     module.set_logical_axis_rules(former)
 
 
+@variant("logical_axis_rules")
+@contextlib.contextmanager
+def added_to_those_outside(rules, module):
+    """Breaks LOG-6d: within a context the rules outside of it hold as well."""
+    former = module.get_logical_axis_rules()
+    try:
+        module.set_logical_axis_rules((*rules, *former))
+        yield
+    finally:
+        module.set_logical_axis_rules(former)
+
+
 _SHARED = SimpleNamespace(rules=())
 
 
@@ -128,18 +150,29 @@ def shared_by_threads(module):
 
 # The law is the sum of the laws of rules, specs and shardings. A lie that breaks the sum and no
 # part is one about boxes that the law of their specs, LOG-9a, does not draw.
-@instead_of("get_partition_spec")
-def size_one_is_unsharded(tree):
-    """Breaks LOG-7a: a logical axis of size one has no name in the spec."""
+def unsharded_up_to(size, tree):
+    """The partition specs of a tree, in which small logical axes have no name."""
 
     def strip(box):
         if not isinstance(box, LogicallyPartitioned) or box.rules is not None:
             return box
-        sizes = getattr(box.value, "shape", (0,) * len(box.names))
+        sizes = getattr(box.value, "shape", (size + 1,) * len(box.names))
         pairs = zip(box.names, sizes, strict=True)
-        return box.replace(names=tuple(None if size == 1 else name for name, size in pairs))
+        return box.replace(names=tuple(None if n <= size else name for name, n in pairs))
 
     return meta.get_partition_spec(meta.map_axis_meta(strip, tree))
+
+
+@instead_of("get_partition_spec")
+def small_is_unsharded(tree):
+    """Breaks LOG-7a: a logical axis of up to four entries has no name in the spec."""
+    return unsharded_up_to(4, tree)
+
+
+@instead_of("get_partition_spec")
+def size_one_is_unsharded(tree):
+    """Breaks LOG-7d: a logical axis of size one has no name in the spec."""
+    return unsharded_up_to(1, tree)
 
 
 @instead_of("logical_to_mesh")

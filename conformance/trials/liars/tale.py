@@ -21,6 +21,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from scutch import catalogue
+from scutch.adapters.reference import implementation as reference
 from scutch.implementation import NAMES, Implementation, Namespace
 from scutch.inputs.calls import parse_call
 from scutch.judging.profiles import PROFILES
@@ -39,6 +40,7 @@ HONEST = {
     "nnx": nnx,
     "transforms": nnx,
     "bridge": bridge,
+    "export": reference.export,
 }
 """The reference's namespace for each capability."""
 

@@ -64,7 +64,7 @@ def test_list_selects(scutch):
 def test_list_that_selects_nothing_is_refused(scutch):
     code, out, err = scutch("list", "--requirement", "ZZZ*")
     assert (code, out) == (2, "")
-    assert err.startswith("scutch: no requirement matches 'ZZZ*'; expected an identifier")
+    assert err.startswith("scutch: no requirement matches 'ZZZ*': expected an identifier")
     code, _, err = scutch("list", "--area", "ZZZ")
     assert code == 2
     assert "the area 'ZZZ'; expected one of BOX, LOG" in err
@@ -227,6 +227,20 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
     assert terminal.COMMAND not in os.environ
 
 
+def test_the_help_of_run_lists_the_options_of_the_judge(scutch, monkeypatch):
+    monkeypatch.delattr(pytest, "main")
+    code, out, err = scutch("run", "--help")
+    assert (code, err) == (0, "")
+    for option in ("--implementation", "--profile", "--requirement", "--known", "--report"):
+        assert option in out
+
+
+def test_list_takes_a_pattern(scutch):
+    code, out, _ = scutch("list", "BOX-1*")
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert scutch("list", "--requirement", "BOX-1*")[1] == out
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
     path = saved("long", report({f"BOX-{i}": "passed" for i in range(5000)}))
     assert len(load(path).requirements) == 5000
@@ -261,4 +275,4 @@ def test_a_newer_suite_may_drop_a_requirement(scutch, saved, report):
     new = saved("new", report({"BOX-1": "passed"}, suite=Product("scutch", "9.0.0")))
     code, out, _ = scutch("diff", old, new)
     assert code == 0
-    assert "Gone (1):" in out
+    assert "Only in the old report (1):" in out

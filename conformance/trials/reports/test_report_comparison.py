@@ -1,9 +1,10 @@
 """What changed, and what a gate must refuse."""
 
 import pytest
-from scutch.report import VERDICTS, Product, compare
+from scutch.report import VERDICTS, Counterexample, Product, compare
 
-GROUPS = ("regressions", "consequences", "improvements", "added", "gone", "other")
+GROUPS = ("regressions", "consequences", "improvements", "added", "gone", "witnesses", "other")
+LATER = Product("scutch", "0.2.0")
 HELD, EXCUSED, BROKEN = {"passed", "fixed"}, {"known"}, {"failed", "crashed", "timeout"}
 
 
@@ -74,12 +75,24 @@ def test_a_new_requirement_is_no_regression(verdict, report):
     assert not compared.regressed()
 
 
-def test_a_requirement_that_vanishes_is_a_regression_within_one_version_of_the_suite(report):
-    old = report({"BOX-1": "passed", "BOX-2": "failed"})
-    assert groups(compare(old, report({}))) == {"regressions": ["BOX-1"], "gone": ["BOX-2"]}
-    later = report({}, suite=Product("scutch", "0.2.0"))
-    assert groups(compare(old, later)) == {"gone": ["BOX-1", "BOX-2"]}
-    assert not compare(old, later).regressed()
+def test_only_what_both_runs_were_asked_for_is_compared(report):
+    old = report({"BOX-1": "passed", "BOX-2": "failed", "BOX-3": "passed"})
+    for new in (report({"BOX-3": "failed"}), report({"BOX-3": "failed"}, suite=LATER)):
+        compared = compare(old, new)
+        assert groups(compared) == {"regressions": ["BOX-3"], "gone": ["BOX-1", "BOX-2"]}
+        assert "Only in the old report (2):" in compared.text()
+
+
+def test_what_is_broken_in_another_way_is_listed_and_is_no_regression(report):
+    def broken(error):
+        found = {"test": "test_x", "input": "test_x(a=1)", "error": error}
+        return report({"BOX-1": {"verdict": "failed", "counterexample": Counterexample(**found)}})
+
+    compared = compare(broken("AssertionError"), broken("TypeError: no"))
+    assert groups(compared) == {"witnesses": ["BOX-1"]}
+    assert "Broken in another way (1):" in compared.text()
+    assert not compared.regressed()
+    assert groups(compare(broken("TypeError"), broken("TypeError"))) == {}
 
 
 def test_a_new_report_that_is_not_complete_is_refused(report):

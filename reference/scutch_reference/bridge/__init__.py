@@ -10,6 +10,7 @@ makes a module of one kind serve as a module of the other.
 ('Param', (2, 3))
 """
 
+from ..linen import initializers as initializers
 from .variables import (
     NNXMeta as NNXMeta,
     get_col_name as get_col_name,
@@ -27,8 +28,10 @@ from .variables import (
     variable_type_name as variable_type_name,
 )
 from .wrappers import (
+    Functional as Functional,
     ToLinen as ToLinen,
     ToNNX as ToNNX,
+    functional as functional,
     lazy_init as lazy_init,
     to_linen as to_linen,
     with_partitioning as with_partitioning,

@@ -113,6 +113,11 @@ def variable_type_from_name(
       base: What a new type is derived from.
       allow_register: Whether a name that is not registered gets a new type.
 
+    Returns:
+      The subclass of `nnx.Variable` that is paired with the name. With `allow_register`, a name
+      that is not registered is first paired with a new, empty subclass of `base`, which has the
+      same name.
+
     Raises:
       RegistryError: The name is not registered and must not be.
     """

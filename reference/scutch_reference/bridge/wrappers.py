@@ -58,7 +58,9 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
 
     Args:
-      fn: A module or a function; it is called with the other arguments.
+      fn: A module or a function; it is called once as `fn(*args, **kwargs)`, and the output is
+        dropped.
+      args, kwargs: The arguments of that call, with the shapes and dtypes of later calls.
 
     Returns:
       `fn` itself.
@@ -279,8 +281,92 @@ def to_linen(
       nnx_class, metadata_fn, skip_rng: As for `ToLinen`.
       args, kwargs: The arguments of the class.
       name: The name of the Linen module.
+
+    Returns:
+      An unbound Linen module. Its `init` constructs an object of `nnx_class` and calls it; its
+      `apply` restores the object from the variables and calls it.
     """
     return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
+
+
+def _applied(
+    graphdef: Any, states: tuple[Any, ...], method: str, *args: Any, **kwargs: Any
+) -> tuple[Any, tuple[Any, Any]]:
+    """The output of a method of the object, and the object afterwards, split."""
+    module = nnx.merge(graphdef, *states)
+    output = getattr(module, method)(*args, **kwargs)
+    return output, nnx.split(module)
+
+
+class _Applied:
+    """An object that is called as a function of its states: its methods return the states too."""
+
+    def __init__(self, graphdef: Any, states: tuple[Any, ...]):
+        self._bound = functools.partial(_applied, graphdef, states)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, Any]]:
+        return self._bound("__call__", *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[Any, tuple[Any, Any]]]:
+        return functools.partial(self._bound, name)
+
+
+@dataclasses.dataclass
+class Functional:
+    """An NNX class in the style of Linen: `init` makes the state, `apply` computes with it.
+
+    Args:
+      module_type: The class.
+      graphdef: The graph definition of the object, which `init` sets.
+      args, kwargs: What the class is called with.
+    """
+
+    module_type: Callable[..., Any]
+    graphdef: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def init(self, *, rngs: nnx.Rngs | None = None) -> Any:
+        """Make the object, and return its state.
+
+        Args:
+          rngs: Streams, which the class is passed as `rngs`; `None` passes none.
+        """
+        options = self.kwargs if rngs is None else {**self.kwargs, "rngs": rngs}
+        self.graphdef, state = nnx.split(self.module_type(*self.args, **options))
+        return state
+
+    def apply(self, *states: Any) -> _Applied:
+        """Return what can be called as the object, and as its methods.
+
+        Args:
+          states: What `init` returned, or states that together have its variables.
+
+        Returns:
+          An object whose call returns the output, and a pair of the graph definition and the state
+          afterwards.
+
+        Raises:
+          CrossingError: `init` has not been called.
+        """
+        if self.graphdef is None:
+            raise CrossingError("functional(cls)(...).apply(state): call init(rngs=...) first.")
+        return _Applied(self.graphdef, states)
+
+
+def functional(cls: Callable[..., Any]) -> Callable[..., Functional]:
+    """Make an NNX class a function of its arguments that returns a `Functional`.
+
+    Args:
+      cls: The class.
+
+    >>> model = functional(nnx.Linear)(2, 3)
+    >>> state = model.init(rngs=nnx.Rngs(0))
+    >>> output, (graphdef, state) = model.apply(state)(jnp.ones((1, 2)))
+    >>> output.shape
+    (1, 3)
+    """
+    return lambda *args, **kwargs: Functional(cls, None, args, kwargs)
 
 
 class Annotated(Partitioned[A]):

@@ -15,7 +15,7 @@ class ExportModelType(enum.Enum):
     """What a `JaxModule` is exported as: the *backend*.
 
     `TF_SAVEDMODEL`: TensorFlow variables and functions, saved as a SavedModel.
-    `ORBAX_MODEL`: the path without TensorFlow: programs of `jax.export`, saved in a folder that
+    `ORBAX_MODEL`: the path without TensorFlow: what `jax.export` makes, saved in a folder that
     plain JAX and NumPy can read; its format stands in `scutch_reference.export.jax_backend`.
     """
 

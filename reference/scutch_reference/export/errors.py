@@ -1,31 +1,18 @@
 """The errors of export: what was tried, with which value, and what was expected (EXP).
 
-In the examples `export` is `scutch_reference.export`, `params` is `{"w": jnp.ones((2, 3))}`,
-`double` is `lambda params, x: 2 * x @ params["w"]`, and `P` is `PartitionSpec`. They are written
-for the path without TensorFlow; the errors are the same on both.
+As in `scutch_reference.errors`, a docstring shows the code that raises the error (`Wrong`) beside
+the code that does not (`Right`). The examples export without TensorFlow; with it the errors are the
+same.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any
+
+from ..errors import ScutchReferenceError, UsageError
 
 
-@dataclass_transform(eq_default=False)
-class ExportError(ValueError):
+class ExportError(ScutchReferenceError):
     """The base of the errors of export; catch it to catch them all."""
-
-    text: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        dataclass(eq=False, repr=False)(cls)
-
-    def __post_init__(self) -> None:
-        super().__init__(" ".join(self.text.split()).format(**vars(self)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy by the parts, which the constructor takes, not by the message."""
-        return type(self), tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
 
 
 class MethodKeysError(ExportError):
@@ -33,11 +20,17 @@ class MethodKeysError(ExportError):
 
     Wrong::
 
-        export.JaxModule(params, {"double": double}, input_polymorphic_shape={"triple": "b, 2"})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        kind = ExportModelType.ORBAX_MODEL
+        JaxModule({}, {"f": jnp.add}, input_polymorphic_shape={"g": "b"}, export_version=kind)
 
     Right::
 
-        export.JaxModule(params, {"double": double}, input_polymorphic_shape={"double": "b, 2"})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        kind = ExportModelType.ORBAX_MODEL
+        JaxModule({}, {"f": jnp.add}, input_polymorphic_shape={"f": "b"}, export_version=kind)
     """
 
     argument: str
@@ -52,11 +45,18 @@ class ExportOptionError(ExportError):
 
     Wrong::
 
-        export.JaxModule(params, double, jax2tf_kwargs={"polymorphic_shapes": [None, "b, 2"]})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        options = {"polymorphic_shapes": [None, "b"]}
+        kind = ExportModelType.ORBAX_MODEL
+        JaxModule({}, jnp.add, jax2tf_kwargs=options, export_version=kind)
 
     Right::
 
-        export.JaxModule(params, double, input_polymorphic_shape="b, 2")
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        kind = ExportModelType.ORBAX_MODEL
+        JaxModule({}, jnp.add, input_polymorphic_shape="b", export_version=kind)
     """
 
     option: str
@@ -70,11 +70,15 @@ class ParameterError(ExportError):
 
     Wrong::
 
-        export.JaxModule({"w": 2.0}, double)
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        JaxModule({"w": 2.0}, jnp.add, export_version=ExportModelType.ORBAX_MODEL)
 
     Right::
 
-        export.JaxModule({"w": jnp.asarray(2.0)}, double)
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        JaxModule({"w": jnp.asarray(2.0)}, jnp.add, export_version=ExportModelType.ORBAX_MODEL)
     """
 
     path: str
@@ -88,11 +92,17 @@ class ParameterStructureError(ExportError):
 
     Wrong::
 
-        export.JaxModule(params, double, trainable={"v": True})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        params, kind = {"w": jnp.ones(2)}, ExportModelType.ORBAX_MODEL
+        JaxModule(params, jnp.add, trainable={"v": True}, export_version=kind)
 
     Right::
 
-        export.JaxModule(params, double, trainable={"w": True})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        params, kind = {"w": jnp.ones(2)}, ExportModelType.ORBAX_MODEL
+        JaxModule(params, jnp.add, trainable={"w": True}, export_version=kind)
     """
 
     argument: str
@@ -107,11 +117,17 @@ class ParameterUpdateError(ExportError):
 
     Wrong::
 
-        export.JaxModule(params, double).update_variables({"w": jnp.ones((3, 3))})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        module = JaxModule({"w": jnp.ones(2)}, jnp.add, export_version=ExportModelType.ORBAX_MODEL)
+        module.update_variables({"w": jnp.ones(3)})
 
     Right::
 
-        export.JaxModule(params, double).update_variables({"w": jnp.zeros((2, 3))})
+        from scutch_reference.export import ExportModelType, JaxModule
+
+        module = JaxModule({"w": jnp.ones(2)}, jnp.add, export_version=ExportModelType.ORBAX_MODEL)
+        module.update_variables({"w": jnp.zeros(2)})
     """
 
     path: str
@@ -122,18 +138,21 @@ class ParameterUpdateError(ExportError):
     {expected}. Nothing was changed."""
 
 
-class ExportMeshError(ExportError):
+class ExportMeshError(ExportError, UsageError):
     """Partition specs and the export mesh do not go together (EXP-6).
 
     Wrong::
 
-        export.JaxModule(params, double, pspecs={"w": P("data")})
+        from scutch_reference import export
+
+        params, kind = {"w": jnp.ones(2)}, export.ExportModelType.ORBAX_MODEL
+        export.JaxModule(params, jnp.add, pspecs={"w": P("data")}, export_version=kind)
 
     Right::
 
-        with export.maybe_enable_dtensor_export_on(mesh):
-            export.JaxModule(params, double, pspecs={"w": P("data")})
-    """
+        from scutch_reference import export
 
-    problem: str
-    text = "{problem}"
+        params, kind = {"w": jnp.ones(2)}, export.ExportModelType.ORBAX_MODEL
+        with export.maybe_enable_dtensor_export_on(mesh):
+            export.JaxModule(params, jnp.add, pspecs={"w": P("data")}, export_version=kind)
+    """

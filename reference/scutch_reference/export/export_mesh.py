@@ -1,4 +1,4 @@
-"""The export mesh: where the variables of a module are laid out (EXP-6).
+"""The export mesh: where the variables of a module are placed (EXP-6).
 
 A `JaxModule` with `pspecs` is built within `with maybe_enable_dtensor_export_on(mesh):`. The
 TensorFlow backend turns the JAX mesh into a DTensor mesh of the same shape, and needs
@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from ..placement import partition_spec
 from .errors import ExportMeshError
 
 _meshes: ContextVar[tuple["ExportMesh", ...]] = ContextVar("_meshes", default=())
@@ -69,7 +70,7 @@ class ExportMesh:
                 )
             real.sort(key=lambda axis: -self.jax_mesh.shape[axis])
             entries.append(real[0] if real else None)
-        return PartitionSpec(*entries)  # type: ignore[no-untyped-call]
+        return partition_spec(tuple(entries))
 
 
 @contextlib.contextmanager

@@ -1,24 +1,24 @@
-"""The path without TensorFlow: programs of `jax.export`, and a folder to keep them in.
+"""The path without TensorFlow: what `jax.export` makes, and a folder to keep it in.
 
-A *program* is one function, exported for one shape of input, which may have symbols for sizes. It
+A function is *exported* for one spec of input, which may have symbols for sizes. What is exported
 takes the values of the variables, as a list in the order of the parameters, and the input. So it
 can be called with other values, be differentiated by them, and be read back without this package.
 
 **The folder** that `save` writes is read with plain JAX and NumPy:
 
 - `manifest.json` has `variables`, a list with the `name`, `dtype`, `trainable` and `spec` of each;
-  `methods`, for each key a list of `{"file": ..., "input": ...}`, one for each program, with the
-  shapes of the leaves of the input that it takes; and `mesh`, with `axes` and `shape`, or `null`.
+  `methods`, for each key a list of `{"file": ..., "input": ...}`, one for each spec of input, with
+  the shapes of its leaves; and `mesh`, with `axes` and `shape`, or `null`.
 - `variables.npz` has their values under `"0"`, `"1"`, ... Dtypes that NumPy does not know, such as
   `bfloat16`, come back as raw bytes: `array.view(dtype)` restores all alike.
-- Each program is a file of `jax.export.Exported.serialize`.
+- Each file of a method is `jax.export.Exported.serialize`.
 
     manifest = json.loads((folder / "manifest.json").read_text())
     arrays = np.load(folder / "variables.npz")
     dtypes = [jnp.dtype(variable["dtype"]) for variable in manifest["variables"]]
     values = [arrays[str(i)].view(dtype) for i, dtype in enumerate(dtypes)]
-    (program,) = manifest["methods"]["predict"]
-    predict = jax.export.deserialize((folder / program["file"]).read_bytes())
+    (described,) = manifest["methods"]["predict"]
+    predict = jax.export.deserialize((folder / described["file"]).read_bytes())
     y = predict.call(values, x)
 
 To write or read it JAX needs the package `flatbuffers`.
@@ -36,10 +36,12 @@ import numpy as np
 from jax.export import Exported, deserialize, export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..jax_versions import Tracer
+from ..placement import partition_spec
 from .errors import ExportMeshError, ExportOptionError
 from .export_mesh import ExportMesh
 from .methods import Method
-from .parameters import Layout
+from .parameters import ParameterTree
 
 OPTIONS = frozenset(
     {
@@ -69,13 +71,23 @@ class Variable:
     spec: PartitionSpec | None
     value: Any
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the value."""
+        return tuple(self.value.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the value."""
+        return self.value.dtype
+
     def numpy(self) -> np.ndarray:
         """The whole value on the host."""
         return np.asarray(self.value)
 
 
 @dataclass(eq=False)
-class Served:
+class ExportedModule:
     """Variables and methods on them: the exported module, or what was read back from a folder.
 
     Args:
@@ -106,10 +118,10 @@ class JaxBackend:
     """A module exported by `jax.export`; `JaxModule` owns it.
 
     Args:
-      layout: Of the parameters.
+      tree: What is said about the parameters.
       leaves: The parameters, in order.
       methods: By key.
-      with_gradient: Whether programs are saved with their derivatives.
+      with_gradient: Whether functions are saved with their derivatives.
       mesh: The export mesh, or `None`.
 
     Raises:
@@ -118,7 +130,7 @@ class JaxBackend:
 
     def __init__(
         self,
-        layout: Layout,
+        tree: ParameterTree,
         leaves: Sequence[Any],
         methods: Mapping[str, Method],
         *,
@@ -129,13 +141,13 @@ class JaxBackend:
             for option in set(method.options) - OPTIONS:
                 remedy = f"Without TensorFlow, the options are {', '.join(sorted(OPTIONS))}."
                 raise ExportOptionError(option, method.options[option], remedy)
-        self._layout, self._methods = layout, methods
+        self._tree, self._methods = tree, methods
         self._with_gradient = with_gradient
         self._mesh = None if mesh is None else mesh.jax_mesh
-        self._programs: dict[Any, Exported] = {}
-        variables = [Variable(s.name, s.trainable, s.spec, None) for s in layout.slots]
+        self._exported: dict[Any, Exported] = {}
+        variables = [Variable(s.name, s.trainable, s.spec, None) for s in tree.parameters]
         functions = {key: functools.partial(self._apply, key) for key in methods}
-        self.module = Served(variables, functions)
+        self.module = ExportedModule(variables, functions)
         self.assign(leaves)
 
     @property
@@ -151,27 +163,27 @@ class JaxBackend:
             variable.value = value
 
     def _apply(self, key: str, values: Sequence[Any], x: Any) -> Any:
-        """Call the exported program of a method that takes an input."""
-        spec = self._methods[key].program(x)
-        return _called(self._exported(key, spec), self._mesh, values, x)
+        """Call a method, exported for a spec that takes the input."""
+        spec = self._methods[key].input_spec(x)
+        return _called(self._exported_for(key, spec), self._mesh, values, x)
 
-    def _exported(self, key: str, spec: Any) -> Exported:
-        """The program of a method for a spec, which is exported when it is first asked for."""
+    def _exported_for(self, key: str, spec: Any) -> Exported:
+        """A method, exported for a spec when it is first asked for."""
         leaves, structure = jax.tree.flatten(spec)
         signature = key, structure, tuple((str(leaf.shape), leaf.dtype) for leaf in leaves)
-        if signature not in self._programs:
-            self._programs[signature] = self._export(self._methods[key], spec)
-        return self._programs[signature]
+        if signature not in self._exported:
+            self._exported[signature] = self._export(self._methods[key], spec)
+        return self._exported[signature]
 
     def _export(self, method: Method, spec: Any) -> Exported:
         def function(values: Sequence[Any], x: Any) -> Any:
-            return method.function(self._layout.tree(values), x)
+            return method.function(self._tree.unflatten(values), x)
 
-        slots = self._layout.slots
-        shardings = [_sharding(self._mesh, slot.spec) for slot in slots]
+        parameters = self._tree.parameters
+        shardings = [_sharding(self._mesh, parameter.spec) for parameter in parameters]
         values = [
-            jax.ShapeDtypeStruct(slot.shape, slot.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
-            for slot, sharding in zip(slots, shardings, strict=True)
+            jax.ShapeDtypeStruct(parameter.shape, parameter.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
+            for parameter, sharding in zip(parameters, shardings, strict=True)
         ]
         exporting = export(
             jax.jit(function),
@@ -181,20 +193,31 @@ class JaxBackend:
         return exporting(values, spec)
 
     def save(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder that the module's docstring describes."""
+        """Write the folder that the module's docstring describes.
+
+        Args:
+          folder: Where to write; it is made, with its parents, if it is not there. Files of the
+            same names are overwritten.
+          inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
+            dtypes, and for its shapes where the polymorphic shape leaves them open.
+
+        Raises:
+          ValueError: The polymorphic shape of a method does not admit the shapes of its input.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         methods: dict[str, list[dict[str, Any]]] = {}
         for number, (key, method) in enumerate(self._methods.items()):
             methods[key] = []
-            for part, spec in enumerate(method.programs(inputs[key])):
+            for part, spec in enumerate(method.input_specs(inputs[key])):
                 file = f"method-{number}-{part}.jax"
-                program = self._exported(key, spec)
-                (folder / file).write_bytes(program.serialize(vjp_order=int(self._with_gradient)))
+                exported = self._exported_for(key, spec)
+                (folder / file).write_bytes(exported.serialize(vjp_order=int(self._with_gradient)))
                 methods[key].append(
                     {"file": file, "input": [str(s.shape) for s in jax.tree.leaves(spec)]}
                 )
         variables = self.module.variables
-        np.savez(folder / VALUES, **{str(i): v.numpy() for i, v in enumerate(variables)})
+        arrays: dict[str, Any] = {str(i): v.numpy() for i, v in enumerate(variables)}
+        np.savez(folder / VALUES, **arrays)
         described = [
             {
                 "name": v.name,
@@ -209,7 +232,7 @@ class JaxBackend:
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
-def load(folder: Path) -> Served:
+def load(folder: Path) -> ExportedModule:
     """Read a folder that a module without TensorFlow was saved to.
 
     Raises:
@@ -223,10 +246,10 @@ def load(folder: Path) -> Served:
             for i, described in enumerate(manifest["variables"])
         ]
     functions = {
-        key: functools.partial(_first_that_takes, _programs(folder, programs), mesh)
-        for key, programs in manifest["methods"].items()
+        key: functools.partial(_first_that_takes, _read(folder, described), mesh)
+        for key, described in manifest["methods"].items()
     }
-    return Served(variables, functions)
+    return ExportedModule(variables, functions)
 
 
 def _mesh_of(described: Mapping[str, Any] | None) -> Mesh | None:
@@ -245,40 +268,41 @@ def _variable(described: Mapping[str, Any], array: np.ndarray, mesh: Mesh | None
     entries = described["spec"]
     spec = None
     if entries is not None:
-        spec = PartitionSpec(*(tuple(e) if isinstance(e, list) else e for e in entries))  # type: ignore[no-untyped-call]
+        spec = partition_spec(tuple(tuple(e) if isinstance(e, list) else e for e in entries))
     value = _placed(array.view(jax.numpy.dtype(described["dtype"])), mesh, spec)
     return Variable(described["name"], described["trainable"], spec, value)
 
 
-def _programs(folder: Path, described: Sequence[Mapping[str, Any]]) -> list[Exported]:
+def _read(folder: Path, described: Sequence[Mapping[str, Any]]) -> list[Exported]:
     return [deserialize(bytearray((folder / each["file"]).read_bytes())) for each in described]
 
 
 def _first_that_takes(
-    programs: Sequence[Exported], mesh: Mesh | None, values: Sequence[Any], x: Any
+    several: Sequence[Exported], mesh: Mesh | None, values: Sequence[Any], x: Any
 ) -> Any:
-    """Call the first program that takes the input; if there is none, the last one refuses it."""
-    *others, last = programs
+    """Call the first that takes the input; if there is none, the last one refuses it."""
+    *others, last = several
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(x)]
     count = len(values)
-    for program in others:
-        if [aval.shape for aval in program.in_avals[count:]] == shapes:
-            return _called(program, mesh, values, x)
+    for exported in others:
+        if [aval.shape for aval in exported.in_avals[count:]] == shapes:
+            return _called(exported, mesh, values, x)
     return _called(last, mesh, values, x)
 
 
-def _called(program: Exported, mesh: Mesh | None, values: Sequence[Any], x: Any) -> Any:
-    """Call a program, with an input that may lie on one device and then goes to the mesh."""
+def _called(exported: Exported, mesh: Mesh | None, values: Sequence[Any], x: Any) -> Any:
+    """Call what was exported; an input on one device goes to the mesh first."""
     if mesh is not None:
         x = jax.tree.map(lambda leaf: _on_mesh(leaf, mesh), x)
-    return program.call(list(values), x)
+    result: Any = exported.call(list(values), x)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _on_mesh(leaf: Any, mesh: Mesh) -> Any:
     """An input on the devices of a mesh, whole on each, unless it lies on them already."""
-    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
     if concrete and leaf.sharding.device_set != set(mesh.devices.flat):
-        return jax.device_put(leaf, NamedSharding(mesh, PartitionSpec()))  # type: ignore[no-untyped-call]
+        return jax.device_put(leaf, NamedSharding(mesh, partition_spec(())))
     return leaf
 
 
@@ -287,7 +311,8 @@ def _sharding(mesh: Mesh | None, spec: PartitionSpec | None) -> NamedSharding | 
 
 
 def _placed(leaf: Any, mesh: Mesh | None, spec: PartitionSpec | None) -> jax.Array:
-    return jax.device_put(leaf, _sharding(mesh, spec))
+    placed: jax.Array = jax.device_put(leaf, _sharding(mesh, spec))
+    return placed
 
 
 def _as_list(spec: PartitionSpec | None) -> list[Any] | None:

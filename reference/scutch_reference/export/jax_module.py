@@ -4,6 +4,7 @@ A module has *parameters*, which are a tree of arrays, and *functions* `apply_fn
 under a key. It exports them through a *backend*: TensorFlow, or plain `jax.export`. Both keep the
 parameters in *variables*, one for each leaf, and give a *method* `f(x)` for each function.
 
+>>> import numpy as np
 >>> params = {"w": np.array([[1.0, 2.0]]), "b": np.zeros(2)}
 >>> module = JaxModule(
 ...     params,
@@ -30,7 +31,7 @@ from .constants import ExportModelType
 from .errors import ExportMeshError, ExportOptionError, MethodKeysError
 from .export_mesh import ExportMesh, dtensor_initialized, get_current_mesh
 from .methods import ApplyFn, methods
-from .parameters import Layout
+from .parameters import ParameterTree
 
 
 class JaxModule:
@@ -73,7 +74,7 @@ class JaxModule:
           allow_multi_axis_sharding_conslidation: Whether an axis that is sharded over several mesh
             axes may keep one of them, for DTensor knows no other way. The document spells it so.
           input_polymorphic_shape_symbol_values: For each symbol the sizes that it may have, such as
-            `{"b": (1, 8)}`: a program is exported for each combination. Without TensorFlow only.
+            `{"b": (1, 8)}`: the function is exported for each combination. Without TensorFlow only.
           allow_multi_axis_sharding_consolidation: The same as the other, in today's spelling.
           export_version: The backend.
 
@@ -97,9 +98,9 @@ class JaxModule:
             option = "input_polymorphic_shape_symbol_values"
             remedy = "It is for ExportModelType.ORBAX_MODEL only."
             raise ExportOptionError(option, input_polymorphic_shape_symbol_values, remedy)
-        self._layout = Layout.of(params, False if trainable is None else trainable, pspecs)
-        self._leaves = self._layout.leaves(params)
-        self._with_gradient = any(slot.trainable for slot in self._layout.slots)
+        self._tree = ParameterTree.of(params, False if trainable is None else trainable, pspecs)
+        self._leaves = self._tree.leaves(params)
+        self._with_gradient = any(parameter.trainable for parameter in self._tree.parameters)
         self._export_version, self._name = export_version, name
         self._methods = methods(
             apply_fn,
@@ -122,11 +123,11 @@ class JaxModule:
             shared["consolidate"] = bool(
                 allow_multi_axis_sharding_conslidation or allow_multi_axis_sharding_consolidation
             )
-        self._backend = backend(self._layout, self._leaves, self._methods, **shared)
+        self._backend = backend(self._tree, self._leaves, self._methods, **shared)
 
     @property
     def methods(self) -> dict[str, Callable[[Any], Any]]:
-        """By key, the exported function of an input: a `tf.function`, or a call of the program."""
+        """By key, the exported function of an input; with TensorFlow a `tf.function`."""
         return dict(self._backend.methods)
 
     @property
@@ -141,7 +142,7 @@ class JaxModule:
     @property
     def model_params(self) -> Any:
         """The parameters, in containers of their own."""
-        return self._layout.tree(self._leaves)
+        return self._tree.unflatten(self._leaves)
 
     @property
     def apply_fn_map(self) -> dict[str, ApplyFn]:
@@ -164,7 +165,7 @@ class JaxModule:
         return getattr(self._backend.module, "name", self._name)
 
     def export_module(self) -> Any:
-        """What is exported: a `tf.Module`, or a `jax_backend.Served`; both have `variables`."""
+        """A `tf.Module`, or a `jax_backend.ExportedModule`; both have `variables`."""
         return self._backend.module
 
     @property
@@ -189,14 +190,26 @@ class JaxModule:
           ParameterError: A leaf is no array of numbers.
           ExportMeshError: The variables are on an export mesh, and a leaf is no JAX array.
         """
-        leaves = self._layout.leaves(params)
-        if self._layout.sharded:
+        leaves = self._tree.leaves(params)
+        if self._tree.sharded:
             _check_arrays(leaves)
         self._backend.assign(leaves)
         self._leaves = leaves
 
     def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
-        """The inputs that a module is saved for, by key: see `save`."""
+        """The inputs that a module is saved for, by key: see `save`.
+
+        Args:
+          inputs: What `save` was given: an input where the module has one function, else a mapping
+            with an input for each key.
+
+        Returns:
+          A mapping with an input for each key.
+
+        Raises:
+          MethodKeysError: The module was given a mapping of functions, and `inputs` is no mapping,
+            or has other keys (EXP-2).
+        """
         if self._has_one_function:
             return {self.DEFAULT_METHOD_KEY: inputs}
         if not isinstance(inputs, Mapping) or set(inputs) != set(self._methods):
@@ -204,7 +217,12 @@ class JaxModule:
         return inputs
 
     def write(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder: see `save`."""
+        """Write the folder: see `save`.
+
+        Args:
+          folder: Where to write.
+          inputs: For each key of the methods an input, as `inputs_by_key` returns them.
+        """
         self._backend.save(folder, inputs)
 
 
@@ -248,7 +266,7 @@ def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:
 
     Raises:
       MethodKeysError: `inputs` has other keys than the functions.
-      ImportError: Without TensorFlow, JAX needs `flatbuffers` to write programs.
+      ImportError: Without TensorFlow, JAX needs `flatbuffers` to write files.
     """
     module.write(Path(folder), module.inputs_by_key(inputs))
 
@@ -258,7 +276,7 @@ def load(folder: str | Path) -> Any:
 
     Returns:
       An object with `methods`, by key, `variables` and `trainable_variables`; without TensorFlow
-      also with `functions`, to differentiate: see `jax_backend.Served`.
+      also with `functions`, to differentiate: see `jax_backend.ExportedModule`.
     """
     if (Path(folder) / jax_backend.MANIFEST).exists():
         return jax_backend.load(Path(folder))

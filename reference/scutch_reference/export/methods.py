@@ -1,13 +1,14 @@
 """The methods of a module: what is said about each function, under one key (EXP-2, EXP-3).
 
 The user gives one function or a mapping of functions, and says the other things once for each key.
-A *method* here has all of them together. Its *programs* are the shapes of input that it is exported
-for: one with symbols for sizes that may vary, or one for each combination of sizes that is listed.
+A *method* here has all of them together. Its *input specs* are the inputs that it is exported for,
+as trees of `jax.ShapeDtypeStruct`: one with symbols for sizes that may vary, or one for each
+combination of the sizes that are listed.
 
 >>> x = np.zeros((3, 2))
->>> Method(np.dot, polymorphic_shape="b, 2").programs(x)
+>>> Method(np.dot, polymorphic_shape="b, 2").input_specs(x)
 [ShapeDtypeStruct(shape=(b, 2), dtype=float32)]
->>> [spec.shape for spec in Method(np.dot, "b, 2", symbol_values={"b": (1, 3)}).programs(x)]
+>>> [spec.shape for spec in Method(np.dot, "b, 2", symbol_values={"b": (1, 3)}).input_specs(x)]
 [(1, 2), (3, 2)]
 """
 
@@ -46,7 +47,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     jit_compile: bool = True
 
-    def programs(self, x: Any) -> list[Any]:
+    def input_specs(self, x: Any) -> list[Any]:
         """The inputs that the method is exported for: trees of `jax.ShapeDtypeStruct`.
 
         Args:
@@ -64,14 +65,14 @@ class Method:
         chosen = itertools.product(*self.symbol_values.values())
         return [_with_sizes(specs, dict(zip(self.symbol_values, c, strict=True))) for c in chosen]
 
-    def program(self, x: Any) -> Any:
-        """The one of `programs` that takes an input.
+    def input_spec(self, x: Any) -> Any:
+        """The one of `input_specs` that takes an input.
 
         Raises:
           ExportOptionError: The sizes of `x` are none of those that `symbol_values` lists.
-          ValueError: As `programs`.
+          ValueError: As `input_specs`.
         """
-        specs = self.programs(x)
+        specs = self.input_specs(x)
         found = next((spec for spec in specs if _takes(spec, x)), None)
         if found is None:
             remedy = f"The input has the shapes {jax.tree.map(np.shape, x)!r}, which it leaves out."
@@ -92,7 +93,7 @@ def _with_sizes(specs: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def _takes(specs: Any, x: Any) -> bool:
-    """Whether an input has the sizes of a program, where these are no symbols."""
+    """Whether an input has the sizes of a spec, where these are no symbols."""
     pairs = zip(jax.tree.leaves(specs), jax.tree.leaves(x), strict=True)
     return all(
         not isinstance(wanted, int) or wanted == size
@@ -111,6 +112,22 @@ def methods(
     with_gradient: bool,
 ) -> dict[str, Method]:
     """The methods by key: the arguments of `JaxModule`, each sorted by the keys of the functions.
+
+    Where `apply_fn` is a mapping, an option that is `None` or a boolean stands for all functions.
+
+    Args:
+      apply_fn: A function `apply_fn(params, x)`, which gets the key `DEFAULT_METHOD_KEY`; or a
+        mapping of keys to at least one such function.
+      input_polymorphic_shape: The `polymorphic_shape` of the `Method`, or, where `apply_fn` is a
+        mapping, a mapping of its keys to them. The same holds for the next three.
+      symbol_values: The `symbol_values` of the `Method`; errors call it by its name in `JaxModule`,
+        `input_polymorphic_shape_symbol_values`.
+      jax2tf_kwargs: The options of the conversion, without `polymorphic_shapes`.
+      jit_compile: Whether TensorFlow compiles the converted function with XLA.
+      with_gradient: Whether any parameter is trainable; an option of that name must agree.
+
+    Returns:
+      A `Method` for each key, in the order of `apply_fn`.
 
     Raises:
       MethodKeysError: An argument has other keys than `apply_fn`, or is no mapping (EXP-2).

@@ -1,12 +1,13 @@
-"""The parameters of a module: a tree of arrays, and what is said about each leaf.
+"""The parameters of a module: a tree of arrays, and what is said about each of them.
 
-The *slots* of a module are the leaves of its parameters in the order of `jax.tree.leaves`. A slot
-has the *name* of its variable, which follows the path of the leaf; its shape and dtype, which never
-change; and it says whether the variable is trainable and how it is sharded. Backends know slots and
-flat lists of values only: no container and no box of the user's ever meets TensorFlow.
+A `Parameter` describes one leaf of the tree: the *name* of its variable, which follows the path of
+the leaf; its shape and dtype, which never change; whether the variable is trainable; and how it is
+sharded. A `ParameterTree` has one for each leaf, in the order of `jax.tree.leaves`. Backends get
+flat lists of arrays in that order: no container and no box of the user's ever meets TensorFlow.
 
->>> layout = Layout.of({"b": {"~": np.zeros(3)}, "a": [np.ones(2)]}, trainable=True, pspecs=None)
->>> [slot.name for slot in layout.slots]
+>>> params = {"b": {"~": np.zeros(3)}, "a": [np.ones(2)]}
+>>> tree = ParameterTree.of(params, trainable=True, pspecs=None)
+>>> [parameter.name for parameter in tree.parameters]
 ['a.0', 'b._']
 """
 
@@ -20,14 +21,16 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from ..jax_versions import Tracer
+from ..placement import partition_spec
 from .errors import ParameterError, ParameterStructureError, ParameterUpdateError
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Slot:
-    """What is said about one leaf of the parameters.
+class Parameter:
+    """What is said about one leaf.
 
     Args:
       name: Of its variable.
@@ -47,20 +50,25 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The slots of a module, and the structure of its parameters."""
+class ParameterTree:
+    """What is said about each leaf, in order, and the structure of the tree.
 
-    slots: tuple[Slot, ...]
+    Args:
+      parameters: One for each leaf.
+      structure: Of the tree.
+    """
+
+    parameters: tuple[Parameter, ...]
     structure: Any
 
     @property
     def sharded(self) -> bool:
         """Whether partition specs were given."""
-        return any(slot.spec is not None for slot in self.slots)
+        return any(parameter.spec is not None for parameter in self.parameters)
 
     @classmethod
-    def of(cls, params: Any, trainable: Any, pspecs: Any) -> "Layout":
-        """The layout of parameters.
+    def of(cls, params: Any, trainable: Any, pspecs: Any) -> "ParameterTree":
+        """Describe the leaves of a tree.
 
         Args:
           params: A tree of arrays.
@@ -68,30 +76,31 @@ class Layout:
           pspecs: `None`, or a tree of partition specs with the structure of `params`; `None` in the
             place of a spec is unsharded.
 
+        Returns:
+          The description, with a `Parameter` for each leaf in the order of `jax.tree.leaves`.
+
         Raises:
           ParameterError: A leaf is no array of numbers, or no boolean in `trainable`.
           ParameterStructureError: `trainable` or `pspecs` has another structure.
         """
         found, structure = tree_flatten_with_path(params)
-        paths = [keystr(path) for path, _ in found]
-        leaves = [_array(path, leaf) for path, (_, leaf) in zip(paths, found, strict=True)]
-        flags = [trainable] * len(leaves)
+        flags: list[Any] = [trainable] * len(found)
         if not isinstance(trainable, bool | np.bool_):
             flags = _along(structure, "trainable", trainable)
-        for path, flag in zip(paths, flags, strict=True):
-            if not isinstance(flag, bool | np.bool_):
-                raise ParameterError(path, flag, "True or False in `trainable`")
-        specs: list[Any] = [None] * len(leaves)
+        specs: list[Any] = [None] * len(found)
         if pspecs is not None:
-            specs = [spec or PartitionSpec() for spec in _along(structure, "pspecs", pspecs)]
-        slots = zip(_names(params), paths, leaves, flags, specs, strict=True)
-        return cls(
-            tuple(Slot(n, p, x.shape, x.dtype, bool(flag), s) for n, p, x, flag, s in slots),
-            structure,
-        )
+            specs = [spec or partition_spec(()) for spec in _along(structure, "pspecs", pspecs)]
+        parameters = []
+        for name, (path, leaf), flag, spec in zip(_names(params), found, flags, specs, strict=True):
+            shown = keystr(path)
+            array = _array(shown, leaf)
+            if not isinstance(flag, bool | np.bool_):
+                raise ParameterError(shown, flag, "True or False in `trainable`")
+            parameters.append(Parameter(name, shown, array.shape, array.dtype, bool(flag), spec))
+        return cls(tuple(parameters), structure)
 
     def leaves(self, params: Any) -> list[Any]:
-        """The leaves of parameters that fit the slots; arrays of NumPy are copied.
+        """The leaves of a tree that must be as described; arrays of NumPy are copied.
 
         Raises:
           ParameterStructureError: The structure is another (EXP-4c).
@@ -99,18 +108,18 @@ class Layout:
           ParameterError: A leaf is no array of numbers.
         """
         found, structure = jax.tree.flatten(params)
-        if structure != self.structure:
+        if self.structure != structure:
             raise ParameterStructureError("params", self.structure, structure)
-        leaves = [_array(slot.path, leaf) for slot, leaf in zip(self.slots, found, strict=True)]
-        for slot, leaf in zip(self.slots, leaves, strict=True):
+        leaves = [_array(p.path, leaf) for p, leaf in zip(self.parameters, found, strict=True)]
+        for parameter, leaf in zip(self.parameters, leaves, strict=True):
             for part in ("shape", "dtype"):
-                expected, given = getattr(slot, part), getattr(leaf, part)
+                expected, given = getattr(parameter, part), getattr(leaf, part)
                 if expected != given:
-                    raise ParameterUpdateError(slot.path, part, expected, given)
+                    raise ParameterUpdateError(parameter.path, part, expected, given)
         return leaves
 
-    def tree(self, leaves: Sequence[Any]) -> Any:
-        """The leaves in the structure of the parameters."""
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The leaves in the tree's containers."""
         return jax.tree.unflatten(self.structure, leaves)
 
 
@@ -119,7 +128,7 @@ def _array(path: str, leaf: Any) -> Any:
     expected = "an array of numbers; a class of your own must be registered as a pytree node"
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
         raise ParameterError(path, leaf, expected)
-    if isinstance(leaf, jax.core.Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    if isinstance(leaf, Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
         raise ParameterError(path, leaf, f"{expected}, and neither a tracer nor PRNG keys")
     if isinstance(leaf, jax.Array):
         return leaf
@@ -138,20 +147,21 @@ def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
 def _names(params: Any) -> list[str]:
     """The names of variables: the keys of each path, joined by dots, with `_` for `~` (EXP-5).
 
-    Where the tree of these names is no tree of the same structure, because a node loses what is
-    put into it, the variables are numbered instead, and a warning is logged.
+    Where a tree of these names has not the structure of the parameters, because a node loses what
+    is put into it, the variables are numbered instead, and a warning is logged.
     """
     found, structure = tree_flatten_with_path(params)
     names = [".".join(map(_key_name, path)).replace("~", "_") for path, _ in found]
     try:
-        keeps = jax.tree.structure(jax.tree.unflatten(structure, names)) == structure
+        rebuilt: Any = jax.tree.structure(jax.tree.unflatten(structure, names))
+        keeps = rebuilt == structure
     except Exception:  # what a user's node raises when it is given a name for an array
         keeps = False
     if keeps:
         return names
     _logger.warning(
-        "The variables are called jax_param_0, jax_param_1, ...: their names cannot be laid out "
-        "like the parameters, whose structure is %s.",
+        "The variables are called jax_param_0, jax_param_1, ...: a tree of their paths "
+        "has not the structure of the parameters, which is %s.",
         structure,
     )
     return [f"jax_param_{index}" for index in range(len(found))]

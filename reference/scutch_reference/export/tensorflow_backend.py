@@ -4,7 +4,7 @@ This is the only module of the reference that needs TensorFlow, and it is import
 `JaxModule` for TensorFlow is made.
 
 Each parameter becomes a `tf.Variable` of its name, or, within an export mesh, a DTensor variable
-laid out as its spec says. `jax2tf` converts a function of the flat list of values, so that no
+sharded as its spec says. `jax2tf` converts a function of the flat list of values, so that no
 container and no box of the user's meets TensorFlow, which would replace containers by its own.
 
 TensorFlow 2.22 cannot run a converted function on DTensor variables in the process that exports it
@@ -23,12 +23,13 @@ import jax
 import numpy as np
 import tensorflow as tf
 from jax.experimental import jax2tf
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 from tensorflow.experimental import dtensor
 
+from ..placement import partition_spec
 from .export_mesh import ExportMesh
 from .methods import Method
-from .parameters import Layout, Slot
+from .parameters import Parameter, ParameterTree
 
 _SAVED_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 """The names of variables that TensorFlow takes in a SavedModel."""
@@ -38,7 +39,7 @@ class TensorFlowBackend:
     """A module of TensorFlow's variables and functions; `JaxModule` owns it.
 
     Args:
-      layout: Of the parameters.
+      tree: What is said about the parameters.
       leaves: The parameters, in order.
       methods: By key.
       with_gradient: Whether functions are converted with their derivatives.
@@ -52,7 +53,7 @@ class TensorFlowBackend:
 
     def __init__(
         self,
-        layout: Layout,
+        tree: ParameterTree,
         leaves: Sequence[Any],
         methods: Mapping[str, Method],
         *,
@@ -61,11 +62,11 @@ class TensorFlowBackend:
         consolidate: bool,
         name: str | None,
     ) -> None:
-        self._layout, self._specified = layout, methods
+        self._tree, self._specified = tree, methods
         self._with_gradient, self._mesh, self._consolidate = with_gradient, mesh, consolidate
         self._variables = [
-            self._variable(slot, value)
-            for slot, value in zip(layout.slots, self._values(leaves), strict=True)
+            self._variable(parameter, value)
+            for parameter, value in zip(tree.parameters, self._values(leaves), strict=True)
         ]
         self.methods = {key: self._converted(m, self._variables) for key, m in methods.items()}
         self.module = tf.Module(name=name)
@@ -76,32 +77,32 @@ class TensorFlowBackend:
         """The leaves as TensorFlow's tensors, on the mesh where there is one."""
         if self._mesh is None:
             return [np.asarray(leaf) for leaf in leaves]
-        slots = zip(self._layout.slots, leaves, strict=True)
-        return [self._on_mesh(self._mesh, slot, leaf) for slot, leaf in slots]
+        parameters = zip(self._tree.parameters, leaves, strict=True)
+        return [self._on_mesh(self._mesh, parameter, leaf) for parameter, leaf in parameters]
 
-    def _on_mesh(self, mesh: ExportMesh, slot: Slot, leaf: jax.Array) -> Any:
+    def _on_mesh(self, mesh: ExportMesh, parameter: Parameter, leaf: jax.Array) -> Any:
         """The leaf as a DTensor, cut as its spec says."""
-        spec = mesh.consolidated(slot.spec or PartitionSpec(), allowed=self._consolidate)
+        spec = mesh.consolidated(parameter.spec or partition_spec(()), allowed=self._consolidate)
         placed = jax.device_put(leaf, NamedSharding(mesh.jax_mesh, spec))
         shards = {shard.device: shard.data for shard in placed.addressable_shards}
         parts = [np.asarray(shards[d]) for d in mesh.jax_mesh.devices.flat if d in shards]
-        gaps = [None] * (len(slot.shape) - len(spec))
+        gaps = [None] * (len(parameter.shape) - len(spec))
         entries = [entry or dtensor.UNSHARDED for entry in (*spec, *gaps)]
         return dtensor.pack(parts, dtensor.Layout(entries, mesh.dtensor_mesh))
 
-    def _variable(self, slot: Slot, value: Any, name: str | None = None) -> Any:
+    def _variable(self, parameter: Parameter, value: Any, name: str | None = None) -> Any:
         kind = tf.Variable if self._mesh is None else dtensor.DVariable
         with tf.device(None if self._mesh is not None else "CPU:0"):
             return kind(
-                value, trainable=slot.trainable, shape=slot.shape, dtype=slot.dtype,
-                name=slot.name if name is None else name,
+                value, trainable=parameter.trainable, shape=parameter.shape, dtype=parameter.dtype,
+                name=parameter.name if name is None else name,
             )  # fmt: skip
 
     def _converted(self, method: Method, variables: Sequence[Any]) -> Any:
         """The TensorFlow function of an input, on the values that the variables have by then."""
 
         def function(values: Sequence[Any], x: Any) -> Any:
-            return method.function(self._layout.tree(values), x)
+            return method.function(self._tree.unflatten(values), x)
 
         converted = jax2tf.convert(
             function,
@@ -125,12 +126,17 @@ class TensorFlowBackend:
 
         A signature takes the leaves of the input as `input_0`, `input_1`, ... and returns those of
         the result as `output_0`, `output_1`, ...
+
+        Args:
+          folder: Where to write; TensorFlow makes it if it is not there.
+          inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
+            dtypes, and for its shapes where the polymorphic shape leaves them open.
         """
         saved = tf.Module(name=self.module.name)
         saved.model_variables = self._saved_variables()
         saved.methods, signatures = {}, {}
         for key, method in self._specified.items():
-            (spec,) = method.programs(inputs[key])
+            (spec,) = method.input_specs(inputs[key])
             converted = self._converted(method, saved.model_variables)
             tensors = jax.tree.map(_tensor_spec, spec)
             saved.methods[key] = tf.function(
@@ -149,11 +155,11 @@ class TensorFlowBackend:
         A character that TensorFlow does not take in a saved name becomes `_`, and a name must not
         begin with one: `.` comes before it.
         """
-        if all(_SAVED_NAME.fullmatch(slot.name) for slot in self._layout.slots):
+        if all(_SAVED_NAME.fullmatch(parameter.name) for parameter in self._tree.parameters):
             return list(self._variables)
         return [
-            self._variable(slot, variable.read_value(), _saved_name(slot.name))
-            for slot, variable in zip(self._layout.slots, self._variables, strict=True)
+            self._variable(parameter, variable.read_value(), _saved_name(parameter.name))
+            for parameter, variable in zip(self._tree.parameters, self._variables, strict=True)
         ]
 
 
@@ -185,7 +191,12 @@ def _signature(function: Callable[[Any], Any], spec: Any) -> Any:
 
 @dataclass(eq=False)
 class Loaded:
-    """What `save` wrote, read back: variables in the order of the parameters, functions by key."""
+    """The parts of a SavedModel that `save` wrote, read back.
+
+    Args:
+      variables: A `tf.Variable` for each parameter, in the order of the parameters.
+      methods: By key, a function of one input: a tree of tensors in, a tree of tensors out.
+    """
 
     variables: Sequence[Any]
     methods: Mapping[str, Callable[[Any], Any]]

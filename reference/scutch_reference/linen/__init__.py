@@ -1,18 +1,34 @@
 """Linen: modules over collections of variables, and their lifted transformations (contract LIN).
 
-Read `scope`, `module`, `lift`, `layers`, `train_state`, in this order. User code for `flax.linen`
-runs with this package in its place; so this front door has names of other rooms, and of JAX, too.
+Read `scope`, `module`, `lift`, `transforms`, `partitioning`, `layers`, `train_state`. User code for
+`flax.linen` runs with this package in its place; so there are names of other rooms and of JAX, too.
 The document spells `PARTITION_NAME` as `PARITION_NAME` as well; both are the same.
 """
 
 from jax.nn import (
+    celu as celu,
+    elu as elu,
     gelu as gelu,
-    initializers as initializers,
+    glu as glu,
+    hard_sigmoid as hard_sigmoid,
+    hard_silu as hard_silu,
+    hard_swish as hard_swish,
+    hard_tanh as hard_tanh,
+    leaky_relu as leaky_relu,
+    log_sigmoid as log_sigmoid,
     log_softmax as log_softmax,
+    logsumexp as logsumexp,
+    one_hot as one_hot,
     relu as relu,
+    relu6 as relu6,
+    selu as selu,
     sigmoid as sigmoid,
     silu as silu,
+    soft_sign as soft_sign,
     softmax as softmax,
+    softplus as softplus,
+    standardize as standardize,
+    swish as swish,
 )
 from jax.numpy import tanh as tanh
 
@@ -37,7 +53,19 @@ from ..meta import (
     unbox as unbox,
     with_partitioning as with_partitioning,
 )
-from . import train_state as train_state
+from . import (
+    initializers as initializers,
+    layers as layers,
+    partitioning as partitioning,
+    train_state as train_state,
+    transforms as transforms,
+)
+from .initializers import (
+    ones as ones,
+    ones_init as ones_init,
+    zeros as zeros,
+    zeros_init as zeros_init,
+)
 from .layers import (
     BatchNorm as BatchNorm,
     Dense as Dense,
@@ -56,11 +84,32 @@ from .lift import (
 from .module import (
     Module as Module,
     Variable as Variable,
+    apply as apply,
     compact as compact,
+    init as init,
+    init_with_output as init_with_output,
+    merge_param as merge_param,
     nowrap as nowrap,
 )
 from .scope import DenyList as DenyList
 from .train_state import TrainState as TrainState
+from .transforms import (
+    add_metadata_axis as add_metadata_axis,
+    cond as cond,
+    custom_vjp as custom_vjp,
+    fold_rngs as fold_rngs,
+    grad as grad,
+    jvp as jvp,
+    map_variables as map_variables,
+    named_call as named_call,
+    remat_scan as remat_scan,
+    switch as switch,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+    while_loop as while_loop,
+)
 
+linear = layers
+normalize = standardize
 spmd = logical
 PARITION_NAME = PARTITION_NAME

@@ -31,10 +31,10 @@ import jax.numpy as jnp
 from .. import meta
 from ..errors import ModuleError
 from .module import Fn, Module, mapped, nowrap
-from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
+from .scope import DenyList, Filter, Path, Scope, both, copied, hashable, matches, put
 
 T = TypeVar("T", bound=Callable[..., Any])
-Axes: TypeAlias = Mapping[Filter, Any]
+Axes: TypeAlias = Mapping[Any, Any]
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
 Collections: TypeAlias = dict[str, Any]
@@ -45,17 +45,43 @@ class broadcast:
     """Stands for an axis in `scan`: the value is not cut, every step gets the same."""
 
 
-def _chosen(choices: Mapping[Filter, Any], name: str) -> Any:
-    """The value of the first filter that takes a name; `None` where none does."""
+@dataclass(frozen=True)
+class In:
+    """Stands for an axis of a collection that a loop reads, and that is not mutable in it."""
+
+    axis: Any
+
+
+@dataclass(frozen=True)
+class Out:
+    """Stands for an axis of a collection that a loop returns, and of which it reads nothing."""
+
+    axis: Any
+
+
+def chosen(choices: Mapping[Filter, Any], name: str) -> Any:
+    """Return the value of the first filter that takes a name; `None` where none does.
+
+    Args:
+      choices: Values by filters of names.
+      name: The name of a collection or a stream.
+    """
     return next((chosen for choice, chosen in choices.items() if matches(choice, name)), None)
 
 
 @dataclass
-class _Call:
+class Call:
     """One call of a lifted function: on which module, of which class inside, with which arguments.
 
     A lifted module reaches its own variables, and those of the modules that its fields hold, which
     may have been made elsewhere. `paths` has where all of them lie.
+
+    Args:
+      module: The bound module that the caller has.
+      cls: The class that the module has inside the transformation.
+      function: The method, or a function whose first argument is the module.
+      args: The further arguments by position.
+      kwargs: The arguments by name.
     """
 
     module: Module
@@ -115,36 +141,63 @@ class _Call:
         self.module._set(_names=inner._names)
         return output, scope
 
+    def pure(self, variables: Filter, rngs: Filter) -> tuple[Fn, Collections, dict[str, Any]]:
+        """Return the call as a function of arrays, and the first two arguments for it.
+
+        Args:
+          variables, rngs: Filters of the collections and streams that are visible inside.
+
+        Returns:
+          A function of collections, keys by stream and the arguments of the call, which returns the
+          output and the collections that may have changed; then the collections and the keys.
+        """
+
+        def function(held: Any, keys: Any, *args: Any) -> tuple[Any, Collections]:
+            mutable = both(self.scope.mutable, variables)
+            output, scope = self.run(args, held, mutable=mutable, rngs=keys)
+            return output, scope.mutated()
+
+        keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
+        return function, self.collections(variables), keys
+
     def whole(self, transformation: Fn, variables: Filter, rngs: Filter, **options: Any) -> Any:
         """Transform the call with all its variables at once, without a loop.
 
         Args:
           transformation: Called as `transformation(function, **options)`. The function takes `None`
-            first, so that its arguments are at the positions of `_program`, then collections, keys
-            and the arguments of the call.
+            before the arguments of the pure call, so that they are at the positions of `_program`.
           variables, rngs: Filters of the collections and streams that are visible inside.
+
+        Returns:
+          The output of the transformed function; changed variables are written to the module.
         """
-
-        def body(_: None, held: Any, keys: Any, *args: Any) -> Any:
-            mutable = both(self.scope.mutable, variables)
-            output, scope = self.run(args, held, mutable=mutable, rngs=keys)
-            return output, scope.mutated()
-
-        transformed = transformation(body, **options)
-        keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
-        output, changed = transformed(None, self.collections(variables), keys, *self.args)
+        function, held, keys = self.pure(variables, rngs)
+        transformed = transformation(lambda _, *rest: function(*rest), **options)
+        output, changed = transformed(None, held, keys, *self.args)
         self.write(changed)
         return output
 
 
-def _lifted(target: T, prefix: str, methods: Names | None, transform: Callable[..., Any]) -> T:
-    """The target, with `transform` of the `_Call` in the place of its methods, or of itself."""
+def lifted_target(
+    target: T, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
+) -> T:
+    """Return the target, with another function in the place of its methods, or of itself.
+
+    Args:
+      target: A module class, or a function whose first argument is a module.
+      prefix: What the name of the new class begins with.
+      methods: The methods of a class; `__call__` by default.
+      transform: Given the `Call`, it returns the output.
+
+    Returns:
+      A subclass of a module class, whose methods are lifted; or, of a function, a function.
+    """
     cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 
     def lifted(function: Any) -> Any:
         @functools.wraps(function)
         def call(self: Module, *args: Any, **kwargs: Any) -> Any:
-            return transform(_Call(self, cls or type(self), function, args, kwargs))
+            return transform(Call(self, cls or type(self), function, args, kwargs))
 
         return call
 
@@ -176,6 +229,32 @@ def _from_front(axis: int | None, tree: Any) -> Any:
     return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
 
 
+def one_way(axes: Axes, excluded: type[In] | type[Out]) -> Axes:
+    """Return axes for one way, into a loop or out of it, without those for the other way.
+
+    Args:
+      axes: By filters of collections an axis, `In(axis)`, `Out(axis)` or `None`.
+      excluded: The class of those for the other way, which become `None`.
+    """
+    return {
+        choice: None if isinstance(axis, excluded) else getattr(axis, "axis", axis)
+        for choice, axis in axes.items()
+    }
+
+
+def returned(axes: Axes) -> Filter:
+    """Return the filter of the collections that a loop returns: those that have no `In(axis)`.
+
+    Args:
+      axes: By filters of collections an axis, `In(axis)`, `Out(axis)` or `None`; the first filter
+        that takes a collection decides.
+    """
+    choice: Filter = False
+    for own, axis in reversed(list(axes.items())):
+        choice = both(choice, DenyList(own)) if isinstance(axis, In) else (own, choice)
+    return choice
+
+
 def cross_axis(
     rename: Fn, move: Fn, collections: Mapping[str, Any], axes: Axes, params: meta.Params
 ) -> Collections:
@@ -194,13 +273,13 @@ def cross_axis(
     Raises:
       PartitioningUnspecifiedError: There is a box, and `params` has no name (LIN-3).
     """
-    along = [(name, axis) for name in collections if (axis := _chosen(axes, name)) is not None]
+    along = [(name, axis) for name in collections if (axis := chosen(axes, name)) is not None]
     return {name: move(axis, rename(collections[name], axis, params)) for name, axis in along}
 
 
 @dataclass
 class _Loop:
-    """What a loop was asked for: it transforms a `_Call` when it is called with one.
+    """What a loop was asked for: it transforms a `Call` when it is called with one.
 
     Args:
       drive: Runs the body: takes it, the state at the start, what is cut, and the length; returns
@@ -224,7 +303,7 @@ class _Loop:
     carried: Filter = False
     carries: int = 0
 
-    def __call__(self, call: _Call) -> Any:
+    def __call__(self, call: Call) -> Any:
         return _Passage(self, call).run()
 
 
@@ -235,21 +314,22 @@ class _Passage:
     lane or step has for itself: collections, arguments and keys.
     """
 
-    def __init__(self, loop: _Loop, call: _Call):
+    def __init__(self, loop: _Loop, call: Call):
         self.loop, self.call = loop, call
         self.carry = call.args[: loop.carries]
         self.args = call.args[loop.carries :]
         held = call.collections((*loop.axes, loop.carried))
         self.carried = {name: tree for name, tree in held.items() if not self._is_cut(name)}
         self.constant = call.collections(loop.shared)
-        cut = cross_axis(meta.remove_axis, _to_front, held, loop.axes, loop.params)
+        axes = one_way(loop.axes, Out)
+        cut = cross_axis(meta.remove_axis, _to_front, held, axes, loop.params)
         parts = _by_axis(_to_front, loop.in_axes, self.args)
         self.size = self._length(cut, parts)
         split, self.same_keys = self._keys()
         self.slices = (cut, parts, split)
 
     def _is_cut(self, collection: str) -> bool:
-        return _chosen(self.loop.axes, collection) is not None
+        return chosen(self.loop.axes, collection) is not None
 
     def _length(self, cut: Collections, parts: Any) -> int:
         leaves: Any = jax.tree.leaves((cut, parts))
@@ -261,7 +341,7 @@ class _Passage:
     def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Keys by stream: one for each slice, and those that are the same for all slices."""
         rngs, draw = self.call.scope.rngs, self.call.module.make_rng
-        asked = {name: _chosen(self.loop.splits, name) for name in rngs}
+        asked = {name: chosen(self.loop.splits, name) for name in rngs}
         split = {n: jax.random.split(draw(n), self.size) for n in asked if asked[n]}
         return split, {n: rngs[n] for n in asked if asked[n] is False}
 
@@ -289,7 +369,8 @@ class _Passage:
 
     def _body(self, state: Any, cut_slice: Any) -> Any:
         """One lane or step, as JAX traces it: the next state, and a pair of output and changes."""
-        mutable = both(self.call.scope.mutable, (*self.loop.axes, self.loop.carried))
+        may_change = (returned(self.loop.axes), self.loop.carried)
+        mutable = both(self.call.scope.mutable, may_change)
         output, scope = self._step(state, cut_slice, mutable=mutable)
         changed = scope.mutated()
         *carry, y = output if self.carry else (output,)
@@ -302,7 +383,8 @@ class _Passage:
         self._make_what_steps_share()
         start = (self.carried, self.carry)
         (carried, carry), (y, changed) = loop.drive(self._body, start, self.slices, self.size)
-        changed = cross_axis(meta.add_axis, _from_front, changed, loop.axes, loop.params)
+        axes = one_way(loop.axes, In)
+        changed = cross_axis(meta.add_axis, _from_front, changed, axes, loop.params)
         self.call.write(self.constant | carried | changed)
         return (*carry, y) if self.carry else y
 
@@ -324,7 +406,8 @@ def vmap(
     Args:
       target: A module class, or a function whose first argument is a module.
       variable_axes: By filters of collections, the axis along which each lane has its slice, which
-        may be negative, or `None` if all lanes share them. Other collections are not visible.
+        may be negative, or `None` if all lanes share them. `In(axis)` is for collections that are
+        only read, `Out(axis)` for those only returned. Other collections are not visible.
       split_rngs: By filters of streams, whether each lane draws keys of its own (LIN-4e). Other
         streams are not visible.
       in_axes, out_axes: As in `jax.vmap`, for the arguments after the module and for the output.
@@ -352,7 +435,7 @@ def vmap(
         return mapped_body(slices)
 
     loop = _Loop(lanes, variable_axes, split_rngs, in_axes, axis_size, metadata_params)
-    return _lifted(target, "Vmap", methods, loop)
+    return lifted_target(target, "Vmap", methods, loop)
 
 
 def scan(
@@ -375,7 +458,9 @@ def scan(
 
     Args:
       target: A module class, or a function whose first argument is a module.
-      variable_axes: By filters of collections, the axis along which each step has its slice.
+      variable_axes: By filters of collections, the axis along which each step has its slice;
+        `In(axis)` for collections that are only read and cannot be written inside, `Out(axis)` for
+        those only returned.
       variable_broadcast: A filter of the collections that all steps share.
       variable_carry: A filter of the collections that a step gets as the step before left them
         (LIN-8g).
@@ -405,7 +490,7 @@ def scan(
         steps, variable_axes, split_rngs, in_axes, length, metadata_params,
         shared=variable_broadcast, carried=variable_carry, carries=1,
     )  # fmt: skip
-    return _lifted(target, "Scan", methods, loop)
+    return lifted_target(target, "Scan", methods, loop)
 
 
 def _in_program(positions: Positions) -> tuple[int, ...]:
@@ -436,12 +521,12 @@ def remat(
       A subclass of the target, named `Checkpoint...`, or a function, with the same parameters.
     """
 
-    def transform(call: _Call) -> Any:
+    def transform(call: Call) -> Any:
         static = tuple(i for i in _in_program(static_argnums) if i < 3 + len(call.args))
         options: Any = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static}
         return call.whole(jax.checkpoint, variables, rngs, **options)
 
-    return _lifted(target, "Checkpoint", methods, transform)
+    return lifted_target(target, "Checkpoint", methods, transform)
 
 
 checkpoint = remat
@@ -460,7 +545,7 @@ def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) 
     return module._bound(scope, path)._run(function, args, kwargs), scope.mutated()
 
 
-def _static_key(call: _Call, variables: Filter) -> tuple[Any, ...]:
+def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
     """All that is static about a call, such that equal calls have equal keys."""
     module, scope = call.module, call.scope
     described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
@@ -498,7 +583,7 @@ def jit(
     }
     program = jax.jit(_program, static_argnames=static_argnames, **options)
 
-    def transform(call: _Call) -> Any:
+    def transform(call: Call) -> Any:
         module = call.module
         if call.paths != {module.path} or type(module) is call.cls:
             return call.whole(jax.jit, variables, rngs, **options)
@@ -508,4 +593,4 @@ def jit(
         call.write(changed)
         return output
 
-    return _lifted(target, "Jit", methods, transform)
+    return lifted_target(target, "Jit", methods, transform)

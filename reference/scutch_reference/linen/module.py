@@ -33,15 +33,31 @@ import jax
 import jax.numpy as jnp
 
 from .. import errors, meta
+from ..functional import flag
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
+A = TypeVar("A")
 F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
 _ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of the modules that are made."""
+
+
+def current_module() -> Module:
+    """Return the innermost module of which a method runs.
+
+    Raises:
+      ModuleError: None runs.
+    """
+    module: Module | None = _running.get()
+    if module is None:
+        raise errors.ModuleError(
+            "No method of a module runs here: pass module=..., or call it in one."
+        )
+    return module
 
 
 def compact(method: F) -> F:
@@ -131,7 +147,7 @@ class Variable:
 @dataclass_transform(eq_default=True)
 @dataclass(eq=False)
 class Module:
-    """The base of Linen modules. A subclass is a dataclass, by its annotations (LIN-1).
+    """The base of Linen modules; each subclass becomes a dataclass of its annotations (LIN-1).
 
     Names with an underscore are for `lift`, which shares the work with this module; a subclass
     defines `setup`, or methods marked `compact`, or both.
@@ -339,6 +355,10 @@ class Module:
           args, kwargs: The arguments of `init_fn`.
           unbox: Whether the handle gives the value without its box.
 
+        Returns:
+          The handle. Its attribute `value` reads the variable, and writes it while the collection
+          is mutable.
+
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
           ModifyScopeVariableError: It is missing, and the collection is not mutable (LIN-8b).
@@ -350,11 +370,25 @@ class Module:
         return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:
-        """Return whether the module has a variable of that name in the collection `col`."""
+        """Return whether the module has a variable of this name.
+
+        Args:
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
+        """
         return name in self.variables.get(col, {})
 
     def get_variable(self, col: str, name: str, default: Any = None) -> Any:
-        """Return a variable as it lies in the collection `col`, box and all, or `default`."""
+        """Return a variable as it lies in its collection, box and all.
+
+        Args:
+          col: The collection, such as `'params'`.
+          name: The name of the variable in the module.
+          default: What to return where the collection has no such variable.
+
+        Returns:
+          An array, a box around one, or any other tree: the stored object itself, not a copy.
+        """
         return self.variables.get(col, {}).get(name, default)
 
     def put_variable(self, col: str, name: str, value: Any) -> None:
@@ -454,6 +488,10 @@ class Module:
 
         Args:
           variables, rngs, mutable: As for `apply`.
+
+        Returns:
+          A module with the same fields. Its methods can be called directly; they read a copy of
+          `variables`, and change it where `mutable` admits that.
         """
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
@@ -513,6 +551,10 @@ class Module:
         Args:
           rngs, args, method, kwargs: As for `apply`.
           mutable: A filter of the collections that are made; all but 'intermediates' by default.
+
+        Returns:
+          A pair: the output of the call; and the collections that `mutable` takes, nested by path,
+          with arrays in the boxes that their initializers return.
         """
         module = self.bind({}, rngs=rngs, mutable=mutable)
         module._scope.initializing = True
@@ -540,3 +582,84 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(f"{type(self).__qualname__} defines no __call__; pass method=...")
+
+
+def init_with_output(
+    fn: Fn,
+    module: Module,
+    mutable: Filter = _ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., tuple[Any, dict[str, Any]]]:
+    """Return a function that makes variables with `fn`, and returns its output and the variables.
+
+    Args:
+      fn: A function whose first argument is the module.
+      module: The module, unbound.
+      mutable: A filter of the collections that are made.
+      capture_intermediates: As for `Module.apply`.
+
+    Returns:
+      A function of keys and the other arguments of `fn`, as `Module.init_with_output`.
+    """
+
+    def call(rngs: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        chosen = ("intermediates", mutable) if capture_intermediates else mutable
+        bound = module.bind({}, rngs=rngs, mutable=chosen)
+        bound._scope.initializing = True
+        bound._scope.capture = capture_intermediates
+        return bound._call(fn, args, kwargs)
+
+    return call
+
+
+def init(
+    fn: Fn,
+    module: Module,
+    mutable: Filter = _ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., dict[str, Any]]:
+    """Return a function that makes variables with `fn`, and returns them.
+
+    Args:
+      fn, module, mutable, capture_intermediates: As for `init_with_output`.
+
+    Returns:
+      A function of the keys and the other arguments of `fn`. It returns the collections of
+      variables, nested by path.
+    """
+    call = init_with_output(fn, module, mutable, capture_intermediates)
+    return lambda rngs, *args, **kwargs: call(rngs, *args, **kwargs)[1]
+
+
+def apply(
+    fn: Fn, module: Module, mutable: Filter = False, capture_intermediates: Any = False
+) -> Callable[..., Any]:
+    """Return a function that calls `fn` with the module and variables, as `Module.apply`.
+
+    Args:
+      fn: A function whose first argument is the module.
+      module: The module, unbound.
+      mutable, capture_intermediates: As for `Module.apply`.
+
+    Returns:
+      A function of variables and the other arguments of `fn`, with the keyword `rngs`.
+    """
+    return functools.partial(
+        module.apply, method=fn, mutable=mutable, capture_intermediates=capture_intermediates
+    )
+
+
+def merge_param(name: str, a: A | None, b: A | None) -> A:
+    """Return the value of an option that is given to the constructor or to the call, not to both.
+
+    Args:
+      name: The option, for the error.
+      a, b: The two values; `None` says nothing.
+
+    Returns:
+      The one of the two values that is not `None`.
+
+    Raises:
+      ModuleError: Both say something, or neither does.
+    """
+    return flag(name, a, b, once=True)

@@ -51,7 +51,12 @@ def matches(choice: Filter, name: str) -> bool:
 
 
 def both(one: Filter, other: Filter) -> DenyList:
-    """Return the filter that takes the names that both filters take."""
+    """Return the filter that takes the names that both filters take.
+
+    Args:
+      one: A filter of names of collections: a boolean, a name, several, or a `DenyList`.
+      other: Another.
+    """
     return DenyList((DenyList(one), DenyList(other)))
 
 

@@ -4,6 +4,17 @@ An *optimizer* here is a gradient transformation as optax has them: an object wi
 which returns the state of the optimizer, and `update(grads, state, params)`, which returns what to
 add to the parameters, and the next state. It maps over the parameters with `jax.tree.map`, so that
 its state has boxes where the parameters have them.
+
+>>> from types import SimpleNamespace
+>>> import jax.numpy as jnp
+>>> descent = SimpleNamespace(
+...     init=lambda params: (),
+...     update=lambda grads, state, params: (jax.tree.map(lambda g: -0.5 * g, grads), state))
+>>> params = {"w": jnp.ones(2)}
+>>> state = TrainState.create(apply_fn=lambda params: params["w"], params=params, tx=descent)
+>>> state = state.apply_gradients(grads={"w": jnp.ones(2)})
+>>> state.step, state.params["w"].tolist()
+(1, [0.5, 0.5])
 """
 
 from collections.abc import Callable
@@ -15,7 +26,7 @@ from ..struct import Node, field
 
 
 class TrainState(Node):
-    """Parameters, and the state of an optimizer for them (LIN-7). Subclasses add fields.
+    """Parameters and the state of an optimizer for them; a subclass may add fields (LIN-7).
 
     Args:
       step: How many updates there were: an integer, or an integer array without axes.
@@ -38,6 +49,9 @@ class TrainState(Node):
         Args:
           apply_fn, params, tx: Those of the state.
           fields: The fields that a subclass adds.
+
+        Returns:
+          A state whose `step` is 0 and whose `opt_state` is `tx.init(params)`.
         """
         state = tx.init(params)
         return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)

@@ -44,6 +44,11 @@ def choice(numbers: Any, names: Any, parameters: tuple[str, ...], bound: int) ->
       names: Names of arguments, or one; or None, and then `numbers` tell the names.
       parameters: The names of the positional parameters.
       bound: How many first parameters are bound already; the user does not count them.
+
+    Returns:
+      A function of the number of positional arguments of a call, bound ones too, and of the names
+      of its keyword arguments. It returns whether each argument is chosen: first those by position,
+      then those by name, in the order of the names.
     """
     by_number, by_name = _as_tuple(numbers), _as_tuple(names)
     if numbers is None:
@@ -98,8 +103,7 @@ class CallSignature:
     ):
         self.fixed = fixed
         self.names = names
-        self.count = len(types)
-        self.positional = len(types) - len(names)
+        self.count, self.positional = len(types), len(types) - len(names)
         known = [f" ({name!r})" for name in parameters] + [""] * self.positional
         labels = [f"argument {i}{known[i]}" for i in range(self.positional)]
         self.labels = (*labels, *(f"argument {name!r}" for name in names))
@@ -112,8 +116,7 @@ class CallSignature:
         unknown = self.plain if with_objects is None else ()
         self.containers = [i for i in unknown if kind_of(types[i]) in (NODE, OTHER)]
         self.only_objects = bool(objects) and not with_objects
-        self.roots_of = _picker(self.roots)
-        self.plain_of = _picker(self.plain)
+        self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
 
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
         """Return positional and keyword arguments.
@@ -133,11 +136,8 @@ def arguments_with_objects(args: Sequence[Any], containers: Sequence[int]) -> tu
       args: All arguments.
       containers: The numbers of the containers.
     """
-    found = []
-    for i in containers:
-        if any(map(is_object, jax.tree.leaves(args[i], is_leaf=is_object))):
-            found.append(i)
-    return tuple(found)
+    find = functools.partial(jax.tree.leaves, is_leaf=is_object)
+    return tuple([i for i in containers if any(map(is_object, find(args[i])))])
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

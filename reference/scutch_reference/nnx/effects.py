@@ -41,6 +41,7 @@ from .graphdef import (
 )
 from .objects import Pytree, set_tags
 from .prefixes import RETURNED
+from .variables import Variable
 
 # The number of a group of arrays that come out, and the index in it.
 Source = tuple[int, int]
@@ -57,7 +58,9 @@ class Rewrite(NamedTuple):
 
 
 class Effects:
-    """What happened, without the arrays. It travels through JAX as a node without leaves.
+    """What a function did to the objects it was given, without the arrays.
+
+    It travels through JAX as a pytree node without leaves.
 
     Args:
       changed: The sources of leaves that have another value, by number.
@@ -175,8 +178,7 @@ class _Comparison:
         others = ways if frame.rules.none_is_free else ()
         prefixes = frame.reconciled(frame.leaf_prefixes, walk.nodes, others)
         self.groups = list(map(frame.groups.index, prefixes))
-        moved = map(ne, prefixes, frame.leaf_prefixes)
-        self.must = list(map(or_, frame.always_out, moved))
+        self.must = list(map(or_, frame.always_out, map(ne, prefixes, frame.leaf_prefixes)))
         # By the identity of a value and its group.
         self.sources: dict[tuple[int, int], Any] = {
             (id(leaf), self.groups[i]): i for i, leaf in enumerate(leaves) if not self.must[i]
@@ -186,8 +188,7 @@ class _Comparison:
         """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
         old, node = self.frame.definition, self.walk.described[number]
         is_same = number < len(old.nodes) and node == old.nodes[number]
-        is_known_variable = number < len(old.nodes) and describes_variable(node)
-        if not (is_same or is_known_variable):
+        if number >= len(old.nodes) or not (is_same or describes_variable(node)):
             return True
         before = len(self.changed)
         for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):
@@ -199,7 +200,7 @@ class _Comparison:
 
     def sources_of_leaves(self, number: int) -> list[int | Source]:
         """Send those leaves of a node that are not to be found outside; tell all their sources."""
-        is_variable = describes_variable(self.walk.described[number])
+        is_variable = isinstance(self.walk.nodes[number], Variable)
         known, sources = len(self.frame.definition.nodes), []
         # The value of a known variable is among the leaves that changed, if it did.
         leaves = [] if is_variable and number < known else self.walk.leaves[number]
@@ -272,16 +273,16 @@ def _restructure(
     frame: Frame, nodes: list[Any], effects: Effects, leaves: Sequence[Any], groups: Any
 ) -> None:
     """Append new nodes to the real ones, then rewrite those with another structure, new or not."""
-
-    def values_of(each: Rewrite) -> list[Any]:
-        return [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
-
-    known = frame.definition.nodes
-    new = [each for each in effects.rewrites if each.number >= len(known)]
-    nodes += [blank(each.node, *values_of(each)[:1]) for each in new]
-    for each in effects.rewrites:
+    known, rewrites = frame.definition.nodes, effects.rewrites
+    values = [
+        [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
+        for each in rewrites
+    ]
+    pairs = list(zip(rewrites, values, strict=True))
+    nodes += [blank(each.node, *own[:1]) for each, own in pairs if each.number >= len(known)]
+    for each, own in pairs:
         before = known[each.number] if each.number < len(known) else None
-        _rewrite_node(nodes, each, before, values_of(each))
+        _rewrite_node(nodes, each, before, own)
 
 
 def _rewrite_node(

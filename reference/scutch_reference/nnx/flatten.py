@@ -193,6 +193,10 @@ class Walk:
           path: The path of the value.
           leaves: A list; the leaves of the item are appended.
           tag: Whether the value is tagged as data, so that numbers in it are leaves.
+
+        Returns:
+          A `Ref` for a node, `LEAF` for an array or another leaf, a `Tree` for a container that is
+          no node, such as a tuple of arrays, and a `Static` for anything else.
         """
         value, kind = inside[key], kind_of(type(inside[key]))
         if kind is NODE:
@@ -259,8 +263,7 @@ class Plan:
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
         self.definition, nodes, locations, walk = flatten(roots)
-        self.containers = [container for container, _ in locations]
-        self.keys = [key for _, key in locations]
+        self.containers, self.keys = [c for c, _ in locations], [key for _, key in locations]
         self.checks = walk.checks
         self.other_roots: tuple[Any, ...] = ()  # Weak references, which watch for their deaths.
         objects = [node for node in nodes if is_object(node)]

@@ -144,6 +144,10 @@ class Frame:
           leaf: The leaf; the variable, if it is the value of one.
           is_new: Whether it was not there before the call: then a prefix may have nothing for it.
 
+        Returns:
+          The value, such as a sharding, a spec or an axis. It is `rules.default` where the prefix
+          says None, and where it has nothing for a leaf that is new.
+
         Raises:
           LiftingError: The prefix has nothing for it.
           NoFilterMatchError: No filter takes it.
@@ -171,6 +175,10 @@ class Frame:
           leaf_prefixes: The value of each leaf, by the first occurrence of its variable.
           nodes: The nodes by number.
           others: The other occurrences of nodes.
+
+        Returns:
+          The value of each leaf, in the order of the leaves. Where `rules.none_is_free`, a value of
+          None gives way to that of another occurrence.
 
         Raises:
           AliasingError: Two occurrences of a variable have different values.
@@ -206,7 +214,16 @@ class Frame:
         return list(compress(values, self.donated)), list(others), *plain
 
     def leaves_and_plain(self, leaves: Any, *others: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return leaves and plain arguments, as JAX passes them; inverse of `arguments`."""
+        """Return leaves and plain arguments, as JAX passes them; inverse of `arguments`.
+
+        Args:
+          leaves: All leaves; where some are donated, the list of these alone.
+          *others: The plain arguments; where some leaves are donated, the list of the other leaves
+            comes before them.
+
+        Returns:
+          All leaves, in their order, and the plain arguments.
+        """
         if not self.donated:
             return leaves, others
         donated, kept = iter(leaves), iter(others[0])

@@ -259,7 +259,14 @@ def value_and_grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> An
 
 
 class Checkpointed(Lifted[P, R]):
-    """A function of objects that is computed again for its gradient; see `remat`."""
+    """A function of objects that is computed again for its gradient; see `remat`.
+
+    Args:
+      *args: Those of `Lifted`.
+      static_argnums: The number of an argument that is compiled in, or a tuple of numbers; negative
+        ones count from the end. None for none.
+      **options: Those of `Lifted` and of `jax.checkpoint`.
+    """
 
     lifts = staticmethod(jax.checkpoint)
 
@@ -273,6 +280,9 @@ class Checkpointed(Lifted[P, R]):
         Args:
           frame: The frame of a call.
           run: The function.
+
+        Raises:
+          ValueError: `static_argnums` has a number for which no argument was passed by position.
         """
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:

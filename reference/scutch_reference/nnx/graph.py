@@ -71,6 +71,10 @@ def merge(graphdef: GraphDef, state: Any, /, *states: Any, copy: bool = True) ->
       *states: More of them. Together they have all leaves of the structure, and no others.
       copy: Accepted and not needed: the variables of the object are new.
 
+    Returns:
+      The object, or tree of objects and arrays, that `split` was given, made anew: the arrays are
+      those of the states, the objects and variables are new.
+
     Raises:
       UnknownPathError: The states lack a leaf, or have one that the structure has not.
     """
@@ -91,6 +95,10 @@ def clone(node: A, /, variables: bool = True, *, graph: bool | None = None) -> A
       node: An object, or a tree of objects and arrays.
       variables: Accepted and not needed: variables are always copied.
       graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      An object, or tree, of the same structure. Objects that were shared in `node` are shared in it
+      in the same way.
     """
     return merge(*split(node))  # type: ignore[no-any-return]
 

@@ -214,6 +214,10 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
       item: The item.
       nodes: The nodes by number.
       leaves: The values of the item's leaves are taken from it.
+
+    Returns:
+      For `LEAF` the next of the leaves, for a `Ref` the node of its number, for a `Tree` a new
+      container with its items filled, and for a `Static` the value that it holds.
     """
     if item is LEAF:
         return next(leaves)
@@ -227,6 +231,11 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
 def put(node: Any, key: Any, value: Any) -> None:
     """Set an item of a node, as its user would; `take` deletes it.
 
+    Args:
+      node: An object, a dictionary or a list, whose item is set in place.
+      key: The name of the attribute, the key, or the index; `len(node)` of a `List` appends.
+      value: The new value.
+
     Raises:
       TraceLevelError: The object was made outside the transformation that runs.
     """
@@ -235,6 +244,10 @@ def put(node: Any, key: Any, value: Any) -> None:
 
 def take(node: Any, key: Any) -> None:
     """Delete an item of a node, as its user would; inverse of `put`.
+
+    Args:
+      node: An object, a dictionary or a list, whose item is deleted in place.
+      key: The name of the attribute, the key, or the index; the node has it.
 
     Raises:
       TraceLevelError: The object was made outside the transformation that runs.

@@ -28,7 +28,14 @@ from .stages import Lowered, Traced
 
 
 class JitWrapped(Lifted[P, R]):
-    """A compiled function of objects; see `jit`."""
+    """A compiled function of objects; see `jit`.
+
+    Args:
+      function: The function.
+      in_prefix: The `in_shardings` of `jit`; None leaves every array where it is.
+      *args: The further arguments of `Lifted`: the `out_shardings`, and `graph_updates`.
+      **options: Those of `Lifted` and of `jax.jit`.
+    """
 
     lifts = staticmethod(jax.jit)
     # An object that is returned has the shardings of the output, too (JIT-5).
@@ -182,10 +189,17 @@ def jit(
         made outside of that.
       LeakedTracerError: When called: a variable holds a tracer of a transformation that is over.
     """
-    options = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options |= {"donate_argnums": donate_argnums, "donate_argnames": donate_argnames}
-    options |= {"keep_unused": keep_unused, "inline": inline, "abstracted_axes": abstracted_axes}
-    options |= {"device": device, "backend": backend}
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "abstracted_axes": abstracted_axes,
+    }
     if fun is not None:
         chosen = {name: given for name, given in options.items() if given is not None}
         jax.jit(fun, **chosen)  # It refuses numbers and names that the function has not (JIT-10).
@@ -199,6 +213,9 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
       fun: The function.
       *args: Its first arguments. Objects among them change as if they were passed.
       **options: Options of `jit`; `in_shardings` are for the other arguments.
+
+    Returns:
+      A compiled function of the other arguments, with the methods of what `jit` returns.
     """
     return jit(functools.partial(fun, *args), **options)
 
@@ -213,5 +230,9 @@ def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: A
       *args: Its arguments; arrays may be abstract, too.
       graph: Accepted and not needed: sharing is always kept.
       **kwargs: Its keyword arguments.
+
+    Returns:
+      The output, with a `jax.ShapeDtypeStruct` of the same shape and dtype in the place of each
+      array; objects in it are new.
     """
     return jit(fun).eval_shape(*args, **kwargs)

@@ -76,8 +76,9 @@ class Linear(_Layer):
     bias_metadata: InitVar[Metadata] = None
 
     def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
-        shape = self.in_features, self.out_features
-        self.kernel = self._parameter(rngs, kernel, metadata[0], *shape)
+        self.kernel = self._parameter(
+            rngs, kernel, metadata[0], self.in_features, self.out_features
+        )
         self.bias = data(None)
         if self.use_bias:
             self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
@@ -92,10 +93,16 @@ class Linear(_Layer):
         Returns:
           An array of shape (..., out_features).
         """
-        given = value_of(self.kernel), value_of(self.bias), self.dtype, self.dot_general
-        how = {"precision": self.precision, "out_sharding": out_sharding}
-        how["preferred_element_type"] = self.preferred_element_type
-        return functional.affine(inputs, *given, **how)
+        return functional.affine(
+            inputs,
+            value_of(self.kernel),
+            value_of(self.bias),
+            self.dtype,
+            self.dot_general,
+            precision=self.precision,
+            preferred_element_type=self.preferred_element_type,
+            out_sharding=out_sharding,
+        )
 
 
 @dataclass(kw_only=True)
@@ -120,8 +127,7 @@ class Embed(_Layer):
     embedding_metadata: InitVar[Metadata] = None
 
     def __post_init__(self, rngs: Rngs, init: Initializer, metadata: Metadata) -> None:
-        shape = self.num_embeddings, self.features
-        self.embedding = self._parameter(rngs, init, metadata, *shape)
+        self.embedding = self._parameter(rngs, init, metadata, self.num_embeddings, self.features)
 
     def __call__(self, inputs: Array) -> Array:
         """Return the vectors of integers.
@@ -170,12 +176,13 @@ class _Norm(_Layer):
             self.bias = self._parameter(rngs, bias, metadata[0], self.num_features)
 
     def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
-        how = self.axis_name, self.axis_index_groups, self.use_fast_variance
-        return functional.moments(x, over, mask, *how)
+        return functional.moments(
+            x, over, mask, self.axis_name, self.axis_index_groups, self.use_fast_variance
+        )
 
     def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
-        parameters, options = map(value_of, (self.scale, self.bias)), (self.epsilon, self.dtype)
-        return functional.normalized(x, statistics, [*parameters], axes, *options)
+        parameters = [value_of(self.scale), value_of(self.bias)]
+        return functional.normalized(x, statistics, parameters, axes, self.epsilon, self.dtype)
 
 
 @dataclass(kw_only=True)
@@ -224,10 +231,9 @@ class BatchNorm(_Norm):
         Returns:
           An array of the same shape.
         """
-        flags = use_running_average, self.use_running_average
         along, over = functional.split_axes(self.axis, x.ndim)
         x, *kept = functional.promoted(self.dtype, x, value_of(self.mean), value_of(self.var))
-        if functional.flag("use_running_average", *flags):
+        if functional.flag("use_running_average", use_running_average, self.use_running_average):
             return self._normalized(x, kept, over, along)
         own = self._moments(x, over, mask)
         functional.follow((self.mean, self.var), own, self.momentum)

@@ -61,7 +61,16 @@ _signature = functools.cache(inspect.signature)
 
 
 def call_directly(frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
-    """Call a function on the copies of objects, with nothing before or after it."""
+    """Call a function on the copies of objects, with nothing before or after it.
+
+    Args:
+      frame: The frame of the call; not used.
+      nodes: The copies by number; not used.
+      function: Calls the user's function on the copies.
+
+    Returns:
+      The output of the user's function.
+    """
     return function()
 
 
@@ -109,8 +118,9 @@ class Lifted(Generic[P, R]):
         parameters, count = parameter_names(self.function), len(self._bound)
         static = choice(static_argnums, static_argnames, parameters, count)
         self.donated = choice(donate_argnums, donate_argnames, parameters, count)
-        signature = functools.partial(CallSignature, parameters, static)
-        self._signature = functools.lru_cache(_CACHE_LIMIT)(signature)
+        self._signature = functools.lru_cache(_CACHE_LIMIT)(
+            functools.partial(CallSignature, parameters, static)
+        )
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = graph_updates is not False
         self.options = {name: value for name, value in options.items() if value is not None}
@@ -185,6 +195,10 @@ class Lifted(Generic[P, R]):
           frame: The frame that the form was compiled for.
           args: The positional arguments that are not static.
           kwargs: The keyword arguments that are not static.
+
+        Returns:
+          The positional and the keyword arguments, as the user's function takes them without what
+          is bound to it: static arguments have the values with which the form was compiled.
         """
         signature, positional, named = frame.signature, list(args), dict(kwargs)
         for i, value in zip(signature.statics, frame.statics, strict=True):
@@ -200,8 +214,7 @@ class Lifted(Generic[P, R]):
         """Make the frame of calls like this one, and a place where it is kept."""
         frame = Frame(self.rules, signature, plan.definition, self.prefixes(signature), values)
         statics = frame.statics = [args[i] for i in signature.statics]
-        structural = self.structural
-        run = runner(frame, self.function, self.inside, statics, structural=structural)
+        run = runner(frame, self.function, self.inside, statics, structural=self.structural)
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
         # By a weak reference, since the frame keeps what comes out: objects that are bound to this
         # function would live until the garbage collector comes.
@@ -312,6 +325,9 @@ def lift(
       *prefixes: The prefixes of arguments and output, and `graph_updates`, as `Lifted` takes them.
       graph: Accepted and not needed: sharing is always kept.
       **options: Options of the transformation.
+
+    Returns:
+      An instance of `transformation`; where `function` is None, a decorator that makes one.
     """
     if function is None:
         return lambda function: transformation(function, *prefixes, **options)

@@ -164,7 +164,13 @@ class List(Module, MutableSequence[A], Generic[A]):
         self._edit(operator.delitem, index)
 
     def insert(self, index: SupportsIndex, value: A) -> None:
-        """Add an element before the one at `index`."""
+        """Add an element before another.
+
+        Args:
+          index: The index of that element, before the new one is added. As in `list.insert`,
+            negative ones count from the end, and one beyond the end appends.
+          value: The new element.
+        """
         self._edit(list.insert, index, value)
 
     def _edit(self, edit: Callable[..., None], *args: Any) -> None:

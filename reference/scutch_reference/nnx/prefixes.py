@@ -64,6 +64,9 @@ class FilterPrefix:
           variable: The variable, or another leaf.
           where: What it is called in the message of an error.
 
+        Returns:
+          The value of the first filter that takes the variable.
+
         Raises:
           NoFilterMatchError: No filter takes the variable.
         """

@@ -65,10 +65,11 @@ class ShardMapped(Lifted[P, R]):
         frame.mesh = mesh
         if isinstance(mesh, Mesh):
             frame.placements = [NamedSharding(mesh, spec) for spec in frame.leaf_prefixes]
-        in_specs = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
         run = _checked(frame, run) if self.check else run
-        parts = shard_mapped(run, mesh, in_specs, frame.outside, check=self.check, auto=self.auto)
-        return jax.jit(parts)
+        in_specs = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
+        return jax.jit(
+            shard_mapped(run, mesh, in_specs, frame.outside, check=self.check, auto=self.auto)
+        )
 
 
 def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,10 +168,13 @@ def shard_map(
       ReplicationError: When called: a value may differ between devices that must agree (SHM-4).
       NoFilterMatchError: When called: no filter takes a variable.
       AliasingError: When called: one variable has two different specs (JIT-2).
+      ValueError: `axis_names` has a name that is no axis of `mesh`, or is given without a mesh.
     """
     if unknown := set(axis_names or ()) - set(mesh.axis_names if mesh is not None else ()):
         raise ValueError(f"axis_names has {sorted(unknown)}, which are no axes of {mesh!r}.")
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)
-    options = {"mesh": mesh, "check": check_rep and check_vma, "auto": auto}
-    return lift(ShardMapped, f, in_specs, out_specs, graph_updates, **options)
+    check = check_rep and check_vma
+    return lift(
+        ShardMapped, f, in_specs, out_specs, graph_updates, mesh=mesh, check=check, auto=auto
+    )

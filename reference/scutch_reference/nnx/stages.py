@@ -56,12 +56,11 @@ class Compiled(Stage[P, R]):
           LiftingError: The arguments have another structure.
         """
         call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(self.frame, args, kwargs))
-        frame = call[0]
-        if frame is not self.frame:
+        if call[0] is not self.frame:
             raise LiftingError(
                 "The compiled function was called with objects of another structure: "
                 f"compiled for {self.frame.definition!r}, called with "
-                f"{frame.definition!r}. Lower and compile for the new ones."
+                f"{call[0].definition!r}. Lower and compile for the new ones."
             )
         return self.jit_wrapped.execute(call, self.stage)  # type: ignore[no-any-return]
 

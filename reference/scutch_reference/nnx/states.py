@@ -107,6 +107,10 @@ def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = T
       filters: The filters; without any, one state has all leaves.
       exhaustive: Whether every leaf must be taken.
 
+    Returns:
+      A nested `State` for each filter, in the order of the filters; one that takes nothing has an
+      empty one.
+
     Raises:
       NoFilterMatchError: `exhaustive`, and no filter takes a leaf.
       FilterError: One is no filter, or hides those after it.
@@ -130,6 +134,10 @@ def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) 
       flat: The leaves.
       filters: The filters.
       exhaustive: Whether every leaf must be taken; see `partition`, also for what it raises.
+
+    Returns:
+      The `State` of all leaves taken, for up to one filter; for more, a tuple with a `State` for
+      each filter.
     """
     parts = partition(flat, filters, exhaustive)
     return tuple(parts) if len(parts) > 1 else parts[0]

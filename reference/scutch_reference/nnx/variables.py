@@ -72,7 +72,7 @@ def copied_tree(value: Any) -> Any:
 
 
 class Variable(Tracked, Generic[A]):
-    """One value with a type and metadata (OBJ-5). In expressions it stands for its value.
+    """One value with a type and metadata; expressions compute with the value itself (OBJ-5).
 
     Args:
       value: An array, a tree of arrays, or what an initializer of `with_metadata` returns.

@@ -55,6 +55,9 @@ def call_without_axis(
       nodes: The copies by number.
       function: The call.
 
+    Returns:
+      What `function` returned: the output of the user's function.
+
     Raises:
       AxisNameError: The mapped axis of a variable has another name.
     """

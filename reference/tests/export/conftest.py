@@ -42,21 +42,21 @@ def tensorflow():
     return tensorflow
 
 
-@pytest.fixture
-def in_new_process(tmp_path):
+@pytest.fixture(scope="module")
+def in_new_process(tmp_path_factory):
     """Runs a program in a new process, on eight devices; returns what it printed as JSON.
 
     With `ours=False` the process finds neither the reference nor the judge.
     """
 
     def run(program, *arguments, ours):
-        file = tmp_path / "program.py"
+        file = tmp_path_factory.mktemp("process") / "program.py"
         file.write_text(program, encoding="utf-8")
         environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
         environment["PYTHONPATH"] = os.pathsep.join(sys.path) if ours else ""
         command = [sys.executable, *([] if ours else ["-P"]), str(file), *map(str, arguments)]
         done = subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+            command, env=environment, cwd=file.parent, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])

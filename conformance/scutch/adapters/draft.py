@@ -1,0 +1,48 @@
+"""A first adapter for a package, from the names that are found in it.
+
+    print(draft("my_library"))
+
+A capability of which all names are there is claimed as a whole, and one of which some are there is
+claimed name by name. The owner of the package deletes what is not meant to be judged.
+"""
+
+import importlib
+
+from scutch.implementation import LAYOUT, NAMES, modules_of
+
+_TEXT = '''"""The adapter of {package} for scutch: `scutch run --implementation THIS_FILE.py`."""
+
+from scutch import flax_shaped
+
+implementation = flax_shaped(
+    "{package}",
+    version="{version}",
+    # known="flax",  # if it is a fork: the known failures of what it descends from apply
+    claims=[
+{claims}
+    ],
+)
+'''
+
+
+def draft(package: str) -> str:
+    """The text of an adapter, with a comment at each capability.
+
+    Args:
+      package: The import name of the package, which is imported.
+
+    Raises:
+      ImportError: There is no such package.
+    """
+    version = getattr(importlib.import_module(package), "__version__", "0")
+    lines = []
+    for capability in LAYOUT:
+        modules = modules_of(package, capability, in_part=True)
+        found = sorted(n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
+        lacks = sorted(NAMES[capability].difference(found))
+        if found and not lacks:
+            lines += [f"        {capability!r},"]
+        else:
+            lines += [f"        # {capability}: {len(found)} of {len(NAMES[capability])} names"]
+            lines += [f'        "{capability}.{name}",' for name in found]
+    return _TEXT.format(package=package, version=version, claims="\n".join(lines))

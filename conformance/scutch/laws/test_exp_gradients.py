@@ -1,0 +1,138 @@
+"""Trainable variables and their gradients: EXP-3."""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs import exported
+from scutch.inputs.exported import on_any
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.strategies.exported import (
+    PLAIN_KEYS,
+    backends,
+    forms,
+    leaves,
+    parameter_trees,
+    programs,
+)
+
+KEY = "jax_module_default_method"
+flags = st.lists(st.booleans(), min_size=1, max_size=4)
+floats = parameter_trees(
+    leaf=leaves(("float32", "float32", "int32")), keys=PLAIN_KEYS, depth=2, some=True
+)
+
+
+def _flagged(params, flags):
+    """A tree of booleans for the parameters, which takes the flags in turn."""
+    found, structure = jax.tree.flatten(params)
+    wanted = [flags[number % len(flags)] for number in range(len(found))]
+    return jax.tree.unflatten(structure, wanted), wanted
+
+
+def _module(backend, params, trainable, steps=("add",), **options):
+    (function,) = exported.functions({KEY: steps}, params).values()
+    return backend.module(params, function, trainable=trainable, jit_compile=False, **options)
+
+
+@requirement("EXP-3a", must_reach=("True", "False", "None"))
+@costly
+@given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([True, False, None]))
+def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
+    """Without it, none is trainable."""
+    reached(str(trainable))
+    module = _module(on_any(export, backend), params, trainable)
+    count = len(jax.tree.leaves(params))
+    assert [bool(v.trainable) for v in module.variables] == [bool(trainable)] * count
+
+
+@requirement("EXP-3b", must_reach=("some",))
+@costly
+@given(backend=backends(), params=parameter_trees(), flags=flags)
+def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags):
+    """It has the structure of the parameters."""
+    tree, wanted = _flagged(params, flags)
+    if len(set(wanted)) == 2:
+        reached("some")
+    module = _module(on_any(export, backend), params, tree)
+    assert [bool(v.trainable) for v in module.variables] == wanted
+    assert len(module.exported.trainable_variables) == sum(wanted)
+
+
+@requirement("EXP-3c", must_reach=("some", "loaded", "not loaded"))
+@dear
+@given(
+    backend=backends(), params=floats, flags=flags, steps=programs(),
+    form=forms(), text=st.sampled_from([None, "b, 2"]), load=st.booleans(),
+)  # fmt: skip
+def test_gradients_of_trainable_variables_are_those_of_jax(
+    export, backend, params, flags, steps, form, text, load
+):
+    """Of the module's, and of those that were saved and loaded."""
+    tree, wanted = _flagged(params, [True, *flags])
+    found, structure = jax.tree.flatten(params)
+    numbers = [n for n, leaf in enumerate(found) if wanted[n] and exported.is_float(leaf)]
+    if 0 < len(numbers) < len(found):
+        reached("some")
+    shape = {"x": text} if form == "dict" and text else text
+    module = _module(on_any(export, backend), params, tree, steps, input_polymorphic_shape=shape)
+    x = exported.batch(2, 2, form)
+    function = exported.function(steps, structure)
+
+    def of_trainable(some):
+        given = list(found)
+        for number, value in zip(numbers, some, strict=True):
+            given[number] = value
+        return exported.loss(function(jax.tree.unflatten(structure, given), x))
+
+    compiled = jax.jit(jax.grad(of_trainable))
+    expected = [np.asarray(g) for g in compiled([found[n] for n in numbers])]
+
+    def agree(gradients):
+        """A variable that does not matter may have no gradient in the place of zeros."""
+        return len(gradients) == len(expected) and all(
+            not np.any(wanted) if got is None else np.allclose(got, wanted, rtol=1e-3, atol=1e-4)
+            for got, wanted in zip(gradients, expected, strict=True)
+        )
+
+    reached("loaded" if load else "not loaded")
+    if not load:
+        assert agree(module.gradients(KEY, x))
+        return
+    with module.loaded(x) as loaded:
+        assert [bool(v.trainable) for v in loaded.variables] == wanted
+        assert agree(loaded.gradients(KEY, x))
+
+
+@requirement("EXP-3d")
+@costly
+@given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([False, None]))
+def test_gradients_without_trainable_variables_are_refused(export, backend, params, trainable):
+    """The error names the option."""
+    options = {"jax2tf_kwargs": {"with_gradient": True}}
+    backend = on_any(export, backend)
+    refused(lambda: _module(backend, params, trainable, **options), naming=("with_gradient",))
+
+
+@requirement("EXP-3e")
+@costly
+@given(backend=backends(), params=parameter_trees(some=True), flags=flags)
+def test_trainable_variables_without_gradients_are_refused(export, backend, params, flags):
+    """One trainable variable is enough; the error names the option."""
+    tree, _ = _flagged(params, [True, *flags])
+    options = {"jax2tf_kwargs": {"with_gradient": False}}
+    backend = on_any(export, backend)
+    refused(lambda: _module(backend, params, tree, **options), naming=("with_gradient",))
+
+
+@requirement("EXP-3f", must_reach=("with", "without"))
+@costly
+@given(backend=backends(), params=parameter_trees(), flags=flags)
+def test_a_module_knows_whether_it_has_gradients(export, backend, params, flags):
+    """It has, when one of its variables is trainable; the option may say so too."""
+    tree, wanted = _flagged(params, flags)
+    reached("with" if any(wanted) else "without")
+    backend = on_any(export, backend)
+    for options in ({}, {"jax2tf_kwargs": {"with_gradient": any(wanted)}}):
+        assert _module(backend, params, tree, **options).owner.with_gradient is any(wanted)

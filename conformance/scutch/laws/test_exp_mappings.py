@@ -1,0 +1,174 @@
+"""One function or a mapping of them, and what is said about each: EXP-2."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs import exported
+from scutch.inputs.exported import on_any
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.strategies.exported import METHODS, backends, parameter_trees, program_maps, programs
+
+KEY = "jax_module_default_method"
+PARAMS = {"w": exported.batch(2, 2)}
+ARGUMENTS = {
+    "input_polymorphic_shape": "b, 2",
+    "jax2tf_kwargs": {},
+    "jit_compile": False,
+}
+"""The arguments that are given for each function, with a value that one may have."""
+
+
+@st.composite
+def other_keys(draw, described):
+    """The keys of functions with one more, one less, or another one."""
+    keys = list(described)
+    if draw(st.booleans()):
+        keys.remove(draw(st.sampled_from(keys)))
+    if draw(st.booleans()) or set(keys) == set(described):
+        keys.append("other")
+    return keys
+
+
+mismatched = program_maps().flatmap(lambda d: st.tuples(st.just(d), other_keys(d)))
+
+
+def _module(backend, described, **options):
+    """A module of several functions, each of which has everything that it needs."""
+    functions = exported.functions(described, PARAMS)
+    complete = {"input_polymorphic_shape": dict.fromkeys(functions, "b, 2"), "jit_compile": False}
+    return backend.module(PARAMS, functions, **{**complete, **options})
+
+
+@requirement("EXP-2a")
+@costly
+@given(backend=backends(), params=parameter_trees(), steps=programs())
+def test_one_function_goes_by_the_default_key(export, backend, params, steps):
+    """In `methods` and in `jax_methods`, alone."""
+    backend = on_any(export, backend)
+    (function,) = exported.functions({KEY: steps}, params).values()
+    module = backend.module(params, function).owner
+    assert export.constants.DEFAULT_METHOD_KEY == KEY
+    assert list(module.methods) == list(module.jax_methods) == [KEY]
+
+
+@requirement("EXP-2b", must_reach=("other shapes",))
+@dear
+@given(
+    backend=backends(), described=program_maps(),
+    polymorphic=st.fixed_dictionaries(dict.fromkeys(METHODS, st.booleans())),
+)  # fmt: skip
+def test_each_function_has_its_own_shape_and_options(export, backend, described, polymorphic):
+    """A function for rows of two numbers refuses other rows; one beside it takes them."""
+    backend = on_any(export, backend)
+    functions = exported.functions(described, PARAMS)
+    shapes = {key: "b, 2" if polymorphic[key] else None for key in functions}
+    if len(set(shapes.values())) == 2:
+        reached("other shapes")
+    options = {"input_polymorphic_shape": shapes, "jit_compile": dict.fromkeys(functions, False)}
+    options["jax2tf_kwargs"] = {key: {"with_gradient": False} for key in functions}
+    module = _module(backend, described, **options)
+    assert set(module.owner.methods) == set(functions)
+    two, three = exported.batch(2, 2), exported.batch(2, 3)
+    for key, function in functions.items():
+        expected = exported.plain(function(PARAMS, two))
+        assert exported.is_close(module.call(key, two), expected)
+        if polymorphic[key]:
+            refused(lambda key=key: module.call(key, three))
+        else:
+            expected = exported.plain(function(PARAMS, three))
+            assert exported.is_close(module.call(key, three), expected)
+
+
+def _refuses_other_keys(export, backend, mismatched, argument, naming):
+    backend = on_any(export, backend)
+    described, keys = mismatched
+    given = dict.fromkeys(keys, ARGUMENTS[argument])
+    shown = (*described, *keys) if naming else ()
+    refused(lambda: _module(backend, described, **{argument: given}), naming=shown)
+
+
+@requirement("EXP-2c", must_reach=("keys", "no mapping"))
+@costly
+@given(backend=backends(), mismatched=mismatched, text=st.sampled_from(["", "b, 2", "b, ..."]))
+def test_polymorphic_shapes_need_the_keys_of_the_functions(export, backend, mismatched, text):
+    """Shapes that are one text for all are refused as well."""
+    reached("no mapping" if text else "keys")
+    if not text:
+        _refuses_other_keys(export, backend, mismatched, "input_polymorphic_shape", False)
+        return
+    backend = on_any(export, backend)
+    refused(lambda: _module(backend, mismatched[0], input_polymorphic_shape=text))
+
+
+@requirement("EXP-2d")
+@costly
+@given(backend=backends(), mismatched=mismatched)
+def test_conversion_options_need_the_keys_of_the_functions(export, backend, mismatched):
+    """None at all are the default for each."""
+    _refuses_other_keys(export, backend, mismatched, "jax2tf_kwargs", False)
+    backend = on_any(export, backend)
+    assert set(_module(backend, mismatched[0], jax2tf_kwargs=None).owner.methods) == set(
+        mismatched[0]
+    )
+
+
+@requirement("EXP-2e")
+@costly
+@given(backend=backends(), mismatched=mismatched, flag=st.booleans())
+def test_compile_flags_need_the_keys_of_the_functions(export, backend, mismatched, flag):
+    """A boolean holds for all."""
+    _refuses_other_keys(export, backend, mismatched, "jit_compile", False)
+    backend = on_any(export, backend)
+    assert set(_module(backend, mismatched[0], jit_compile=flag).owner.methods) == set(
+        mismatched[0]
+    )
+
+
+@requirement("EXP-2f")
+@costly
+@given(backend=backends(), mismatched=mismatched, argument=st.sampled_from(list(ARGUMENTS)))
+def test_a_refusal_shows_both_sets_of_keys(export, backend, mismatched, argument):
+    """Those of the functions, and those that were given."""
+    _refuses_other_keys(export, backend, mismatched, argument, True)
+
+
+@requirement("EXP-2g")
+@costly
+@given(backend=backends(), described=program_maps(), at=st.integers(0, 2), one=st.booleans())
+def test_shapes_among_the_options_are_refused(export, backend, described, at, one):
+    """The error tells of the argument that is for them, whichever function they are for."""
+    backend = on_any(export, backend)
+    keys = list(described)
+    bad = {"polymorphic_shapes": [None, "b, 2"]}
+    if one:
+        (function, *_) = exported.functions(described, PARAMS).values()
+        refused(
+            lambda: backend.module(PARAMS, function, jax2tf_kwargs=bad),
+            naming=("input_polymorphic_shape",),
+        )
+        return
+    options = {key: bad if key == keys[at % len(keys)] else {} for key in keys}
+    refused(
+        lambda: _module(backend, described, jax2tf_kwargs=options),
+        naming=("input_polymorphic_shape",),
+    )
+
+
+@requirement("EXP-2h")
+@costly
+@given(backend=backends(), params=parameter_trees(), described=program_maps(), one=st.booleans())
+def test_a_module_tells_what_it_was_made_of(export, backend, params, described, one):
+    """Its functions by key, its parameters in their containers, and its backend."""
+    backend = on_any(export, backend)
+    functions = exported.functions(described, params)
+    if one:
+        functions = {KEY: next(iter(functions.values()))}
+    shapes = None if one else dict.fromkeys(functions)
+    given = functions[KEY] if one else functions
+    module = backend.module(params, given, input_polymorphic_shape=shapes).owner
+    kinds = export.constants.ExportModelType
+    assert dict(module.apply_fn_map) == functions
+    assert exported.unchanged(module.model_params, params)
+    assert module.export_version is (
+        kinds.ORBAX_MODEL if backend.name == "jax" else kinds.TF_SAVEDMODEL
+    )

@@ -1,0 +1,28 @@
+"""The rows of the catalogue stand on evidence.
+
+A *must* rests on a sentence of the documents, which the row quotes; on plain JAX's behaviour; or on
+a loss that nobody would notice. `source` says which of the last two it is.
+"""
+
+import re
+
+import pytest
+from scutch import catalogue
+
+EVIDENCE = re.compile("plain JAX|plain case|silent loss")
+PLAIN = ("JIT-10", "JIT-11", "OBJ-8", "SHM-6", "SHM-7")
+"""Rows of the contract that ask for what plain JAX does."""
+
+
+@pytest.mark.parametrize("area", ["OBJ", "JIT", "SHM", "BRG"])
+def test_a_must_rests_on_evidence(area):
+    without = [
+        row.id
+        for row in catalogue.select(area)
+        if row.level == "must"
+        and not (row.quote or EVIDENCE.search(row.source) or row.row in PLAIN)
+    ]
+    assert not without, (
+        f"{without} have no `quote`, and `source` says neither 'plain JAX' nor 'silent loss': "
+        "add the evidence, or make them a should"
+    )

@@ -1,0 +1,42 @@
+"""Each law of export convicts its liar, and those beside it do not."""
+
+from dataclasses import replace
+
+import pytest
+from scutch import catalogue
+from scutch.inputs.exported import installed
+from scutch.judging import suite
+from scutch.judging.trying import try_law
+from trials.liars import liars
+from trials.liars.tale import convict
+
+ROWS = {row.id for row in catalogue.select("EXP")}
+LIARS = [liar for liar in liars() if liar.breaks[0] in ROWS]
+OF_TENSORFLOW = {"EXP-1f", "EXP-6d"}
+QUICK = ("EXP-1a", "EXP-1e", "EXP-2a", "EXP-3b", "EXP-4e", "EXP-5a", "EXP-6e")
+"""Laws that are quick to try on every liar, beside those of its own row of the contract."""
+
+
+def near(law, liar):
+    """Whether a law is tried on a liar: it is of the same row, or quick."""
+    same_row = law.requirement[:5] == liar.breaks[0][:5]
+    return law.requirement in ROWS and (same_row or law.requirement in QUICK)
+
+
+@pytest.mark.parametrize("liar", LIARS, ids=[f"{li.breaks[0]}-{li.name}" for li in LIARS])
+def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
+    if OF_TENSORFLOW & set(liar.breaks) and not installed("tensorflow"):
+        pytest.skip("the lie is about TensorFlow, which is not installed")
+
+    def on_few(law, liar):
+        trial = try_law(law, liar.implementation, examples=3, shrink=False)
+        return replace(trial, unmet=())
+
+    failed, found = convict(liar, [law for law in suite.laws() if near(law, liar)], on_few)
+    assert failed >= set(liar.breaks)
+    assert set(found) == set(liar.breaks), found
+
+
+def test_every_requirement_has_a_law_and_a_liar():
+    lied_about = {identifier for liar in LIARS for identifier in liar.breaks}
+    assert ROWS == {law.requirement for law in suite.tried_by(ROWS)} == lied_about

@@ -1,0 +1,95 @@
+"""Known failures: files that are written and read back, and what a fork inherits."""
+
+import json
+
+import pytest
+from scutch import Implementation, cli, flax_shaped
+from scutch.catalogue import by_id
+from scutch.implementation import SetupError, check
+from scutch.judging.known import Known, applicable, parse, toml
+from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, Trial, exit_code, rule
+from scutch_reference import meta
+
+WITNESS = "test_axes_commute_with_replacing(box=Box(1, ()), index=0, name=None, value=2)"
+
+
+def known(implementation="flax", requirement="BOX-22", versions="", reason="why", **rest):
+    entry = Known(implementation, requirement, versions, reason, WITNESS, None, "known.toml:3")
+    return Known(**{**vars(entry), **rest})
+
+
+def test_a_file_is_read_back_as_it_was_written():
+    odd = '\x1b[31m \x7f \ud800 \\ " 名 \n'
+    entries = [known(), known(requirement="BOX-5", reason=odd, upstream="https://example.org/1")]
+    found = parse(toml("flax", entries), "file")
+    assert [entry.requirement for entry in found] == ["BOX-22", "BOX-5"]
+    assert (found[0].witness, found[0].reason, found[0].upstream) == (WITNESS, "why", None)
+    assert (found[1].reason, found[1].upstream) == (
+        odd.replace("\x7f", "\\x7f").replace("\ud800", "\\ud800"),
+        "https://example.org/1",
+    )
+
+
+def test_a_fork_inherits_and_its_own_entries_come_first():
+    ours, theirs = known("mine", reason="ours"), known(reason="theirs")
+    other = known(requirement="BOX-5", witness=WITNESS.replace("commute", "differ"))
+    releases = ("mine", "3.1"), ("flax", "0.12.8")
+    assert applicable([theirs, other, ours], *releases) == (ours, other)
+    assert applicable([known(versions="<0.12")], *releases) == ()
+    assert applicable([theirs, other], ("mine", "3.1")) == ()
+    with pytest.raises(SetupError, match="is known already"):
+        applicable([theirs, known(reason="again")], *releases)
+
+
+def test_an_adapter_says_what_it_descends_from():
+    fork = Implementation("mine", "0.12.8", meta=meta, known="flax")
+    assert fork.upstream == ("flax", "0.12.8")
+    assert Implementation("mine", "3", meta=meta, known="flax==0.12.8").upstream[1] == "0.12.8"
+    assert Implementation("mine", "3", meta=meta).upstream is None
+    claims = ("meta",)
+    assert flax_shaped("mine", version="1", package="flax", claims=claims, known="flax").known
+    with pytest.raises(SetupError, match="known is 3; expected a string"):
+        check(Implementation("mine", "3", meta=meta, known=3), "mine.py")
+
+
+def test_what_a_fork_has_fixed_does_not_fail_its_run():
+    trial = Trial("test_x", "BOX-22", "passed", 3, expected=WITNESS)
+    for inherited, verdict, code in ((True, "passed", 0), (False, "fixed", 1)):
+        expected = Expectation("BOX-22", WITNESS, "why", inherited=inherited)
+        (ruling,) = rule([by_id()["BOX-22"]], [trial], claims=("meta",), expectations=[expected])
+        assert (ruling.verdict, exit_code([ruling], level="must")) == (verdict, code)
+        assert (ruling.reason == FIXED_UPSTREAM) is inherited
+
+
+def test_the_failures_of_a_run_become_a_file(tmp_path, capsys, flax_report):
+    file = tmp_path / "flax.toml"
+    assert cli.main(["known", str(file), "--from", flax_report]) == 0
+    assert "known failures of flax" in capsys.readouterr().out
+    (entry,) = parse(file.read_text(), "flax.toml")
+    assert (entry.requirement, entry.witness, entry.reason) == ("BOX-22", WITNESS, "TypeError: no")
+    assert cli.main(["known", str(file), "--from", flax_report]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.fixture
+def flax_report(tmp_path):
+    """A report of one failure with an input, and one without."""
+
+    def outcome(identifier, given):
+        return {
+            "id": identifier, "level": "must", "title": "t", "verdict": "failed", "needs": [],
+            "blocked_by": [], "tests": ["test_x"], "examples": 0, "seconds": 0.1, "reason": "r",
+            "upstream": None, "replay": None,
+            "counterexample": {"test": "test_x", "input": given, "error": "TypeError: no"},
+        }  # fmt: skip
+
+    path = tmp_path / "report.json"
+    document = {
+        "schema": "scutch-report/1", "suite": {"name": "scutch", "version": "0.1.0"},
+        "implementation": {"name": "flax", "version": "0.12.8"},
+        "environment": {"jax": "1", "python": "3", "platform": "cpu", "devices": 8},
+        "profile": "quick", "seed": 0, "level": "must",
+        "requirements": [outcome("BOX-5", ""), outcome("BOX-22", WITNESS)], "complete": True,
+    }  # fmt: skip
+    path.write_text(json.dumps(document))
+    return str(path)

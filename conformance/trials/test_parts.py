@@ -1,0 +1,121 @@
+"""Parts of a library: names that are claimed one by one, and the first adapter that is written."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import scutch
+from scutch.adapters.draft import draft
+from scutch.catalogue import by_id
+from scutch.implementation import Implementation, Namespace, SetupError, Unclaimed, check
+from scutch.judging import suite
+from scutch.judging.trying import try_law
+from scutch.judging.verdicts import rule
+from scutch_reference import logical
+
+
+def part(*names, **own):
+    space = Namespace("part 1: logical", SimpleNamespace(**own), logical, names=names)
+    return check(Implementation("part", "1", logical=space), "part.py")
+
+
+def verdicts(implementation, identifiers):
+    trials = [try_law(law, implementation, examples=10) for law in suite.tried_by(identifiers)]
+    rows = [by_id()[identifier] for identifier in identifiers]
+    rulings = rule(rows, trials, claims=implementation.claims)
+    return {ruling.requirement.id: (ruling.verdict, ruling.reason) for ruling in rulings}
+
+
+def of_area(area):
+    return [row.id for row in by_id().values() if row.area == area and "BOX" not in row.id]
+
+
+def test_a_library_is_judged_by_the_laws_of_the_names_that_it_has():
+    found = verdicts(part("logical_to_mesh_axes"), of_area("LOG"))
+    assert {verdict for verdict, _ in found.values()} == {"passed", "unclaimed"}
+    passed = {identifier for identifier, (verdict, _) in found.items() if verdict == "passed"}
+    assert passed >= {"LOG-1"}, found
+    unclaimed = {reason for verdict, reason in found.values() if verdict == "unclaimed"}
+    assert all(reason.startswith("does not claim ") for reason in unclaimed), unclaimed
+
+
+def test_a_part_that_is_broken_is_convicted():
+    def backwards(names, rules=None):
+        return logical.logical_to_mesh_axes(names, None if rules is None else rules[::-1])
+
+    found = verdicts(part("logical_to_mesh_axes", logical_to_mesh_axes=backwards), of_area("LOG"))
+    assert "failed" in {verdict for verdict, _ in found.values()}
+
+
+def test_what_a_part_needs_of_others_is_not_claimed():
+    implementation = part("logical_to_mesh_axes")
+    assert implementation.claims == ("meta", "logical")
+    with pytest.raises(Unclaimed, match=r"does not claim part 1: meta\.Partitioned"):
+        implementation.meta.Partitioned  # noqa: B018
+    assert verdicts(implementation, ["BOX-5"])["BOX-5"][0] == "unclaimed"
+
+
+def test_a_name_that_is_claimed_and_missing_is_refused():
+    space = Namespace("part", SimpleNamespace(), names=["logical_to_mesh_axes"])
+    with pytest.raises(SetupError, match="claims 'logical' but lacks logical_to_mesh_axes"):
+        check(Implementation("part", "1", logical=space), "part.py")
+
+
+@pytest.mark.parametrize("claim", ["magic", "logical.magic", ".unbox"])
+def test_a_claim_that_means_nothing_is_refused(claim):
+    with pytest.raises(SetupError, match="which is neither a capability"):
+        scutch.flax_shaped("mine", version="1", package="flax", claims=[claim])
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package with two of the standard's names."""
+    (tmp_path / "my_rules.py").write_text(
+        "from scutch_reference.logical import logical_to_mesh_axes\n"
+        "from scutch_reference.meta import unbox\n"
+        "__version__ = '3.1'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("my_rules", None)
+
+
+def test_a_first_adapter_claims_what_is_found(library):
+    text = draft("my_rules")
+    assert '"logical.logical_to_mesh_axes",' in text
+    assert '"meta.unbox",' in text
+    assert "# nnx: 0 of " in text
+    found = {}
+    exec(text, found)
+    implementation = check(found["implementation"], "drafted")
+    assert (implementation.name, implementation.version) == ("my_rules", "3.1")
+    assert implementation.claims == ("meta", "logical")
+    assert verdicts(implementation, ["LOG-1", "BOX-14c"]) == {
+        "BOX-14c": ("passed", None), "LOG-1": ("passed", None),
+    }  # fmt: skip
+
+
+def test_a_first_adapter_of_what_is_like_flax_claims_capabilities():
+    text = draft("flax")
+    assert "'meta'," in text
+    assert "'logical'," in text
+
+
+def test_the_command_prints_it_and_the_run_takes_it(library):
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "scutch", *words],
+            cwd=library, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    done = run("new-adapter", "my_rules")
+    assert (done.returncode, done.stderr) == (0, "")
+    (library / "my_adapter.py").write_text(done.stdout)
+    chosen = ("--requirement", "LOG-1", "--requirement", "BOX-5", "--profile", "quick")
+    done = run("run", "--implementation", "my_adapter.py", *chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my_rules 3.1 conforms in all that it claims" in done.stdout
+    done = run("new-adapter", "no_such_package")
+    assert done.returncode == 2
+    assert "importing no_such_package failed" in done.stderr
