@@ -15,7 +15,7 @@ from scutch import cli
 from scutch_ci.checkout import ROOT, processors
 
 OUTPUT = ROOT / "build" / "conformance"
-IMPLEMENTATIONS = ("reference", "flax")
+IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference and the installed Flax, and show both
        ci/conformance OPTIONS    run `pytest conformance OPTIONS`; some that are often used:

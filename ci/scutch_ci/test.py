@@ -18,7 +18,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from scutch_ci import conformance, screenshot
 from scutch_ci.checkout import ROOT, processors
 
-TIMEOUT = 600.0
+TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
 ALONE = ("benchmarks", "gate", "nightly", "package", "processes", "readme")
 """Trials that run one after the other, each a check of its own: they use all processors."""

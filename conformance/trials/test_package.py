@@ -91,10 +91,17 @@ class Limit:
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        3600, "about a third of what Flax spends on the same surface; export is not in it yet"
+        4220,
+        "3,600 are the aim for what there was before every public name of Flax in these areas was "
+        "decided and every error kept its parts; this holds what there is now",
+        without="export",
     ),
+    "reference/scutch_reference/export": Limit(600, "both backends of document 003"),
     "conformance/scutch": Limit(
-        3334, "what the judge had before its rooms were divided, for the same work", without="laws"
+        4680,
+        "3,334 before jobs of several processes, inputs of export, calls of every transformation, "
+        "forks and parts of a library came",
+        without="laws",
     ),
     "ci": Limit(
         1111,
@@ -103,7 +110,7 @@ LIMITS = {
     ),
     "ci/scutch_ci/docstyle.py": Limit(180, "the linter of docstrings, which is work of its own"),
 }
-ONE_SITTING = 250
+ONE_SITTING = 260
 """The most statements of one file of the reference: about 400 lines with their text."""
 
 

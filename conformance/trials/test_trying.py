@@ -25,6 +25,10 @@ from scutch.judging.trying import try_law
 from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch_reference import meta
 
+# These runners are forked from a process in which other trials may have used JAX. JAX warns of that
+# in the hook of the fork; what the runners do here does not touch JAX.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
+
 REFERENCE = Implementation("reference", "0", meta=meta)
 
 

@@ -28,7 +28,7 @@ PLACES = (("a",), ("b",), ("c", "a"), ("c", "b"))
 SIZE = 3
 X = np.arange(1, 1 + SIZE, dtype="float32")
 
-changes = st.sets(st.sampled_from(KINDS))
+changes = st.lists(st.sampled_from(KINDS), unique=True).map(tuple)
 ends = st.sampled_from([0, 1])
 
 

@@ -235,4 +235,4 @@ def eval_shape(fun: Callable[..., R], *args: Any, graph: Any = None, **kwargs: A
       The output, with a `jax.ShapeDtypeStruct` of the same shape and dtype in the place of each
       array; objects in it are new.
     """
-    return jit(fun).eval_shape(*args, **kwargs)
+    return JitWrapped(fun).eval_shape(*args, **kwargs)
