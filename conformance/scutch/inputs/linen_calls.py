@@ -88,7 +88,12 @@ class LinenCall(Description):
 
 @dataclass(frozen=True)
 class BuiltLinenCall:
-    """A described call over an implementation."""
+    """A described call over an implementation.
+
+    Args:
+      described: The description.
+      instance: Its layers over the implementation, without lifts.
+    """
 
     described: LinenCall
     instance: models.Instance

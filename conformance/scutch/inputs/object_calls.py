@@ -16,6 +16,7 @@ and writes what comes out back. The pure function builds new objects, gives thei
 values that it got, runs the program on them, and returns the values that the variables have then.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,157 @@ class ByType(Description):
         return self.given.get(type(variable).__name__, self.rest)
 
 
+FORMS = ("function", "decorator", "method", "callable", "partial")
+"""How the function of a call is written, or given to `jit`."""
+
+STAGES = ("call", "lower", "trace")
+"""How it is called: as it is, or as the compiled form that `lower` or `trace` lead to."""
+
+BY = (None, "position", "negative", "name")
+"""How options of `jit` name an argument, where they do."""
+
+
+@dataclass(frozen=True, repr=False)
+class Call(Description):
+    """How a jitted function `f(first, ..., pair, scale=2)` is written and called.
+
+    Args:
+      form: One of `FORMS`.
+      pair: Whether the pair of arrays is passed by `"position"` or by `"name"`.
+      static: One of `BY`: how `scale` is declared static.
+      scale: How often 1 is added to the pair; the default, `None`, is left out of the call.
+      donate: One of `BY`: how the first argument is donated.
+      stage: One of `STAGES`.
+    """
+
+    form: str = "function"
+    pair: str = "position"
+    static: str | None = None
+    scale: int | None = None
+    donate: str | None = None
+    stage: str = "call"
+
+    def build(self, world: Builder) -> "Call":
+        """The same, which needs no implementation."""
+        return self
+
+    @property
+    def added(self) -> int:
+        """What is added to the pair."""
+        if self.static is None:
+            return 0
+        return DEFAULT_SCALE if self.scale is None else self.scale
+
+    @property
+    def by_position(self) -> bool:
+        """Whether `scale` is passed by position: where it is passed, and the pair is, too."""
+        return self.scale is not None and self.pair == "position"
+
+    def options(self, count: int) -> dict[str, Any]:
+        """The options of `jit` for a function of so many arguments before the pair."""
+        passed = count + (self.pair == "position") + self.by_position
+        static = {"position": count + 1, "negative": -1, "name": "scale"}
+        donated = {"position": 0, "negative": -passed, "name": "first"}
+        found: dict[str, Any] = {}
+        for option, by, names in (
+            ("static", self.static, static),
+            ("donate", self.donate, donated),
+        ):
+            if by is not None:
+                found[f"{option}_{'argnames' if by == 'name' else 'argnums'}"] = names[by]
+        return found
+
+    def written(self, function: Callable[..., Any], count: int) -> Callable[..., Any]:
+        """A function of `first`, maybe `second`, `pair` and `scale`, in the form of this call.
+
+        Args:
+          function: A function of the objects and the pair.
+          count: How many arguments come before the pair, 1 or 2.
+        """
+
+        def added(pair: Any, scale: Any) -> Any:
+            return _added(pair, scale if self.static is not None else 0)
+
+        def one(first: Any, pair: Any, scale: Any = DEFAULT_SCALE) -> Any:
+            return function(first, added(pair, scale))
+
+        def two(first: Any, second: Any, pair: Any, scale: Any = DEFAULT_SCALE) -> Any:
+            return function(first, second, added(pair, scale))
+
+        plain = one if count == 1 else two
+        owner: Any = (_OwnerOfOne if count == 1 else _OwnerOfTwo)(plain)
+        forms = {"method": owner.method, "callable": owner, "partial": functools.partial(plain)}
+        found: Callable[..., Any] = forms.get(self.form, plain)
+        return found
+
+    def make(self, jitted: Any, objects: tuple[Any, ...], pair: Any) -> Any:
+        """Call a jitted function.
+
+        Args:
+          jitted: What lifted `jit` made of what `written` gives.
+          objects: The arguments before the pair.
+          pair: The pair of arrays.
+
+        Returns:
+          What the call, or the call of the compiled form, returns.
+        """
+        last = {"pair": pair, "scale": self.scale}
+        if self.scale is None:
+            del last["scale"]
+        positions: list[Any] = [*objects]
+        if self.pair == "position":
+            positions.append(last.pop("pair"))
+        if self.stage == "call":
+            if self.by_position:
+                positions.append(last.pop("scale"))
+            return jitted(*positions, **last)
+        scale = [last.pop("scale")] if self.by_position else []
+        staged = getattr(jitted, self.stage)(*positions, *scale, **last)
+        compiled = (staged.lower() if self.stage == "trace" else staged).compile()
+        last.pop("scale", None)  # what is static is no argument of the compiled form
+        return compiled(*positions, **last)
+
+
+DEFAULT_SCALE = 2
+"""The default of the argument `scale` of a `Call`."""
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnerOfOne:
+    """An object of a plain class whose method takes one argument before the pair."""
+
+    function: Callable[..., Any]
+
+    def method(self, first: Any, pair: Any, scale: Any = DEFAULT_SCALE) -> Any:
+        return self.function(first, pair, scale)
+
+    __call__ = method
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnerOfTwo:
+    """An object of a plain class whose method takes two arguments before the pair."""
+
+    function: Callable[..., Any]
+
+    def method(self, first: Any, second: Any, pair: Any, scale: Any = DEFAULT_SCALE) -> Any:
+        return self.function(first, second, pair, scale)
+
+    __call__ = method
+
+
+def _numbered(by: str) -> str:
+    """The end of the name of an option that names arguments in one of the ways of `BY`."""
+    return "argnames" if by == "name" else "argnums"
+
+
+def _added(pair: Any, count: int) -> Any:
+    """A pair of arrays, with 1 added so many times; `count` is a Python number or refused."""
+    for _ in range(count):
+        pair = tuple(array + 1 for array in pair)
+    return pair
+
+
 @dataclass(frozen=True, repr=False)
 class Transformation(Description):
     """One transformation of a function of objects and of a pair of arrays.
@@ -66,8 +218,9 @@ class Transformation(Description):
       x: The prefix of the pair of arrays.
       out: The prefix of the results.
       mesh: Of `shard_map`.
-      options: Further ones. That of `grad` is `wrt`, the name of a type of variables; of `jit`,
-        modes of the lift; `mode` is `"partial"` for `jit_partial`.
+      options: Further ones. That of `grad` is `wrt`, the name of a type of variables. Those of
+        `jit` are modes of the lift; `mode`, which is `"partial"` for `jit_partial`; and `call`, a
+        `Call`.
     """
 
     kind: str
@@ -144,12 +297,27 @@ class World:
 
 
 class Conflict(Exception):
-    """Two arguments with one variable in common ask for different things of it."""
+    """Two arguments with one variable in common ask for different things of it.
+
+    Wrong, as both arguments are one node:
+
+        ObjectCall(graph, (Ref(0), Ref(0)), under=(Transformation('vmap', (0, 1), x=0),))
+
+    Right:
+
+        ObjectCall(graph, (Ref(0), Ref(0)), under=(Transformation('vmap', (0, 0), x=0),))
+    """
 
 
 @dataclass(frozen=True)
 class BuiltObjectCall:
-    """A described call in a world, with its transformations built."""
+    """A described call in a world, with its transformations built.
+
+    Args:
+      described: The description.
+      world: What it is built from.
+      under: The transformations, the outermost first.
+    """
 
     described: ObjectCall
     world: Builder
@@ -181,7 +349,7 @@ class BuiltObjectCall:
     def pair(self) -> tuple[Any, ...]:
         """The arrays that the outermost transformation is called with."""
         values: tuple[Any, ...] = (
-            np.asarray([3, 5, 2, 7], self.described.dtype)[: self.width()],
+            np.asarray([3, 5, 2, 7, 1, 4, 6, 9], self.described.dtype)[: self.width()],
             np.asarray(2, self.described.dtype),
         )
         for each in reversed(self.under):
@@ -191,7 +359,7 @@ class BuiltObjectCall:
 
     def width(self) -> int:
         """The size of the first array of the pair."""
-        return 4 if any(each.kind == "shard_map" for each in self.under) else 2
+        return 8 if any(each.kind == "shard_map" for each in self.under) else 2
 
     def given(self, transformation: Transformation) -> list[Any]:
         """What the prefixes of a transformation give each variable, in the order of leaves.
@@ -224,14 +392,39 @@ class BuiltObjectCall:
     # ---------------------------------------------------------------- the function
 
     def run(self, arguments: tuple[Any, ...], pair: Any) -> list[Any]:
-        """Run the program on objects."""
+        """Run the program on objects, which it changes.
+
+        Args:
+          arguments: The objects, in their containers.
+          pair: The pair of arrays that the program makes new values of.
+
+        Returns:
+          The results of the program.
+        """
         hands = Interpreter(self.nnx, arguments, pair)
         for step in self.described.steps:
             hands.apply(step)
-        return list(map(hands.result, self.described.results))
+        return self.ranked(list(map(hands.result, self.described.results)))
+
+    def ranked(self, results: list[Any]) -> list[Any]:
+        """Results that a spec of one axis can be for: under `shard_map` no array is a scalar."""
+        if all(each.kind != "shard_map" for each in self.under):
+            return results
+
+        def is_node(value: Any) -> bool:
+            return graphs.is_node(self.nnx, value)
+
+        def at_least_one_axis(value: Any) -> Any:
+            return value if is_node(value) else jnp.atleast_1d(value)
+
+        return [jax.tree.map(at_least_one_axis, each, is_leaf=is_node) for each in results]
 
     def pure(self, values: list[Any], pair: Any) -> tuple[list[Any], list[Any]]:
         """The program as a pure function of the variables' values.
+
+        Args:
+          values: In the order of leaves.
+          pair: The pair of arrays.
 
         Returns:
           The values of the arguments' leaves, and those of further ones in the results.
@@ -280,12 +473,17 @@ class BuiltObjectCall:
           transforms: The namespace.
           transformation: Whose they are.
           kind: What a `ByType` becomes: `StateAxes` or `StateSharding`.
+
+        Returns:
+          One for each argument before the pair.
         """
         classes = graphs.classes(self.nnx)
 
         def taken(prefix: Any) -> Any:
             if isinstance(prefix, ByType):
-                pairs = {classes[name]: taken(value) for name, value in prefix.given.items()}
+                pairs: dict[Any, Any] = {
+                    classes[name]: taken(value) for name, value in prefix.given.items()
+                }
                 return getattr(transforms, kind)({**pairs, ...: taken(prefix.rest)})
             if isinstance(prefix, dict):
                 return {key: taken(value) for key, value in prefix.items()}
@@ -394,7 +592,7 @@ def _loss(values: list[Any]) -> Any:
     """A scalar that depends on every value, on each in another way."""
     floats = [value.astype("float32") for value in map(jnp.asarray, values)]
     weighted = [(n + 1) * jnp.sum(value * value) for n, value in enumerate(floats)]
-    return sum(weighted[1:], weighted[0])
+    return sum(weighted, jnp.zeros(()))
 
 
 def _wanted(call: BuiltObjectCall, each: Transformation, world: World) -> list[int]:
@@ -410,7 +608,14 @@ def _wanted(call: BuiltObjectCall, each: Transformation, world: World) -> list[i
 
 
 def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
-    numbers = _wanted(call, each, call.inside())
+    world = call.inside()
+    first, others = [
+        {id(leaf) for leaf in graphs.leaves(call.nnx, part).values()}
+        for part in (world.arguments[0], world.arguments[1:])
+    ]
+    # What is differentiated in one argument and also stands in another is left open.
+    assume(not first & others)
+    numbers = _wanted(call, each, world)
 
     def differentiated(values: list[Any], pair: Any) -> Any:
         def loss(parts: list[Any]) -> Any:
@@ -423,7 +628,7 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
         (value, (after, results)), slopes = jax.value_and_grad(loss, has_aux=True)(
             [values[number] for number in numbers]
         )
-        return after, [value, *results, *slopes]
+        return after, call.ranked([value, *results, *slopes])
 
     return differentiated
 
@@ -450,7 +655,7 @@ def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
         flat = {str(path): leaf for path, leaf in call.nnx.to_flat_state(slopes)}
         leaves = [flat[path] for path in sorted(flat)]
         raw = [v.get_raw_value() if isinstance(v, call.nnx.Variable) else v for v in leaves]
-        return [value, *results, *raw]
+        return call.ranked([value, *results, *raw])
 
     return differentiated
 
@@ -459,8 +664,9 @@ def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
 
 def _jit_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
+    added = each.options.get("call", Call()).added
     if not each.prefixes:
-        return jax.jit(function)
+        return jax.jit(lambda values, pair: function(values, _added(pair, added)))
     given = call.given(each)
     return jax.jit(function, in_shardings=(given, each.x), out_shardings=(given, each.out))
 
@@ -473,7 +679,24 @@ def _jit_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, func
     if each.prefixes:
         shardings = (*call.prefixes(transforms, each, "StateSharding"), each.x)
         options |= {"in_shardings": shardings, "out_shardings": each.out}
-    return transforms.jit(function, **options)
+    if "call" not in options:
+        return transforms.jit(function, **options)
+    how, count = options.pop("call"), len(call.described.arguments)
+    written, options = how.written(function, count), options | how.options(count)
+    decorated = how.form == "decorator"
+    jitted = transforms.jit(**options)(written) if decorated else transforms.jit(written, **options)
+
+    def called(*arguments: Any) -> Any:
+        _put_on_device(call.nnx, arguments[:-1])
+        return how.make(jitted, arguments[:-1], arguments[-1])
+
+    return called
+
+
+def _put_on_device(nnx: Any, arguments: tuple[Any, ...]) -> None:
+    """Give variables arrays of JAX, which can be donated."""
+    world = World(nnx, arguments)
+    world.fill([jnp.array(value) for value in world.values()])
 
 
 def _remat_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
@@ -486,8 +709,9 @@ def _remat_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fu
 
 def _shard_map_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     specs = call.given(each)
+    mesh: Any = each.mesh
     return jax.shard_map(
-        function, mesh=each.mesh, in_specs=(specs, each.x), out_specs=(specs, each.out),
+        function, mesh=mesh, in_specs=(specs, each.x), out_specs=(specs, each.out),
         **each.options,
     )  # fmt: skip
 
@@ -567,14 +791,11 @@ def _assert_laid_alike(expected: World, found: World) -> None:
     """Fail where an array of JAX lies on the devices in another way than JAX laid it."""
     paths = expected.leaves()
     for path, theirs, ours in zip(paths, expected.values(), found.values(), strict=True):
-        if not isinstance(theirs, jax.Array):
+        if not isinstance(ours, jax.Array):  # it has the array of NumPy that it had before
             continue
-        same = isinstance(ours, jax.Array) and ours.sharding.is_equivalent_to(
-            theirs.sharding, theirs.ndim
-        )
-        if not same:
-            lies = getattr(ours, "sharding", "no array of JAX")
-            raise AssertionError(f"{path} lies as {theirs.sharding} with JAX, as {lies} lifted")
+        if not ours.sharding.is_equivalent_to(theirs.sharding, theirs.ndim):
+            lies = f"{theirs.sharding} with JAX, as {ours.sharding} lifted"
+            raise AssertionError(f"{path} lies as {lies}")
 
 
 REFUSALS = (TypeError, ValueError, Conflict)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 
 BOTH = ("returned", "refused")
@@ -23,6 +23,7 @@ def _agrees(call, transforms):
 
 
 @requirement("OBJ-8h", must_reach=BOTH)
+@costly
 @given(call=object_calls("vmap"))
 def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Values, results and refusals, for axes of any form."""
@@ -31,6 +32,7 @@ def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 
 @requirement("OBJ-8i", must_reach=BOTH)
 @dear
+@at_least(20)
 @given(call=object_calls("scan"))
 def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Values, results and refusals, for variables that are carried, sliced or shared."""
@@ -38,7 +40,8 @@ def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 
 
 @requirement("OBJ-8j", must_reach=("returned",))
-@costly
+@dear
+@at_least(20)
 @given(call=object_calls("grad"))
 def test_grad_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Losses, gradients, results, and the values that variables have afterwards."""
@@ -61,7 +64,8 @@ def pairs(of):
 
 
 @requirement("OBJ-8k", must_reach=("returned",))
-@costly
+@dear
+@at_least(20)
 @given(call=pairs(PAIRS))
 def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
     """Two of `vmap`, `grad` and `remat`."""
@@ -70,6 +74,7 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
 
 @requirement("OBJ-8l", must_reach=("returned",))
 @dear
+@at_least(20)
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
     """Two of `jit`, `scan`, `vmap` and `grad`."""
@@ -93,20 +98,11 @@ def _named_shape(nnx, variable):
     return tuple(variable.get_metadata("out_sharding")), variable.get_raw_value().shape
 
 
-@requirement("OBJ-8m", must_reach=(*WAYS, "negative", "shared", "nested"))
-@given(
-    lifts=st.lists(st.sampled_from(["vmap", "scan"]), min_size=1, max_size=2),
-    way=st.sampled_from(WAYS),
-    names=st.sampled_from(NAMES),
-    axes=st.lists(st.sampled_from([0, -1, 1, -2, None]), min_size=2, max_size=2),
-)
-def test_a_variable_has_one_name_for_each_axis_after_every_lift(
-    transforms, nnx, lifts, way, names, axes
-):
+def _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names):
     """Inside without the name of the lift, outside with it at the axis of the lift."""
     shape = tuple(range(2, 2 + len(names)))
-    outer_names, outer_shape = _outside(names, shape, axes[: len(lifts)])
-    assume(way in WAYS[:2] or None not in axes[: len(lifts)])
+    outer_names, outer_shape = _outside(names, shape, [axis for _, axis in lifts])
+    assume(way in WAYS[:2] or all(axis is not None for _, axis in lifts))
     reached(way)
     seen = []
 
@@ -118,7 +114,7 @@ def test_a_variable_has_one_name_for_each_axis_after_every_lift(
         seen.append(_named_shape(nnx, module.a))
         return module if way == "made" else x
 
-    for lift, axis in zip(lifts, axes, strict=False):
+    for lift, axis in lifts:
         prefix = transforms.StateAxes({nnx.Param: axis, ...: None}) if "type" in way else axis
         function = getattr(transforms, lift)(
             function,
@@ -136,8 +132,32 @@ def test_a_variable_has_one_name_for_each_axis_after_every_lift(
         return jnp.zeros(())
 
     jax.eval_shape(call)
-    assert seen[-1] == (outer_names, outer_shape)
-    assert all(each == (names, shape) for each in seen[:-1])
+    *inside, outside = seen
+    assert outside == (outer_names, outer_shape), f"outside, names and shape are {outside}"
+    assert all(each == (names, shape) for each in inside), f"inside, they are {inside}"
+
+
+def lifts_at(axes):
+    """One or two lifts, each with one of the axes."""
+    lift = st.tuples(st.sampled_from(["vmap", "scan"]), st.sampled_from(axes))
+    return st.lists(lift, min_size=1, max_size=2)
+
+
+placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
+
+
+@requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested"))
+@given(lifts=lifts_at([0, 1, 2, None]), **placed)
+def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx, lifts, way, names):
+    """Given to the function, made in it, or replaced in it."""
+    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
+
+
+@requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
+@given(lifts=lifts_at([-1, -2]), **placed)
+def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts, way, names):
+    """Counted from the end of the axes outside, as JAX counts."""
+    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
 
 
 def _outside(names, shape, axes):
@@ -149,8 +169,6 @@ def _outside(names, shape, axes):
             reached("shared")
             continue
         assume(-len(shape) - 1 <= axis <= len(shape))
-        if axis < 0:
-            reached("negative")
         place = axis % (len(shape) + 1)
         names = (*names[:place], LAYERS, *names[place:])
         shape = (*shape[:place], LENGTH, *shape[place:])

@@ -1,4 +1,10 @@
-"""Strategies for lifted Linen modules; see `scutch.inputs.linen_calls`."""
+"""Strategies for lifted Linen modules; see `scutch.inputs.linen_calls`.
+
+`linen_calls("vmap", "remat")` draws stacks of a layer or two under two lifts, the outermost first,
+with axes and filters that are legal for them:
+
+    LinenCall((Layer('Dense'),), (LinenLift('vmap', {'params': -1}), LinenLift('remat', {})))
+"""
 
 from typing import Any
 
@@ -26,14 +32,16 @@ def linen_lifts(draw: st.DrawFn, kind: str, *, trains: bool) -> LinenLift:
     Args:
       draw: Hypothesis's.
       kind: As `LinenLift` has it.
-      trains: Whether statistics and counts change, which all steps of a loop cannot share.
+      trains: Whether statistics and counts change, which all steps of a loop cannot share. Where
+        they do not, nothing is carried.
     """
     if kind in ("jit", "remat"):
         return LinenLift(kind, options=draw(st.sampled_from(_FILTERS)))
-    axes = (0, -1, None, 0, 1, -2)
+    axes: tuple[Any, ...] = (0, -1, None, 0, 1, -2)
+    options: Any
     if kind == "scan":
-        changing = (0, CARRIED, -1) if trains else (0, CARRIED, -1, None)
-        given = {"params": draw(st.sampled_from((0, -1, None, 0)))}
+        changing: tuple[Any, ...] = (0, CARRIED, -1) if trains else (0, -1, None)
+        given: dict[str, Any] = {"params": draw(st.sampled_from((0, -1, None, 0)))}
         given |= {c: draw(st.sampled_from(changing)) for c in COLLECTIONS[1:]}
         options = draw(st.sampled_from(({}, {}, {"reverse": True}, {"unroll": 2})))
         return LinenLift(kind, given, spelled=draw(st.sampled_from(SPELLINGS)), options=options)
@@ -57,8 +65,11 @@ def linen_calls(
       kinds: Of the lifts, the outermost first.
       of: Layers to choose from; unboxed ones of every kind where left out.
       max_size: How many there are at most.
+
+    Returns:
+      A strategy of descriptions.
     """
-    names = ("Dense", "Scale", "BatchNorm", "Counter", "Dropout", "Shift")
+    names = ("Dense", "Scale", "BatchNorm", "Counter", "Shift")
     of = layers(names, ("",)) if of is None else of
     train = draw(st.booleans())
     changed: tuple[Any, ...] = (["batch_stats", "counts"], True, ("batch_stats", "counts"))

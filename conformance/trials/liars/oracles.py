@@ -19,7 +19,11 @@ def _lifting(name, call):
         if f is None:
             return functools.partial(transformation, **options)
         made = getattr(nnx, name)(f, **options)
-        return functools.wraps(f)(lambda *arguments: call(made, arguments))
+
+        def lied(*arguments, **keywords):
+            return call(functools.partial(made, **keywords), arguments)
+
+        return functools.wraps(f)(lied) if hasattr(f, "__name__") else lied
 
     return transformation
 
@@ -76,12 +80,29 @@ class LoopsOverCopiesOfTraced:
 
 
 @lifted
-class NamesNoNegativeAxis:
+class NamesNoAxisOfLoops:
     """Breaks OBJ-8m: the axis of a loop gets no name."""
 
     def scan(f=None, **options):
         options.pop("transform_metadata", None)
         return nnx.scan(f, **options)
+
+
+def _has_negative(prefix):
+    prefix = prefix.axes if isinstance(prefix, nnx.StateAxes) else prefix
+    if isinstance(prefix, tuple):
+        return any(map(_has_negative, prefix))
+    return isinstance(prefix, int) and prefix < 0
+
+
+@lifted
+class NamesNoNegativeAxis:
+    """Breaks OBJ-8n: a negative axis of a map gets no name."""
+
+    def vmap(f=None, **options):
+        if _has_negative(options.get("in_axes")) or _has_negative(options.get("out_axes")):
+            options.pop("transform_metadata", None)
+        return nnx.vmap(f, **options)
 
 
 def _is_pair(arguments):
@@ -104,7 +125,11 @@ def _doubled(made, arguments):
 class DoublesResults:
     """Breaks JIT-11a: arrays beside objects come back twice as large."""
 
-    call = staticmethod(lambda state, jitted, arguments, keywords: _doubled(jitted, arguments))
+    call = staticmethod(
+        lambda state, jitted, arguments, keywords: _doubled(
+            functools.partial(jitted, **keywords), arguments
+        )
+    )
 
 
 @lifted
@@ -112,6 +137,38 @@ class LaysResultsAnywhere:
     """Breaks JIT-11b: the shardings of results are dropped."""
 
     jit = without("out_shardings")
+
+
+def _without_name(state, jitted, arguments, keywords):
+    if "pair" in keywords:
+        raise TypeError("arguments are passed by position")
+    return jitted(*arguments, **keywords)
+
+
+@lifted
+class TakesNoNames:
+    """Breaks JIT-11c: the arrays beside objects are not passed by name."""
+
+    call = staticmethod(_without_name)
+
+
+@lifted
+class KnowsNoContainers:
+    """Breaks JIT-11d: axes by filter are for objects alone."""
+
+    def vmap(f=None, in_axes=0, **options):
+        if f is None:
+            return functools.partial(nnx.vmap, in_axes=in_axes, **options)
+        made = nnx.vmap(f, in_axes=in_axes, **options)
+
+        def mapped(*arguments):
+            axes = in_axes if isinstance(in_axes, tuple) else ()
+            for axis, argument in zip(axes, arguments, strict=False):
+                if isinstance(axis, nnx.StateAxes) and isinstance(argument, list | dict):
+                    raise ValueError("no axes of one object")
+            return made(*arguments)
+
+        return functools.wraps(f)(mapped)
 
 
 @lifted
@@ -124,13 +181,18 @@ class KnowsNoModes:
         return nnx.jit(f, **options) if f is not None else nnx.jit(**options)
 
 
+def _first_doubled(results):
+    """A list of results, as an `ObjectCall` returns it, with twice the first."""
+    if type(results) is not list or not results:
+        return results
+    return [jax.tree.map(lambda x: 2 * x, results[0]), *results[1:]]
+
+
 @lifted
 class DoublesMappedResults:
     """Breaks SHM-7a: what is returned beside objects is twice as large."""
 
-    shard_map = _lifting(
-        "shard_map", lambda made, arguments: [2 * x for x in jax.tree.leaves(made(*arguments))]
-    )
+    shard_map = _lifting("shard_map", lambda made, arguments: _first_doubled(made(*arguments)))
 
 
 def _without_slopes(made, arguments):
@@ -262,3 +324,25 @@ class LiftsOnce:
         if target.__name__.startswith(("Vmap", "Checkpoint", "Jit")):
             raise TypeError("this is lifted already")
         return linen.vmap(target, **options)
+
+
+def _needs_mutable(target, collections):
+    """The class of a module that cannot be called where one of the collections cannot change."""
+
+    class Demanding(target):
+        def __call__(self, *args, **kwargs):
+            for name in collections:
+                if self.variables.get(name) and not self.is_mutable_collection(name):
+                    raise TypeError(f"{name} cannot be carried")
+            return super().__call__(*args, **kwargs)
+
+    return Demanding
+
+
+@of_linen
+class CarriesOnlyWhatChanges:
+    """Breaks LIN-9e: what is carried must be mutable."""
+
+    def scan(target, variable_carry=(), **options):
+        demanding = _needs_mutable(target, variable_carry)
+        return linen.scan(demanding, variable_carry=variable_carry, **options)
