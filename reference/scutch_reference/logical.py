@@ -98,6 +98,25 @@ def rules_or_context(rules: Rules | None) -> CheckedRules:
 
 
 @functools.lru_cache(maxsize=4096)
+def composed_rules(own: CheckedRules, context: CheckedRules) -> CheckedRules:
+    """Return own rules, followed by the rules in context for other names (LOG-10d).
+
+    Args:
+      own, context: As `checked_rules` returns them.
+
+    Raises:
+      AxisRulesError: Both have rules for one name, and they differ (LOG-10e).
+    """
+    mine = {name: [rule for rule in own if rule[0] == name] for name, _ in own}
+    for name, rules in mine.items():
+        theirs = [rule for rule in context if rule[0] == name]
+        if theirs and theirs != rules:
+            message = f"Own rules contradict the rules in context for {name!r}, {theirs!r}"
+            raise errors.AxisRulesError(message, rules)
+    return own + tuple(rule for rule in context if rule[0] not in mine)
+
+
+@functools.lru_cache(maxsize=4096)
 def resolve(names: tuple[Any, ...], rules: CheckedRules) -> tuple[PartitionSpec, tuple[str, ...]]:
     """Apply rules to the names of one array: the one place where names become mesh axes.
 

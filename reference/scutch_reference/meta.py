@@ -465,16 +465,25 @@ def get_partition_spec(tree: Any) -> Any:
 
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
-    """Return `get_partition_spec(tree)` with each spec as a sharding on `mesh` (BOX-17).
+    """Return a tree with the sharding on `mesh` of each outermost box and each leaf (BOX-17).
 
     Args:
       tree: Any tree; arrays may be abstract.
       mesh: A mesh that has every axis that the specs name.
 
     Returns:
-      A tree of `NamedSharding` and `None`, ready for `jax.jit(..., out_shardings=)` (BOX-17b).
+      The tree with, for a box, what its own `get_sharding` says (BOX-26), and else the spec that
+      `get_partition_spec` gives, on the mesh; `None` where there is no spec. It is ready for
+      `jax.jit(..., out_shardings=)` (BOX-17b).
     """
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
+
+    def sharding(node: Any) -> Any:
+        own = getattr(type(node), "get_sharding", None) if is_box(node) else None
+        if own is not None and own is not Partitioned.get_sharding:
+            return own(node, mesh)
+        spec = _spec(node)
+        return None if spec is None else on_mesh(spec)
+
     nodes, structure = _flatten(tree)
-    specs = map(_spec, nodes)
-    return structure.unflatten([None if spec is None else on_mesh(spec) for spec in specs])
+    return structure.unflatten(map(sharding, nodes))

@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from scutch.inputs import descriptions, transformations
+from scutch.inputs import descriptions, linen_calls, object_calls, transformations
 from scutch.inputs.descriptions import Description
+
+_MODULES = (descriptions, transformations, object_calls, linen_calls)
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {
         name: kind
-        for name, kind in {**vars(transformations), **vars(descriptions)}.items()
+        for module in _MODULES
+        for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description
     }
 )

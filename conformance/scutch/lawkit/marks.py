@@ -48,6 +48,20 @@ def dear(test: Test) -> Test:
     return test
 
 
+def at_least(inputs: int) -> Callable[[Test], Test]:
+    """Mark a law that gets so many inputs at least, where its profile has as many.
+
+    Args:
+      inputs: Above 0; 15 where a law is not marked.
+    """
+
+    def marked(test: Test) -> Test:
+        test.scutch_least = inputs  # type: ignore[attr-defined]
+        return test
+
+    return marked
+
+
 def across_processes(test: Test) -> Test:
     """Mark a law that is tried in a job of several processes.
 

@@ -58,7 +58,7 @@ def logical_names(*, max_rank: int = 4, often: bool = False) -> st.SearchStrateg
 
 
 def rules(
-    axes: tuple[str, ...] = AXES, *, max_size: int = 6
+    axes: tuple[str, ...] = AXES, *, max_size: int = 6, unconstrained: bool = False
 ) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
     """Tuples of rules from logical names to a mesh axis, several, or `None`.
 
@@ -67,8 +67,13 @@ def rules(
     Args:
       axes: The mesh axes that rules map to.
       max_size: The largest number of rules.
+      unconstrained: Whether rules may map to `"UNCONSTRAINED"`, the name of JAX's constant.
+
+    Returns:
+      A strategy of tuples of pairs.
     """
     targets: list[Any] = [*axes, None, *_pairs(axes)]
+    targets += ["UNCONSTRAINED"] * 2 if unconstrained else []
     rule = st.tuples(st.sampled_from(LOGICAL), st.sampled_from(targets))
     return st.lists(rule, max_size=max_size).map(tuple)
 

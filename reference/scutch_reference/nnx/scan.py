@@ -166,7 +166,8 @@ class _Output:
             parts[self.axes.index(Carry)] = None
         elif last is not RETURNED:
             raise LiftingError("scan carries an object: the function must return it.")
-        return [_carried(axis, last) for axis in self.plain], parts
+        carried: list[Any] = _map_axes(lambda axis: _carried(axis, last), list(self.plain))
+        return carried, parts
 
     def joined(self, parts: list[Any], carried: Sequence[Any]) -> Any:
         """The output, of its parts and what was carried; inverse of `carried_and_parts`."""

@@ -27,7 +27,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import DataError
-from ..logical import get_logical_axis_rules, logical_to_mesh_axes
+from ..logical import (
+    checked_rules,
+    composed_rules,
+    get_logical_axis_rules,
+    logical_to_mesh_axes,
+)
 from ..meta import PARTITION_NAME, Partitioned, boxing
 from ..placement import constrain, formatted, partition_spec
 from .defaults import using_eager_sharding
@@ -498,14 +503,19 @@ def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
 
     Args:
       variable: Its `out_sharding` are names of axes, a `NamedSharding`, or JAX's `Format` of one.
-        Names are translated by the `sharding_rules` of the variable, else by the axis rules in
+        Names are translated by the `sharding_rules` of the variable and by the axis rules in
         context, if there are any.
+
+    Raises:
+      AxisRulesError: The variable's rules contradict those in context (LOG-10e).
     """
     names = _sharding_in(variable._static.value.get("out_sharding"))
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
-    rules = variable._static.value.get("sharding_rules") or get_logical_axis_rules()
-    spec = logical_to_mesh_axes(tuple(names), tuple(rules)) if rules else tuple(names)
+    rules = get_logical_axis_rules()
+    if own := variable._static.value.get("sharding_rules"):
+        rules = composed_rules(checked_rules(own), rules)
+    spec = logical_to_mesh_axes(tuple(names), rules) if rules else tuple(names)
     return partition_spec(tuple(spec or ()))
 
 

@@ -1,0 +1,72 @@
+"""Lifted `jit` of programs over objects is `jax.jit` of the pure function of their leaves: JIT-11.
+
+The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.object_calls import agreement
+from scutch.lawkit.domain import not_available
+from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
+
+
+@requirement("JIT-11a", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=object_calls("jit"))
+def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Programs that change anything: values, attributes, containers, places."""
+    reached(agreement(call, transforms))
+
+
+@requirement("JIT-11b", must_reach=("returned", "refused"))
+@dear
+@at_least(20)
+@given(call=object_calls("jit", sharded=True))
+def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Shardings of any form; variables and results lie where JAX lays them."""
+    reached(agreement(call, transforms, shardings=True))
+
+
+@requirement("JIT-11c", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=called_jits())
+def test_jit_over_objects_is_called_in_every_form_that_jax_takes(transforms, call):
+    """Methods, decorators, names, defaults; static and donated arguments; compiled forms."""
+    reached(agreement(call, transforms))
+
+
+LIFTS = (("jit",), ("vmap",), ("jit", "shard_map"))
+contained = st.sampled_from(LIFTS).flatmap(
+    lambda kinds: object_calls(*kinds, sharded=kinds == ("jit",), whole=True)
+)
+
+
+@requirement("JIT-11d", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=contained)
+def test_a_prefix_by_filter_stands_for_a_container_of_objects(transforms, call):
+    """`StateSharding` and `StateAxes` in the place of lists and dictionaries of objects."""
+    reached(agreement(call, transforms))
+
+
+moded = st.sampled_from(list(MODES)).flatmap(
+    lambda mode: st.tuples(st.just(mode), moded_calls(mode))
+)
+
+
+@requirement("JIT-12a", must_reach=("partial", "whole"))
+@dear
+@at_least(20)
+@given(moded=moded)
+def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
+    """Programs that change values of variables in trees of objects, which every mode is for."""
+    mode, call = moded
+    if "partial" in mode and not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+    reached("partial" if "partial" in mode else "whole")
+    agreement(call, transforms)

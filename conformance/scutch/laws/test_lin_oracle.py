@@ -1,0 +1,129 @@
+"""`apply` of a lifted module is JAX's own transformation of `apply` of the module: LIN-9.
+
+See `scutch.inputs.linen_calls`.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
+from scutch.inputs.transformations import CARRIED
+from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.strategies.linen_calls import linen_calls
+from scutch.strategies.models import layers
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+def _made(function, *arguments):
+    try:
+        return function(*arguments), None
+    except Exception as error:
+        return None, error
+
+
+def _assert_close(ours, theirs, what):
+    one, other = jax.tree.structure(ours), jax.tree.structure(theirs)
+    assert one == other, f"{what} are {one}; with JAX {other}"
+    pairs = zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True)
+    for (path, mine), its in pairs:
+        where = f"{what}{jax.tree_util.keystr(path)}"
+        assert mine.shape == its.shape, f"{where} has shape {mine.shape}; with JAX {its.shape}"
+        assert np.allclose(mine, its, **CLOSE), f"{where} is {mine}; with JAX {its}"
+
+
+def _assert_same(call, *, gradients=True):
+    """Outputs, changed collections and gradients of both routes; refusals of both.
+
+    The routes are traced alone, which shows what is refused, and then compiled as one function.
+    """
+    variables, x = call.variables(), call.x()
+    routes = [call.by_lift(), call.by_jax()]
+    (_, error), (shapes, refusal) = [_made(jax.eval_shape, each, variables, x) for each in routes]
+    reached("refused" if refusal is not None else "applied")
+    if refusal is not None:
+        assert error is not None, f"it was accepted; JAX refuses: {refusal}"
+        return
+    assert error is None, f"it raised {error!r}; JAX accepts"
+    size, shape = shapes[0].size, shapes[0].shape
+    weights = np.arange(1.0, 1 + size, dtype="float32").reshape(shape)
+
+    def seen(route):
+        """The output and the updates of a route, and the gradient of a weighted sum."""
+        if not gradients:
+            return {"applied": route(variables, x)}
+
+        def loss(params, x):
+            output, updates = route({**variables, "params": params}, x)
+            return jnp.sum(output * weights), (output, updates)
+
+        slope = jax.value_and_grad(loss, (0, 1), has_aux=True)
+        (_, applied), gradient = slope(variables.get("params", {}), x)
+        return {"applied": applied, "gradient": gradient}
+
+    ours, theirs = jax.jit(lambda: tuple(map(seen, routes)))()
+    _assert_close(ours, theirs, "it")
+
+
+@requirement("LIN-9a", must_reach=("applied",))
+@dear
+@at_least(20)
+@given(call=linen_calls("vmap"))
+def test_a_mapped_module_is_jax_vmap_of_the_module(call):
+    """Axes of collections, negative and `None` too, by filters of every spelling; methods."""
+    _assert_same(call, gradients=not call.described.train)
+
+
+@requirement("LIN-9b", must_reach=("applied",))
+@dear
+@at_least(20)
+@given(call=linen_calls("scan", max_size=1))
+def test_a_looped_module_is_jax_scan_of_the_module(call):
+    """Collections that are sliced, carried and shared."""
+    _assert_same(call, gradients=not call.described.train)
+
+
+@requirement("LIN-9c", must_reach=("applied",))
+@dear
+@at_least(20)
+@given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
+def test_a_compiled_or_rematerialized_module_is_the_module(call):
+    """With filters of collections and streams."""
+    _assert_same(call)
+
+
+NESTED = (
+    ("vmap", "vmap"), ("vmap", "remat"), ("remat", "vmap"), ("scan", "remat"), ("vmap", "jit"),
+    ("jit", "vmap"),
+)  # fmt: skip
+
+
+@requirement("LIN-9d", must_reach=("applied",))
+@dear
+@at_least(20)
+@given(call=st.sampled_from(NESTED).flatmap(lambda kinds: linen_calls(*kinds, max_size=1)))
+def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
+    """Two of `vmap`, `scan`, `jit` and `remat`."""
+    _assert_same(call, gradients=False)
+
+
+@requirement("LIN-9e")
+@dear
+@at_least(20)
+@given(
+    call=st.builds(
+        lambda layer, axis, options: LinenCall(
+            (layer,), (LinenLift("scan", dict.fromkeys(COLLECTIONS, CARRIED) | {"params": axis},
+                                 options=options),),
+        ),
+        layers(("BatchNorm", "Counter", "Scale"), ("",)),
+        st.sampled_from((0, -1, None)),
+        st.sampled_from(({}, {"reverse": True}, {"unroll": 2})),
+    )
+)  # fmt: skip
+def test_a_carried_collection_need_not_change(call):
+    """`apply` without `mutable`: as in inference with the statistics of training."""
+    _assert_same(call, gradients=False)

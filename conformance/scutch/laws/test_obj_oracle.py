@@ -1,0 +1,175 @@
+"""A lifted transformation is JAX's own of the pure function of the objects' leaves: OBJ-8.
+
+The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+"""
+
+import jax
+import jax.numpy as jnp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.graphs import classes
+from scutch.inputs.object_calls import agreement
+from scutch.lawkit.domain import assume
+from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
+from scutch.strategies.object_calls import object_calls
+
+BOTH = ("returned", "refused")
+
+
+def _agrees(call, transforms):
+    """Make the call by both routes, and compare."""
+    reached(agreement(call, transforms))
+
+
+@requirement("OBJ-8h", must_reach=BOTH)
+@costly
+@given(call=object_calls("vmap"))
+def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Values, results and refusals, for axes of any form."""
+    _agrees(call, transforms)
+
+
+@requirement("OBJ-8i", must_reach=BOTH)
+@dear
+@at_least(20)
+@given(call=object_calls("scan"))
+def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Values, results and refusals, for variables that are carried, sliced or shared."""
+    _agrees(call, transforms)
+
+
+@requirement("OBJ-8j", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=object_calls("grad"))
+def test_grad_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Losses, gradients, results, and the values that variables have afterwards."""
+    _agrees(call, transforms)
+
+
+PAIRS = (
+    ("vmap", "vmap"), ("vmap", "grad"), ("grad", "vmap"), ("grad", "remat"), ("remat", "vmap"),
+    ("vmap", "remat"),
+)  # fmt: skip
+COMPILED_PAIRS = (
+    ("jit", "vmap"), ("jit", "scan"), ("jit", "grad"), ("vmap", "jit"), ("grad", "jit"),
+    ("scan", "vmap"), ("vmap", "scan"), ("grad", "scan"), ("scan", "grad"), ("scan", "scan"),
+)  # fmt: skip
+
+
+def pairs(of):
+    """Calls under one of several pairs of transformations."""
+    return st.sampled_from(of).flatmap(lambda kinds: object_calls(*kinds))
+
+
+@requirement("OBJ-8k", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=pairs(PAIRS))
+def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
+    """Two of `vmap`, `grad` and `remat`."""
+    _agrees(call, transforms)
+
+
+@requirement("OBJ-8l", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=pairs(COMPILED_PAIRS))
+def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
+    """Two of `jit`, `scan`, `vmap` and `grad`."""
+    _agrees(call, transforms)
+
+
+LAYERS, LENGTH = "layers", 3
+NAMES = (("data",), (None,), ("data", None), (None, "model"), ("data", "model"))
+WAYS = ("given", "given by type", "made", "replaced")
+"""How a lifted function comes by a named variable: it is given one, by an axis for all or by type;
+it makes one; it puts a new one in the place of the one that it was given."""
+
+
+def _variable(nnx, names, shape):
+    """A parameter that has one name for each axis."""
+    return nnx.Param(jnp.zeros(shape), out_sharding=names, eager_sharding=False)
+
+
+def _named_shape(nnx, variable):
+    """The names and the shape of a variable."""
+    return tuple(variable.get_metadata("out_sharding")), variable.get_raw_value().shape
+
+
+def _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names):
+    """Inside without the name of the lift, outside with it at the axis of the lift."""
+    shape = tuple(range(2, 2 + len(names)))
+    outer_names, outer_shape = _outside(names, shape, [axis for _, axis in lifts])
+    assume(way in WAYS[:2] or all(axis is not None for _, axis in lifts))
+    reached(way)
+    seen = []
+
+    def function(module, x):
+        if way == "made":
+            module = classes(nnx)["Node"]()
+        if way in ("made", "replaced"):
+            module.a = _variable(nnx, names, shape)
+        seen.append(_named_shape(nnx, module.a))
+        return module if way == "made" else x
+
+    for lift, axis in lifts:
+        prefix = transforms.StateAxes({nnx.Param: axis, ...: None}) if "type" in way else axis
+        function = getattr(transforms, lift)(
+            function,
+            in_axes=(None if way == "made" else prefix, 0),
+            out_axes=axis if way == "made" else 0,
+            transform_metadata={nnx.PARTITION_NAME: LAYERS},
+        )
+
+    def call():
+        module = classes(nnx)["Node"]()
+        if way != "made":
+            module.a = _variable(nnx, outer_names, outer_shape)
+        returned = function(module, jnp.zeros((LENGTH,) * len(lifts)))
+        seen.append(_named_shape(nnx, (returned if way == "made" else module).a))
+        return jnp.zeros(())
+
+    jax.eval_shape(call)
+    *inside, outside = seen
+    assert outside == (outer_names, outer_shape), f"outside, names and shape are {outside}"
+    assert all(each == (names, shape) for each in inside), f"inside, they are {inside}"
+
+
+def lifts_at(axes):
+    """One or two lifts, each with one of the axes."""
+    lift = st.tuples(st.sampled_from(["vmap", "scan"]), st.sampled_from(axes))
+    return st.lists(lift, min_size=1, max_size=2)
+
+
+placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
+
+
+@requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested"))
+@given(lifts=lifts_at([0, 1, 2, None]), **placed)
+def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx, lifts, way, names):
+    """Given to the function, made in it, or replaced in it."""
+    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
+
+
+@requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
+@given(lifts=lifts_at([-1, -2]), **placed)
+def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts, way, names):
+    """Counted from the end of the axes outside, as JAX counts."""
+    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
+
+
+def _outside(names, shape, axes):
+    """The names and the shape that a variable has outside lifts along axes, the innermost first."""
+    if len(axes) == 2:
+        reached("nested")
+    for axis in axes:
+        if axis is None:
+            reached("shared")
+            continue
+        assume(-len(shape) - 1 <= axis <= len(shape))
+        place = axis % (len(shape) + 1)
+        names = (*names[:place], LAYERS, *names[place:])
+        shape = (*shape[:place], LENGTH, *shape[place:])
+    return names, shape

@@ -1,0 +1,32 @@
+"""Lifted `shard_map` of programs over objects is JAX's of the pure function of leaves: SHM-7.
+
+The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.object_calls import agreement
+from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.strategies.object_calls import object_calls
+
+
+@requirement("SHM-7a", must_reach=("returned", "refused"))
+@dear
+@at_least(20)
+@given(call=object_calls("jit", "shard_map"))
+def test_shard_map_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
+    """Specs of any form, under `jit`; variables and results lie where JAX lays them."""
+    reached(agreement(call, transforms, shardings=True))
+
+
+NESTED = (("grad", "shard_map"), ("shard_map", "grad"), ("vmap", "shard_map"))
+
+
+@requirement("SHM-7b", must_reach=("returned",))
+@dear
+@at_least(20)
+@given(call=st.sampled_from(NESTED).flatmap(lambda kinds: object_calls("jit", *kinds)))
+def test_shard_map_nests_over_objects_as_it_does_over_their_leaves(transforms, call):
+    """In `grad` and in `vmap`, and with `grad` inside."""
+    reached(agreement(call, transforms))

@@ -1,0 +1,257 @@
+"""Strategies for calls of transformed functions of objects; see `scutch.inputs.object_calls`.
+
+Programs change values alone where a transformation keeps the structure, so that most of them are
+legal. What is not (a variable that all lanes share and one lane sets, shardings that disagree, a
+size that cannot be cut) comes up by itself: JAX says which calls those are.
+"""
+
+import dataclasses
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scutch.inputs.descriptions import Array, Data, Description, Graph, Mesh, Object, Ref, Spec
+from scutch.inputs.object_calls import BY, FORMS, STAGES, ByType, Call, ObjectCall, Transformation
+from scutch.inputs.programs import KINDS, STEPS, VALUES
+from scutch.inputs.transformations import CARRIED, Sharding
+from scutch.strategies.programs import cells, programs, small_graphs, steps
+
+_GRAPHS = small_graphs(size=3)
+_MAPPED = (0, -1, None, 0, 1)
+_LOOPED = (0, CARRIED, -1, None, CARRIED)
+_PAIRS = (0, None, (0, None), (None, 0), -1)
+_MESHES = (
+    Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",)), Mesh((4,), ("data",)),
+    Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model")),
+)  # fmt: skip
+KEEPING = ("bump", "bump", "copy", "call", "call")
+"""Steps that keep shapes, which most programs that run on parts of arrays must."""
+
+_SPECS = (Spec(("data",)), Spec(()), Spec(("data",)))
+
+
+def rewritten(value: Any, dtype: str | None, shape: tuple[int, ...] | None) -> Any:
+    """A description in which every array has another dtype, or another shape.
+
+    Args:
+      value: A description, or a container of descriptions.
+      dtype: For every array; `None` leaves it.
+      shape: For every array; `None` leaves it.
+
+    Returns:
+      The new description; `value` is left as it is.
+    """
+    if isinstance(value, Array):
+        return Array(shape or value.shape, dtype or value.dtype, value.seed)
+    if isinstance(value, Description):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return type(value)(**{name: rewritten(each, dtype, shape) for name, each in fields.items()})
+    if isinstance(value, dict):
+        return {key: rewritten(each, dtype, shape) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(rewritten(each, dtype, shape) for each in value)
+    return value
+
+
+@st.composite
+def prefixes(
+    draw: st.DrawFn, arguments: tuple[Any, ...], values: tuple[Any, ...], *, whole: bool = False
+) -> Any:
+    """Prefixes of arguments: by type, one for all, one for each, or one for each part.
+
+    Args:
+      draw: Hypothesis's.
+      arguments: What they are for.
+      values: What a variable may be given.
+      whole: Whether each is a prefix by type for the whole argument, containers of objects too.
+        Otherwise such a prefix stands where an object stands.
+
+    Returns:
+      A strategy of tuples, with a prefix for each argument.
+    """
+    value = st.sampled_from(values)
+    by_type = st.builds(ByType, st.fixed_dictionaries(dict.fromkeys(KINDS, value)), value)
+    if whole:
+        return (draw(by_type),) * len(arguments)
+    match draw(st.sampled_from(("types", "types", "whole", "each", "parts"))):
+        case "types":
+            common: Any = draw(by_type)
+        case "whole":
+            return (draw(value),) * len(arguments)
+        case "each":
+            return tuple(_at_objects(draw(st.one_of(value, by_type)), each) for each in arguments)
+        case _:
+            common = draw(value)
+    return tuple(_at_objects(common, each) for each in arguments)
+
+
+def _at_objects(prefix: Any, argument: Any) -> Any:
+    """A container like an argument, with a prefix in the place of each object."""
+    if isinstance(argument, dict):
+        return {key: _at_objects(prefix, each) for key, each in argument.items()}
+    if type(argument) in (list, tuple):
+        return type(argument)(_at_objects(prefix, each) for each in argument)
+    return None if argument is None else prefix
+
+
+@st.composite
+def transformations(
+    draw: st.DrawFn, kind: str, arguments: tuple[Any, ...], *, whole: bool = False
+) -> Transformation:
+    """Transformations of one kind, for a function of such arguments.
+
+    Args:
+      draw: Hypothesis's.
+      kind: A key of `object_calls.ORACLES`.
+      arguments: Those of the function, beside the pair of arrays.
+      whole: As in `prefixes`.
+
+    Returns:
+      A strategy of descriptions.
+    """
+    pair: Any
+    out: Any
+    options: Any
+    match kind:
+        case "vmap":
+            given = draw(prefixes(arguments, _MAPPED, whole=whole))
+            pair, out = draw(st.sampled_from(_PAIRS)), draw(st.sampled_from((0, 0, -1, 1)))
+            return Transformation(kind, given, pair, out)
+        case "scan":
+            given = _by_type(draw(prefixes(arguments, _LOOPED, whole=whole)))
+            pair, out = draw(st.sampled_from(_PAIRS)), draw(st.sampled_from((0, 0, -1)))
+            options = draw(st.sampled_from(({}, {}, {"reverse": True}, {"unroll": 2})))
+            return Transformation(kind, given, pair, out, None, options)
+        case "shard_map":
+            mesh = draw(st.sampled_from(_MESHES))
+            given = draw(prefixes(arguments, _SPECS, whole=whole))
+            out = draw(st.sampled_from(_SPECS))
+            pair = (draw(st.sampled_from(_SPECS)), Spec(()))
+            options = draw(st.sampled_from(({}, {}, {"check_vma": False})))
+            return Transformation(kind, given, pair, out, mesh, options)
+        case "grad":
+            return Transformation(kind, options={"wrt": draw(st.sampled_from(KINDS))})
+        case "remat":
+            options = draw(st.sampled_from(({}, {"prevent_cse": False})))
+            return Transformation(kind, options=options)
+    return Transformation(kind)
+
+
+def _by_type(prefix: Any) -> Any:
+    """A prefix of a loop in which what is carried is so by type: objects are carried only so."""
+    if isinstance(prefix, dict):
+        return {key: _by_type(each) for key, each in prefix.items()}
+    if type(prefix) in (list, tuple):
+        return type(prefix)(map(_by_type, prefix))
+    return ByType({}, CARRIED) if prefix == CARRIED else prefix
+
+
+@st.composite
+def sharded_jits(
+    draw: st.DrawFn, arguments: tuple[Any, ...], *, whole: bool = False
+) -> Transformation:
+    """`jit` with shardings for arguments and results, of Auto and Explicit meshes.
+
+    Args:
+      draw: Hypothesis's.
+      arguments: Those of the function, beside the pair of arrays.
+      whole: As in `prefixes`.
+
+    Returns:
+      A strategy of descriptions.
+    """
+    mesh = draw(st.sampled_from(_MESHES))
+    mesh = Mesh(mesh.shape, mesh.axes, draw(st.sampled_from((False, False, True))))
+    values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
+    given = draw(prefixes(arguments, values, whole=whole))
+    out = draw(st.sampled_from((None, *values)))
+    return Transformation("jit", given, None, out)
+
+
+@st.composite
+def object_calls(
+    draw: st.DrawFn, *kinds: str, sharded: bool = False, whole: bool = False
+) -> ObjectCall:
+    """Calls of functions of objects under transformations.
+
+    Args:
+      draw: Hypothesis's.
+      kinds: Of the transformations, the outermost first.
+      sharded: Whether `jit` is given shardings.
+      whole: Whether the arguments are containers of objects, each with one prefix by type.
+
+    Returns:
+      A strategy of descriptions.
+    """
+    structural = set(kinds) <= {"jit", "remat"} and not sharded
+    results = ("node", "value", "fresh") if structural else ("value",)
+    cut = sharded or "shard_map" in kinds
+    changes = STEPS if structural else (*KEEPING, *VALUES) if cut else VALUES
+    program = draw(programs(changes, graphs=_GRAPHS, results=results))
+    dtype = "float32" if "grad" in kinds else None
+    shape = (8,) if cut and draw(st.sampled_from((True, True, True, False))) else None
+    arguments = program.arguments
+    if "grad" in kinds:  # the gradient is for the first argument, one object
+        further = (Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)})
+        arguments = draw(st.sampled_from(further))
+    if whole:
+        arguments = draw(st.sampled_from((([Ref(0)],), ({"x": Ref(0)}, [Ref(1), Ref(0)]))))
+    under = tuple(
+        draw(
+            sharded_jits(arguments, whole=whole)
+            if sharded
+            else transformations(kind, arguments, whole=whole)
+        )
+        for kind in kinds
+    )
+    return ObjectCall(
+        rewritten(program.graph, dtype, shape), arguments, program.steps, program.results, under,
+        dtype or "int32",
+    )  # fmt: skip
+
+
+@st.composite
+def called_jits(draw: st.DrawFn) -> ObjectCall:
+    """Calls of `jit` of functions that are written, declared and called in different ways."""
+    call = draw(object_calls("jit"))
+    static = draw(st.sampled_from(BY))
+    pair = "position"
+    scale: int | None = 3  # a negative number counts both
+    if static != "negative":
+        pair = draw(st.sampled_from(("position", "name")))
+        scale = draw(st.sampled_from((None, 1, 3))) if static else None
+    form, stage = draw(st.sampled_from(FORMS)), draw(st.sampled_from(STAGES))
+    how = Call(form, pair, static, scale, draw(st.sampled_from(BY)), stage)
+    under = (Transformation("jit", options={"call": how}),)
+    return ObjectCall(call.graph, call.arguments, call.steps, call.results, under)
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "graph=False": {"graph": False},
+    "graph_updates=False": {"graph_updates": False},
+    "partial": {"mode": "partial", "graph_updates": False},
+    "partial, graph=False": {"mode": "partial", "graph": False},
+}
+"""The modes of lifted `jit` that Flax documents: without sharing, without changes of structure,
+with its first arguments taken apart beforehand."""
+
+
+@st.composite
+def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
+    """Calls of `jit` in one of `MODES`, with programs that it is for.
+
+    Objects are trees, and values of variables change.
+
+    Args:
+      draw: Hypothesis's.
+      mode: A key of `MODES`.
+    """
+    inner = Object("Branch", {name: draw(cells()) for name in draw(st.sampled_from(("a", "ab")))})
+    attributes = {"a": draw(cells()), "b": inner, "d": Data([draw(cells()), draw(cells())])}
+    kept = draw(st.lists(st.sampled_from(list(attributes)), min_size=1, unique=True))
+    root = Object("Node", {name: attributes[name] for name in sorted(kept)} | {"e": 3})
+    changes = tuple(kind for kind in VALUES if kind != "call")
+    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
+    results = draw(st.lists(steps(("value",)), max_size=2))
+    under = Transformation("jit", options=MODES[mode])
+    return ObjectCall(Graph((root,)), (Ref(0),), tuple(done), tuple(results), (under,))

@@ -1,0 +1,348 @@
+"""Lies that only the functional oracle sees: JIT-11, SHM-7, OBJ-8, OBJ-10 and LIN-9."""
+
+import functools
+
+import jax
+import numpy as np
+from scutch.inputs.graphs import nodes
+from scutch_reference import linen, nnx
+from trials.liars.lifted import lifted, variables, without
+from trials.liars.modules import of_linen
+from trials.liars.objects import variables_in
+from trials.liars.tale import of_objects
+
+
+def _lifting(name, call):
+    """A lifted transformation whose functions are called by `call(lifted, arguments)`."""
+
+    def transformation(f=None, **options):
+        if f is None:
+            return functools.partial(transformation, **options)
+        made = getattr(nnx, name)(f, **options)
+
+        def lied(*arguments, **keywords):
+            return call(functools.partial(made, **keywords), arguments)
+
+        return functools.wraps(f)(lied) if hasattr(f, "__name__") else lied
+
+    return transformation
+
+
+def _has_objects(arguments):
+    return bool(nodes(nnx, arguments))
+
+
+def _is_traced(arguments):
+    return any(isinstance(v.get_raw_value(), jax.core.Tracer) for v in variables(arguments, {}))
+
+
+def _on_copies(made, arguments):
+    return made(*(nnx.clone(arguments) if _has_objects(arguments) else arguments))
+
+
+def _on_copies_of_traced(made, arguments):
+    return made(*(nnx.clone(arguments) if _is_traced(arguments) else arguments))
+
+
+@lifted
+class MapsCopies:
+    """Breaks OBJ-8h: what lanes change in objects is lost."""
+
+    vmap = _lifting("vmap", _on_copies)
+
+
+@lifted
+class LoopsOverCopies:
+    """Breaks OBJ-8i: what steps change in objects is lost."""
+
+    scan = _lifting("scan", _on_copies)
+
+
+@lifted
+class DifferentiatesCopies:
+    """Breaks OBJ-8j: what the function changes in objects is lost."""
+
+    value_and_grad = _lifting("value_and_grad", _on_copies)
+
+
+@lifted
+class MapsCopiesOfTraced:
+    """Breaks OBJ-8k: what lanes change in objects is lost inside another transformation."""
+
+    vmap = _lifting("vmap", _on_copies_of_traced)
+
+
+@lifted
+class LoopsOverCopiesOfTraced:
+    """Breaks OBJ-8l: what steps change in objects is lost inside another transformation."""
+
+    scan = _lifting("scan", _on_copies_of_traced)
+
+
+@lifted
+class NamesNoAxisOfLoops:
+    """Breaks OBJ-8m: the axis of a loop gets no name."""
+
+    def scan(f=None, **options):
+        options.pop("transform_metadata", None)
+        return nnx.scan(f, **options)
+
+
+def _has_negative(prefix):
+    prefix = prefix.axes if isinstance(prefix, nnx.StateAxes) else prefix
+    if isinstance(prefix, tuple):
+        return any(map(_has_negative, prefix))
+    return isinstance(prefix, int) and prefix < 0
+
+
+@lifted
+class NamesNoNegativeAxis:
+    """Breaks OBJ-8n: a negative axis of a map gets no name."""
+
+    def vmap(f=None, **options):
+        if _has_negative(options.get("in_axes")) or _has_negative(options.get("out_axes")):
+            options.pop("transform_metadata", None)
+        return nnx.vmap(f, **options)
+
+
+def _is_pair(arguments):
+    """Whether the last argument is the pair of arrays of an `ObjectCall`."""
+    last = arguments[-1] if arguments else None
+    if not isinstance(last, tuple) or len(last) != 2 or not isinstance(last[0], np.ndarray):
+        return False
+    return last[0].ravel()[:2].tolist() == [3, 5]
+
+
+def _doubled(made, arguments):
+    results = made(*arguments)
+    if not _is_pair(arguments):
+        return results
+    is_object = lambda each: isinstance(each, nnx.Pytree | nnx.Variable)  # noqa: E731
+    return jax.tree.map(lambda x: x if is_object(x) else 2 * x, results, is_leaf=is_object)
+
+
+@lifted
+class DoublesResults:
+    """Breaks JIT-11a: arrays beside objects come back twice as large."""
+
+    call = staticmethod(
+        lambda state, jitted, arguments, keywords: _doubled(
+            functools.partial(jitted, **keywords), arguments
+        )
+    )
+
+
+@lifted
+class LaysResultsAnywhere:
+    """Breaks JIT-11b: the shardings of results are dropped."""
+
+    jit = without("out_shardings")
+
+
+def _without_name(state, jitted, arguments, keywords):
+    if "pair" in keywords:
+        raise TypeError("arguments are passed by position")
+    return jitted(*arguments, **keywords)
+
+
+@lifted
+class TakesNoNames:
+    """Breaks JIT-11c: the arrays beside objects are not passed by name."""
+
+    call = staticmethod(_without_name)
+
+
+@lifted
+class KnowsNoContainers:
+    """Breaks JIT-11d: axes by filter are for objects alone."""
+
+    def vmap(f=None, in_axes=0, **options):
+        if f is None:
+            return functools.partial(nnx.vmap, in_axes=in_axes, **options)
+        made = nnx.vmap(f, in_axes=in_axes, **options)
+
+        def mapped(*arguments):
+            axes = in_axes if isinstance(in_axes, tuple) else ()
+            for axis, argument in zip(axes, arguments, strict=False):
+                if isinstance(axis, nnx.StateAxes) and isinstance(argument, list | dict):
+                    raise ValueError("no axes of one object")
+            return made(*arguments)
+
+        return functools.wraps(f)(mapped)
+
+
+@lifted
+class KnowsNoModes:
+    """Breaks JIT-12a: without sharing there is no `jit`."""
+
+    def jit(f=None, graph=None, **options):
+        if graph is False:
+            raise NotImplementedError("graph=False")
+        return nnx.jit(f, **options) if f is not None else nnx.jit(**options)
+
+
+def _first_doubled(results):
+    """A list of results, as an `ObjectCall` returns it, with twice the first."""
+    if type(results) is not list or not results:
+        return results
+    return [jax.tree.map(lambda x: 2 * x, results[0]), *results[1:]]
+
+
+@lifted
+class DoublesMappedResults:
+    """Breaks SHM-7a: what is returned beside objects is twice as large."""
+
+    shard_map = _lifting("shard_map", lambda made, arguments: _first_doubled(made(*arguments)))
+
+
+def _without_slopes(made, arguments):
+    result = made(*arguments)
+    for variable in variables(arguments, {}):
+        variable.set_value(jax.lax.stop_gradient(variable.get_raw_value()))
+    return result
+
+
+@lifted
+class StopsGradientsOfUpdates:
+    """Breaks SHM-7b: what a mapped function changes has no gradient."""
+
+    shard_map = _lifting("shard_map", _without_slopes)
+
+
+class _Opaque:
+    """A graph definition that JAX does not know, or knows by another key."""
+
+    def __init__(self, definition, key=None):
+        self.definition, self.key = definition, key
+
+    def __eq__(self, other):
+        return isinstance(other, _Opaque) and self._all() == other._all()
+
+    def __hash__(self):
+        return hash(self._all())
+
+    def _all(self):
+        return self.definition, self.key
+
+
+class _Keyed(_Opaque):
+    """One that is a node without leaves."""
+
+
+jax.tree_util.register_static(_Keyed)
+
+
+def _merged(definition, *states, **options):
+    definition = definition.definition if isinstance(definition, _Opaque) else definition
+    return nnx.merge(definition, *states, **options)
+
+
+@of_objects
+class SplitsOpaquely:
+    """Breaks OBJ-10a: JAX does not know the definition that `split` gives."""
+
+    def split(*args, **options):
+        definition, *states = nnx.split(*args, **options)
+        return _Opaque(definition), *states
+
+    merge = _merged
+
+
+@of_objects
+class DefinesOpaquely:
+    """Breaks OBJ-10b: JAX does not know the definition that `graphdef` gives."""
+
+    def graphdef(*args, **options):
+        return _Opaque(nnx.graphdef(*args, **options))
+
+
+_made = []
+
+
+@of_objects
+class DefinesApart:
+    """Breaks OBJ-10c: definitions of objects that were built separately are not equal."""
+
+    def graphdef(root, **options):
+        if not any(each is root for each in _made):
+            _made.append(root)
+        number = next(n for n, each in enumerate(_made) if each is root)
+        return _Keyed(nnx.graphdef(root, **options), number)
+
+
+@of_objects
+class MergesWithoutMetadata:
+    """Breaks OBJ-10d: what is merged of traced arrays has no notes."""
+
+    def merge(definition, *states, **options):
+        merged = nnx.merge(definition, *states, **options)
+        for variable in variables_in(merged):
+            traced = isinstance(variable.get_raw_value(), jax.core.Tracer)
+            if traced and "note" in variable.get_metadata():
+                variable.del_metadata("note")
+        return merged
+
+
+@of_linen
+class KnowsNoDenyList:
+    """Breaks LIN-9a: axes by a deny list are refused."""
+
+    def vmap(target, variable_axes=(), **options):
+        if any(isinstance(each, linen.DenyList) for each in variable_axes):
+            raise TypeError("a deny list is no name")
+        return linen.vmap(target, variable_axes=variable_axes, **options)
+
+
+@of_linen
+class NeverReversesModules:
+    """Breaks LIN-9b: a loop runs forward."""
+
+    def scan(target, reverse=False, **options):
+        return linen.scan(target, **options)
+
+
+@of_linen
+class KnowsNoLists:
+    """Breaks LIN-9c: a list of collections is refused."""
+
+    def jit(target, variables=True, **options):
+        if isinstance(variables, list):
+            raise TypeError("a list is no filter")
+        return linen.jit(target, variables=variables, **options)
+
+    def remat(target, variables=True, **options):
+        if isinstance(variables, list):
+            raise TypeError("a list is no filter")
+        return linen.remat(target, variables=variables, **options)
+
+
+@of_linen
+class LiftsOnce:
+    """Breaks LIN-9d: a lifted module cannot be mapped."""
+
+    def vmap(target, **options):
+        if target.__name__.startswith(("Vmap", "Checkpoint", "Jit")):
+            raise TypeError("this is lifted already")
+        return linen.vmap(target, **options)
+
+
+def _needs_mutable(target, collections):
+    """The class of a module that cannot be called where one of the collections cannot change."""
+
+    class Demanding(target):
+        def __call__(self, *args, **kwargs):
+            for name in collections:
+                if self.variables.get(name) and not self.is_mutable_collection(name):
+                    raise TypeError(f"{name} cannot be carried")
+            return super().__call__(*args, **kwargs)
+
+    return Demanding
+
+
+@of_linen
+class CarriesOnlyWhatChanges:
+    """Breaks LIN-9e: what is carried must be mutable."""
+
+    def scan(target, variable_carry=(), **options):
+        demanding = _needs_mutable(target, variable_carry)
+        return linen.scan(demanding, variable_carry=variable_carry, **options)
