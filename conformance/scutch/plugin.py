@@ -421,6 +421,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     else:
         from_data = item.config.hook.pytest_report_from_serializable
         report = from_data(config=item.config, data=answer)
+        if isinstance(report.longrepr, list):  # where and why it was skipped: JSON has no tuples
+            report.longrepr = tuple(report.longrepr)
     item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

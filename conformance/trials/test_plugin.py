@@ -220,6 +220,26 @@ def test_a_run_that_is_cut_short_says_so(judge):
     assert "cut short" in text
 
 
+LACKING = """
+from scutch.lawkit.domain import not_available
+
+class Lacks:
+    def map_axis_meta(fn, tree):
+        not_available("no boxes on this machine")
+
+honest = Namespace("lacks", Lacks, meta)
+implementation = Implementation("lacks", "1", meta=honest)
+"""
+
+
+def test_pytest_lists_what_was_skipped(judge, adapter):
+    where = adapter(LACKING)
+    code, text, report = judge("--implementation", where, "--requirement", "BOX-12a", "-rs")
+    assert code == 2, text
+    assert _verdicts(report) == {"BOX-12a": "unclaimed"}
+    assert text.count("no boxes on this machine") == 2, "in pytest's list, and in the verdict"
+
+
 # ---------------------------------------------------------------- verdicts and exit codes
 
 

@@ -57,7 +57,7 @@ class Subject:
     named_by: Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] = _partition_name
     indices: Callable[[Any], Collection[int]] | None = None
     holds: Callable[[Any], bool] = lambda value: True
-    crosses: bool = False
+    crosses: bool = True
     owned: bool = False
 
     def __repr__(self) -> str:
