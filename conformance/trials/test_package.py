@@ -194,3 +194,11 @@ def test_a_python_that_cannot_be_used_is_refused_with_what_to_do(tmp_path, scrip
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.endswith("; set PYTHON to a name or a path of Python 3.11, 3.12 or 3.13\n")
+
+
+def test_tolerances_come_from_one_place():
+    """No law, and no part of the judge, compares floating numbers in a way of its own."""
+    own = re.compile(r"allclose|isclose|assert_almost|pytest\.approx")
+    files = python_files("conformance/scutch")
+    found = {file.name for file in files if own.search(file.read_text("utf-8"))}
+    assert found == {"tolerances.py"}

@@ -28,6 +28,7 @@ from jax.tree_util import GetAttrKey, register_pytree_node, register_pytree_with
 
 from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch.lawkit.equality import alike
+from scutch.lawkit.tolerances import MODELS, near
 
 JAX, TENSORFLOW = "jax", "tensorflow"
 BACKENDS = (JAX, TENSORFLOW)
@@ -425,8 +426,8 @@ def is_close(found: Any, expected: Any) -> bool:
 
     Args:
       found: A result as `plain` gives it: a tree of arrays of NumPy.
-      expected: The result that it should be; floating numbers may differ by 1e-4 of it and 1e-5
-        more, all others not at all.
+      expected: The result that it should be; floating numbers may differ by the tolerance `MODELS`,
+        all others not at all.
     """
     structures: list[Any] = [jax.tree.structure(tree) for tree in (found, expected)]
     if structures[0] != structures[1]:
@@ -440,4 +441,4 @@ def _close_arrays(one: np.ndarray, other: np.ndarray) -> bool:
         return False
     if not is_float(one):
         return bool(np.array_equal(one, other))
-    return bool(np.allclose(one.astype("float64"), other.astype("float64"), rtol=1e-4, atol=1e-5))
+    return near(one, other, **MODELS)

@@ -55,7 +55,8 @@ def fresh_seed() -> int:
 def prepare_devices(platform: str | None = None) -> None:
     """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
-    Works until JAX first looks for devices; importing JAX does not.
+    Works until JAX first looks for devices; importing JAX does not. Accelerators are asked to
+    multiply matrices of `float32` as such: the laws compare with what the host computes.
 
     Args:
       platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, that of the
@@ -64,6 +65,9 @@ def prepare_devices(platform: str | None = None) -> None:
     if platform is not None:
         os.environ["JAX_PLATFORMS"] = platform
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if os.environ["JAX_PLATFORMS"] != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:
+        os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
+        jax.config.update("jax_default_matmul_precision", "highest")  # type: ignore[no-untyped-call]
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_force_host_platform_device_count" not in flags:
         flags = f"{flags} --xla_force_host_platform_device_count={DEVICES}"

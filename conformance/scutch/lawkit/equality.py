@@ -17,6 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from scutch.lawkit.tolerances import CALLS, near
+
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 _ATOMS = (str, bytes, bool, int, float, complex, type(None))
 
@@ -104,14 +106,16 @@ def leaf_pairs(found: Any, expected: Any) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def close(found: Any, expected: Any, *, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+def close(
+    found: Any, expected: Any, *, rtol: float = CALLS["rtol"], atol: float = CALLS["atol"]
+) -> bool:
     """Whether two trees have one structure, and leaves that differ by no more than rounding.
 
     Args:
       found: A tree of arrays, scalars and strings; strings must be equal.
       expected: Another.
       rtol: How far two numbers may be apart, as a part of the expected one.
-      atol: How far beside that; both as in `numpy.allclose`.
+      atol: How far beside that; both as `tolerances.near` takes them.
 
     Returns:
       `True` if so, else `False`. Shapes must be equal; dtypes may differ.
@@ -124,7 +128,12 @@ def close(found: Any, expected: Any, *, rtol: float = 1e-5, atol: float = 1e-8) 
 
 
 def assert_close(
-    found: Any, expected: Any, what: str = "it", *, rtol: float = 1e-5, atol: float = 1e-8
+    found: Any,
+    expected: Any,
+    what: str = "it",
+    *,
+    rtol: float = CALLS["rtol"],
+    atol: float = CALLS["atol"],
 ) -> None:
     """Fail unless two trees are `close`; the message shows the first leaf that is not.
 
@@ -147,4 +156,4 @@ def _close_leaves(one: Any, other: Any, rtol: float, atol: float) -> bool:
     """Whether two strings are equal, or two arrays have one shape and close contents."""
     if isinstance(one, str):
         return bool(one == other)
-    return np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=rtol, atol=atol)
+    return near(one, other, rtol=rtol, atol=atol)

@@ -14,6 +14,9 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.tolerances import MODELS
+
 
 def spread(host: Any, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
     """A global array with the contents of `host`, the same host array on every process.
@@ -31,9 +34,7 @@ def spread(host: Any, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
 
-def assert_parts(
-    array: Any, mesh: Mesh, spec: PartitionSpec, expected: Any, *, tolerance: float = 1e-4
-) -> None:
+def assert_parts(array: Any, mesh: Mesh, spec: PartitionSpec, expected: Any) -> None:
     """Fail unless an array is sharded by `spec`, and every part that can be read is as expected.
 
     Args:
@@ -41,7 +42,6 @@ def assert_parts(
       mesh: The mesh that it must be on.
       spec: The spec that it must have.
       expected: The whole array, on the host.
-      tolerance: Absolute and relative, for floating point numbers.
 
     Raises:
       AssertionError: It is no `jax.Array`, or has another shape or sharding, or a part has other
@@ -56,10 +56,8 @@ def assert_parts(
     if not array.sharding.is_equivalent_to(asked, array.ndim):
         raise AssertionError(f"expected the sharding {asked}, got {array.sharding}")
     for part in array.addressable_shards:
-        np.testing.assert_allclose(
-            np.asarray(part.data), expected[part.index], rtol=tolerance, atol=tolerance,
-            err_msg=f"the part {part.index} on {part.device}",
-        )  # fmt: skip
+        where = f"the part {part.index} on {part.device}"
+        assert_close(np.asarray(part.data), expected[part.index], where, **MODELS)
 
 
 def on_every_process(value: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import TRAINING, near
 from scutch.strategies.exported import (
     PLAIN_KEYS,
     backends,
@@ -92,7 +93,7 @@ def test_gradients_of_trainable_variables_are_those_of_jax(
     def agree(gradients):
         """A variable that does not matter may have no gradient in the place of zeros."""
         return len(gradients) == len(expected) and all(
-            not np.any(wanted) if got is None else np.allclose(got, wanted, rtol=1e-3, atol=1e-4)
+            not np.any(wanted) if got is None else near(got, wanted, **TRAINING)
             for got, wanted in zip(gradients, expected, strict=True)
         )
 

@@ -17,6 +17,7 @@ from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import costly, requirement
+from scutch.lawkit.tolerances import CALLS, near
 from scutch.strategies import copies, programs
 
 ORDERS = ("inside", "outside", "both")
@@ -84,7 +85,7 @@ def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form):
     eager, lifted = _module(nnx), _module(nnx)
     expected = work(eager, 2.0)
     result = jitted(lifted) if form == "partial" else jitted(lifted, 2.0)
-    assert np.allclose(result, expected)
+    assert near(result, expected, **CALLS)
     assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
 
 
@@ -109,11 +110,11 @@ def test_a_jitted_method_is_a_method(transforms, nnx, values):
 
     one, other = Counter(), Counter()
     for n, value in enumerate(values, 1):
-        assert np.allclose(one.add(np.float32(value)), 2 * sum(values[:n]))
-    assert np.allclose(one.total.get_value(), sum(values))
-    assert np.allclose(other.total.get_value(), 0)
+        assert near(one.add(np.float32(value)), 2 * sum(values[:n]), **CALLS)
+    assert near(one.total.get_value(), sum(values), **CALLS)
+    assert near(other.total.get_value(), 0, **CALLS)
     Counter.add(other, np.float32(5))
-    assert np.allclose(other.total.get_value(), 5)
+    assert near(other.total.get_value(), 5, **CALLS)
     assert Counter.add.__doc__ == "Add."
 
 
@@ -179,7 +180,7 @@ def test_jit_nests_with_vmap(transforms, nnx, order, size):
     x = np.arange(size, dtype="float32")
     expected = transforms.vmap(_loss)(eager, x)
     found = _nested(transforms, transforms.vmap, _loss, order)(lifted, x)
-    assert np.allclose(found, expected)
+    assert near(found, expected, **CALLS)
     assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
 
 
@@ -199,7 +200,7 @@ def test_jit_nests_with_scan(transforms, nnx, order, size):
     eager, lifted = _module(nnx, (size, 2)), _module(nnx, (size, 2))
     expected = scan(step)(eager, start)
     found = _nested(transforms, scan, step, order)(lifted, start)
-    assert np.allclose(found, expected)
+    assert near(found, expected, **CALLS)
     assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
 
 
@@ -230,12 +231,12 @@ def test_jit_nests_with_plain_jax(transforms, nnx, outer, size):
     start = float(np.sum(x + np.asarray([1, 2])))
     match outer:
         case "jit":
-            assert np.allclose(jax.jit(inner)(x), start)
+            assert near(jax.jit(inner)(x), start, **CALLS)
         case "grad":
-            assert np.allclose(jax.grad(inner)(x), [3, 3])
+            assert near(jax.grad(inner)(x), [3, 3], **CALLS)
         case "vmap":
-            assert np.allclose(jax.vmap(inner)(batch), [start] * size)
+            assert near(jax.vmap(inner)(batch), [start] * size, **CALLS)
         case "value":
             value, gradient = jax.value_and_grad(jax.jit(inner))(x)
-            assert np.allclose(value, start)
-            assert np.allclose(gradient, [3, 3])
+            assert near(value, start, **CALLS)
+            assert near(gradient, [3, 3], **CALLS)

@@ -21,7 +21,7 @@ from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import assert_close, close
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
-from scutch.lawkit.tolerances import GRADIENTS
+from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
 from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
@@ -121,13 +121,13 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         in_axes = (axis, linen.broadcast if shared else 0)
         module = linen.scan(Body, in_axes=in_axes, length=3, **options)()
         carry, found = module.apply(scale, np.float32(0), xs, ys)
-        assert np.allclose(carry, xs.sum())
+        assert near(carry, xs.sum(), **CALLS)
     else:
         in_axes = (None, axis, None if shared else 0)
         module = linen.vmap(Body, in_axes=in_axes, **options)()
         found = module.apply(scale, np.float32(0), xs, ys)
     each = [(n + 1) * (np.take(xs, n, axis) + 2 * (ys if shared else ys[n])) for n in range(3)]
-    assert np.allclose(found, np.stack(each, out))
+    assert near(found, np.stack(each, out), **CALLS)
 
 
 @requirement("LIN-4e", must_reach=("split", "shared"))

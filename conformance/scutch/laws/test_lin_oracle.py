@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
 from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.tolerances import MODELS, near
 from scutch.strategies.linen_calls import linen_calls
 from scutch.strategies.models import layers
-
-CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 def _made(function, *arguments):
@@ -32,7 +31,7 @@ def _assert_close(ours, theirs, what):
     for (path, mine), its in pairs:
         where = f"{what}{jax.tree_util.keystr(path)}"
         assert mine.shape == its.shape, f"{where} has shape {mine.shape}; with JAX {its.shape}"
-        assert np.allclose(mine, its, **CLOSE), f"{where} is {mine}; with JAX {its}"
+        assert near(mine, its, **MODELS), f"{where} is {mine}; with JAX {its}"
 
 
 def _assert_same(call, *, gradients=True):

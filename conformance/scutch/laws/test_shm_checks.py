@@ -18,7 +18,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import refused, requirement
-from scutch.lawkit.tolerances import CALLS
+from scutch.lawkit.tolerances import CALLS, near
 from scutch.strategies import meshes
 
 X = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
@@ -144,7 +144,7 @@ def test_a_mapped_function_runs_inside_jit(transforms, nnx, mesh, times):
     jitted = transforms.jit(_mapped(transforms, mesh))
     for _ in range(times):
         result = jitted(module, X)
-    assert np.allclose(result, jnp.tanh(X @ module.a.get_value()), atol=1e-6)
+    assert near(result, jnp.tanh(X @ module.a.get_value()), **CALLS)
     assert float(module.b.get_value()) == times
     sharding = NamedSharding(mesh, P("data"))
     assert result.sharding.is_equivalent_to(sharding, 2)
@@ -180,7 +180,7 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh):
         **{name: False},
     )  # fmt: skip
     sums, found = X.reshape(mesh.size, -1).sum(axis=1), mapped(_module(nnx), X)
-    assert np.isclose(found, sums, atol=1e-5).any(), f"{found} is none of the sums {sums}"
+    assert any(near(found, each, **CALLS) for each in sums), f"{found} is none of the sums {sums}"
 
 
 @requirement("SHM-5d")
@@ -202,5 +202,5 @@ def test_automatic_axes_are_left_to_the_compiler(transforms, nnx, mesh):
     )
     module = _module(nnx)
     result = transforms.jit(mapped)(module, X)
-    assert np.allclose(result, jnp.tanh(X @ module.a.get_value()), atol=1e-6)
+    assert near(result, jnp.tanh(X @ module.a.get_value()), **CALLS)
     assert set(shapes) == {(8 // mesh.shape["data"], 4)}

@@ -18,7 +18,7 @@ from scutch.lawkit.equality import assert_close
 from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, requirement
 from scutch.lawkit.placement import has_sharding
-from scutch.lawkit.tolerances import CALLS
+from scutch.lawkit.tolerances import CALLS, MODELS, near
 from scutch.strategies import meshes
 
 WIDTH = 16
@@ -60,7 +60,7 @@ def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, ov
     spec = _batch_specs(mesh)[over == "all axes"]
     block = _block(nnx)
     mapped = transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), spec), out_specs=spec)
-    assert np.allclose(mapped(block, X), _forward(block, X), atol=1e-5)
+    assert near(mapped(block, X), _forward(block, X), **MODELS)
 
 
 @requirement("SHM-1b")
@@ -78,7 +78,7 @@ def test_results_lie_as_their_specs_say(transforms, nnx, mesh, over):
     assert sorted(result) == sorted(out_specs)
     assert has_sharding(result["rows"], NamedSharding(mesh, spec))
     assert has_sharding(result["all"], NamedSharding(mesh, P()))
-    assert np.allclose(result["rows"], X * 2)
+    assert near(result["rows"], X * 2, **CALLS)
 
 
 @requirement("SHM-1c")
@@ -95,7 +95,7 @@ def test_shard_map_decorates(transforms, nnx, mesh, form):
     mapped = shard_map(work, **options) if form == "call" else shard_map(**options)(work)
     assert (mapped.__name__, mapped.__doc__) == ("work", "What it says.")
     block = _block(nnx)
-    assert np.allclose(mapped(block, X), _forward(block, X), atol=1e-5)
+    assert near(mapped(block, X), _forward(block, X), **MODELS)
 
 
 FIRST, SECOND = P(None, "model"), P("model", None)
@@ -148,7 +148,7 @@ def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
     """
     block = _block(nnx)
     result = _tensor_parallel(transforms, nnx, mesh, _filtered)(block, X)
-    assert np.allclose(result, _forward(_block(nnx), X), atol=1e-4)
+    assert near(result, _forward(_block(nnx), X), **MODELS)
 
 
 @requirement("SHM-2b")
@@ -157,7 +157,7 @@ def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
     """The same holds where a state gives the spec of each variable."""
     block = _block(nnx)
     result = _tensor_parallel(transforms, nnx, mesh, _by_state)(block, X)
-    assert np.allclose(result, _forward(_block(nnx), X), atol=1e-4)
+    assert near(result, _forward(_block(nnx), X), **MODELS)
 
 
 @requirement("SHM-2c")
