@@ -24,11 +24,9 @@ from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
 import scutch
 from scutch import implementation
+from scutch.judging.readable import shortened, visible
 from scutch.lawkit import domain
 from scutch.lawkit.domain import OutOfDomain
-
-LONGEST = 8_000
-"""Characters of an error's message that are kept."""
 
 _HOME = str(Path(scutch.__file__).parent)
 _SAYING = (domain.__file__, implementation.__file__)
@@ -218,7 +216,7 @@ def innermost(error: BaseException) -> tuple[str, int] | None:
 
 
 def describe(error: BaseException) -> str:
-    """An error as its type and message: characters that can be written, `LONGEST` of them.
+    """An error as its type and message: made visible, and shortened.
 
     Args:
       error: Of any class; what its methods do is the implementation's, and is not trusted.
@@ -229,9 +227,9 @@ def describe(error: BaseException) -> str:
     except BaseException as broken:
         message = f"(no message: str() raised {_plain(type(broken).__name__)})"
     text = f"{name}: {message}" if message else name
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text)} characters)"
+    return shortened(text)
 
 
 def _plain(text: str) -> str:
-    """The characters of a text, whose class may be a subclass of `str`; half ones as escapes."""
-    return str.encode(text, errors="backslashreplace").decode()
+    """What can be seen of a text, whose class may be a subclass of `str`."""
+    return visible(str.__str__(text))
