@@ -45,6 +45,13 @@ from scutch_ci.screenshot import NoBrowser, take
 from scutch_ci.tasks import Task, TaskFailed
 
 STATE = ROOT / "build" / "nightly"
+LOOK_FOR_DEVICES = """
+import sys, jax
+try:
+    jax.devices(sys.argv[1])
+except RuntimeError as error:
+    sys.exit(str(error))
+"""
 PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
 COMPARABLE = ("profile", "examples", "requirement", "select", "quick", "machine", "platform")
 """The options that must be equal for two nights to be compared."""
@@ -177,7 +184,7 @@ def check_platform(environment: Environment, platform: str) -> None:
     Raises:
       NothingMeasured: JAX finds none there; the text ends with its reason.
     """
-    command = [environment.python, "-c", f"import jax; jax.devices({platform!r})"]
+    command = [environment.python, "-c", LOOK_FOR_DEVICES, platform]
     failure = f"{environment.name} has no device of --platform {platform}"
     output_of(command, failure, environment_of(ROOT, platform))
 
