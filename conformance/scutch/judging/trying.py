@@ -29,7 +29,7 @@ from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.lawkit import marks
-from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices
+from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
 
 Inputs = Mapping[str, Any]
 NOT_TRIED = (NotAvailable, Unclaimed)
@@ -118,6 +118,7 @@ def try_law(
     reason = None if error is None else describe(error)
     if error is not None and issubclass(type(error), NOT_TRIED):
         outcome, reason = "skipped", error.reason  # type: ignore[attr-defined]
+        outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
     return Trial(
