@@ -207,7 +207,7 @@ class Judge:
         if isinstance(answer, isolation.Lost):
             return _lost(item, answer)
         try:
-            report = self.config.hook.pytest_report_from_serializable(
+            report: pytest.TestReport = self.config.hook.pytest_report_from_serializable(
                 config=self.config, data=answer
             )
             trials = [_checked(text, item.law) for text in _trials_in(report)]

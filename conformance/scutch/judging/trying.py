@@ -24,7 +24,7 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
-from scutch.judging.exchange import Exchange, JobBroken
+from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
@@ -185,7 +185,7 @@ class _Attempt:
         Returns:
           An exception of the judge's own, for Hypothesis: of one class for each way.
         """
-        ends_job = issubclass(type(error), JobBroken)
+        ends_job = self.exchange is not None and self.exchange.is_broken
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
         way = id(type(error)), hypothesis_parts.innermost(error)

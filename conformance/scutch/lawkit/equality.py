@@ -9,7 +9,6 @@ dtype and contents: fields are compared, not `__eq__`, which is itself under jud
 """
 
 import dataclasses
-import functools
 import operator
 import sys
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ import numpy as np
 from scutch.lawkit.tolerances import CALLS, near
 
 _SEQUENCES = (list, tuple)
-_ATOMS = (bool, int, float, complex, str, bytes, type(None))
+_ATOMS: tuple[Any, ...] = (bool, int, float, complex, str, bytes, type(None))
 _TRUSTED = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 """The packages whose classes say themselves what is equal."""
 
@@ -73,10 +72,9 @@ def _is_array(kind: type) -> bool:
 
 def _is_trusted(kind: type) -> bool:
     """Whether a class is one of the packages in `_TRUSTED`, and does not only say so."""
-    module = sys.modules.get(str(kind.__module__))
-    found = functools.reduce(
-        lambda held, name: getattr(held, name, None), str(kind.__qualname__).split("."), module
-    )
+    found: Any = sys.modules.get(str(kind.__module__))
+    for name in str(kind.__qualname__).split("."):
+        found = getattr(found, name, None)
     return found is kind and str(kind.__module__).partition(".")[0] in _TRUSTED
 
 
