@@ -15,8 +15,6 @@ index in it. A node is *known* if it was there before the call; others are *new*
 from the known ones. A *rewrite* is a node that is new or has another structure.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import ne, or_
@@ -266,7 +264,7 @@ def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: A
     for number, node in enumerate(nodes):
         if number in touched and getattr(node, "_level", level) != level:
             where = frame.where(frame.definition.node_paths[number])
-            raise TraceLevelError("change", node, where)
+            raise TraceLevelError(tried="change", node=node, what=where)
 
 
 def _restructure(

@@ -11,8 +11,6 @@ neither the transformation nor the real objects: what it needs of them is handed
 that are bound to a function die with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
@@ -197,8 +195,12 @@ class Frame:
         if self.rules.none_is_free and (first is None or other is None):
             return other if first is None else first
         if other != first:
-            occurrences = (self.where(number), first), (self.where(path), other)
-            raise AliasingError(self.rules.what, variable, *occurrences)
+            raise AliasingError(
+                what=self.rules.what,
+                node=variable,
+                first=(self.where(number), first),
+                second=(self.where(path), other),
+            )
         return first
 
     def arguments(self, values: Sequence[Any], plain: Sequence[Any]) -> tuple[Any, ...]:
@@ -290,7 +292,7 @@ class Frame:
         for path, value in zip(self.paths, values, strict=True):
             for leaf in jax.tree.leaves(value):
                 if isinstance(leaf, Tracer):
-                    raise LeakedTracerError(self.where(path), leaf) from error
+                    raise LeakedTracerError(path=self.where(path), tracer=leaf) from error
 
     def _name_bad_spec(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
         labels = [*self.signature.plain_of(self.signature.labels), *map(self.where, self.paths)]

@@ -13,7 +13,7 @@ not; both may be used in models.
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
-from typing import Any, Generic, SupportsIndex, TypeVar
+from typing import Any, Generic, SupportsIndex
 
 import jax
 
@@ -22,9 +22,8 @@ from .filters import Path, to_predicate
 from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
 from .objects import Pytree, attributes_of
-from .variables import Perturbation, Variable
+from .variables import A, Perturbation, Variable
 
-A = TypeVar("A")
 VariableType = type[Variable[Any]]
 
 

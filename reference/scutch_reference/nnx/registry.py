@@ -45,11 +45,17 @@ def forget_pair(name_or_type: str | Type) -> None:
 
 
 @overload
-def register_variable_name(name: str, typ: C, overwrite: bool = False) -> C: ...
+def register_variable_name(name: str, typ: C, overwrite: bool = False) -> C:
+    """With a type: the type."""
+
+
 @overload
 def register_variable_name(
     name: str, typ: None = None, overwrite: bool = False
-) -> Callable[[C], C]: ...
+) -> Callable[[C], C]:
+    """Without one: a decorator of types."""
+
+
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
     """Pair the name of a collection with a variable type (BRG-1).
 

@@ -92,7 +92,7 @@ def _check_replication(frame: Frame, effects: Effects, groups: Any, out: Any) ->
         named = {name for entry in spec for name in mesh_axes(entry)}
         differing = set().union(*map(varying_axes, jax.tree.leaves(value))) - named
         if differing:
-            raise ReplicationError(where, spec, sorted(map(str, differing)))
+            raise ReplicationError(place=where, spec=spec, axes=sorted(map(str, differing)))
 
 
 @overload

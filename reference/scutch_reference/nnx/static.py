@@ -62,7 +62,7 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     try:
         hash(value)
     except TypeError as error:
-        raise UnhashableStaticError(where, value) from error
+        raise UnhashableStaticError(place=where, value=value) from error
     return kind, value
 
 
