@@ -5,8 +5,7 @@ keeps the variables of its object in collections. A call takes the variables acr
 the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
 tells the inner one what the outer one does.
 
->>> import jax.numpy as jnp
->>> model = to_linen(nnx.Linear, 2, 3)
+>>> >>> model = to_linen(nnx.Linear, 2, 3)
 >>> variables = model.init(jax.random.key(0), jnp.ones((1, 2)))
 >>> sorted(variables["params"])
 ['bias', 'kernel']
@@ -21,7 +20,6 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from .. import linen, nnx
@@ -170,7 +168,7 @@ def _restarted(variable: nnx.Variable[Any], keys: Keys) -> nnx.Variable[Any]:
     """The state of a stream as it is before the first draw; without a key where none was passed."""
     shape, key = variable.shape, keys.get(variable.get_metadata("tag"))
     if not isinstance(variable, nnx.RngKey):
-        return variable.replace(jnp.zeros(shape, variable.dtype))
+        return variable.replace(jax.numpy.zeros(shape, variable.dtype))
     return variable.replace(key if key is None or not shape else jax.random.split(key, shape))
 
 

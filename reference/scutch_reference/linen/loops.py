@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 
 from .. import meta
 from ..errors import ModuleError
@@ -72,12 +71,12 @@ def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
 
 def _to_front(axis: int | None, tree: Any) -> Any:
     """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
-    return None if axis is None else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
+    return None if axis is None else jax.tree.map(lambda x: jax.numpy.moveaxis(x, axis, 0), tree)
 
 
 def _from_front(axis: int | None, tree: Any) -> Any:
     """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
-    return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
+    return jax.tree.map(lambda x: x[0] if axis is None else jax.numpy.moveaxis(x, 0, axis), tree)
 
 
 def one_way(axes: Axes, excluded: type[In] | type[Out]) -> Axes:

@@ -28,7 +28,6 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
-import jax.numpy as jnp
 
 from .. import errors, meta
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
@@ -325,7 +324,9 @@ class Module:
         if name in present:
             value = present[name]
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            expected, found = ([*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, value))
+            expected, found = (
+                [*map(jax.numpy.shape, jax.tree.leaves(tree))] for tree in (made, value)
+            )
             if expected != found:
                 raise errors.ScopeParamShapeError(
                     path=self.path, name=name, expected=expected, found=found

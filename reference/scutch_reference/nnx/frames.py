@@ -12,10 +12,9 @@ that are bound to a function die with it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress
 from operator import is_, not_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -34,8 +33,7 @@ from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spre
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 
 
-@dataclass(frozen=True)
-class PrefixRules:
+class PrefixRules(NamedTuple):
     """How a transformation reads prefixes.
 
     Args:

@@ -24,8 +24,6 @@ from .graphdef import put, take
 from .objects import Pytree, attributes_of
 from .variables import A, Perturbation, Variable
 
-VariableType = type[Variable[Any]]
-
 
 class Module(Pytree):
     """An object with the methods that models use."""
@@ -87,7 +85,7 @@ class Module(Pytree):
 
     def sow(
         self,
-        variable_type: VariableType,
+        variable_type: type[Variable[Any]],
         name: str,
         value: Any,
         reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
@@ -112,7 +110,9 @@ class Module(Pytree):
             old.set_value(reduce_fn(old.get_value(), value))
         return True
 
-    def perturb(self, name: str, value: Any, variable_type: VariableType = Perturbation) -> Any:
+    def perturb(
+        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
+    ) -> Any:
         """Add a variable to a value: zero at first, so that its gradient is that of the value.
 
         Args:

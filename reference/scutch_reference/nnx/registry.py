@@ -110,8 +110,7 @@ def variable_type_from_name(
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
             register_variable_name(name, type(name, (base,), {"__module__": __name__}))
-        typ: Type = _registry[name]
-        return typ
+        return _registry[name]  # type: ignore[no-any-return]
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
@@ -129,5 +128,4 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
             if not allow_register:
                 raise RegistryError(f"The variable type {typ!r} has no name.")
             register_variable_name(typ.__name__, typ)
-        name: str = _registry[typ]
-        return name
+        return _registry[typ]  # type: ignore[no-any-return]

@@ -31,7 +31,6 @@ from .graph import clone, iter_graph, state, update
 from .objects import Pytree, attributes_of
 from .variables import Variable
 
-Flag = bool | None
 Shape = int | tuple[int, ...]
 # Methods of streams that draw: each calls its function with a new key, and then the arguments.
 _DRAWING: dict[str, Callable[..., Any]] = {
@@ -300,7 +299,12 @@ class Rngs(_Random, Pytree):
 
 
 def fork_rngs(
-    node: Any = ..., /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
+    node: Any = ...,
+    /,
+    *,
+    split: Any = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
 ) -> Any:
     """Give each stream in an object a new key that is forked from it, in place (OBJ-6).
 
@@ -345,8 +349,8 @@ def with_rngs(
     fork: Any = None,
     broadcast: Any = None,
     only: Any = ...,
-    graph: Flag = None,
-    graph_updates: Flag = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
 ) -> Any:
     """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
 
@@ -437,7 +441,7 @@ def restore_rngs(backups: ExitStack, /) -> None:
 
 
 def reseed(
-    node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
+    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
     """Start the streams of some names anew, wherever they are in an object (OBJ-6).
 
