@@ -27,6 +27,23 @@ def ask_for_devices(count):
         os.environ["XLA_FLAGS"] = f"{flags} {option}={count}".strip()
 
 
+def use_platform(name):
+    """Have JAX compute on a platform, with eight fake devices of the host beside its devices.
+
+    It must run before JAX first looks for devices in this process; later it has no effect.
+
+    Args:
+      name: A name of JAX's, such as `cpu`, `cuda` or `tpu`.
+
+    Raises:
+      RuntimeError: JAX finds no device of it.
+    """
+    jax.config.update("jax_platforms", ",".join(dict.fromkeys((name, "cpu"))))
+    ask_for_devices(8)
+    if name != "cpu":
+        jax.devices(name)
+
+
 def accelerators():
     """The GPUs or TPUs of this machine."""
     return [device for device in jax.devices() if device.platform != "cpu"]

@@ -2,7 +2,8 @@
 
 `python -m benchmarks.table` measures each row for the three implementations alternately, so that a
 busy machine slows all of them, writes the table between two marks in README.md, and draws
-`benchmarks/dispatch.svg`.
+`benchmarks/dispatch.svg`. With `--platform cuda` or `tpu` the same rows are measured on the
+accelerators of this machine, and their table stands under that of the host.
 """
 
 import argparse
@@ -18,43 +19,60 @@ from pathlib import Path
 from .configurations import configurations
 from .dispatch import ARRAYS
 from .drawing import DOCUMENT, figure_text, line_chart
-from .meshes import ask_for_devices
+from .meshes import accelerators, use_platform
 from .timing import BLOCKS, calls_in_a_block, seconds
 
 ROOT = Path(__file__).parents[1]
-BEGIN = "<!-- written by python -m benchmarks.table -->"
-END = "<!-- the end of the table -->"
+BEGIN = "<!-- written by python -m benchmarks.table{} -->"
+END = "<!-- the end of the table{} -->"
 IMPLEMENTATIONS = {"reference": "reference", "flax": "Flax", "jax": "plain JAX"}
 DISPATCH = "dispatch.Dispatch.time_call({}, forward, %s)"
-UNROLLED = "({}, train, unrolled, 2x4)"
-SCANNED = "({}, train, scanned, 2x4)"
-ROWS = {
-    "a lifted `jit` is called, 4 arrays": DISPATCH % 4,
-    "the same, 256 arrays": DISPATCH % 256,
-    "the same, and all 256 are updated": "dispatch.Dispatch.time_call({}, update, 256)",
-    "a lifted `shard_map` is called, 32 arrays": "dispatch.Dispatch.time_call({}, shard_map, 32)",
-    "`unbox` of 1,000 boxes": "metadata.Trees.time_function({}, unbox, 1000)",
-    "`get_sharding` of 1,000 boxes": "metadata.Trees.time_function({}, get_sharding, 1000)",
-    "1,024 variables cross from Linen to NNX": (
-        "bridge.Conversion.time_conversion({}, linen_vars_to_nnx_attrs, 1024)"
-    ),
-    "and back": "bridge.Conversion.time_conversion({}, nnx_attrs_to_linen_vars, 1024)",
-    "a `ToNNX` of four layers is called in `jit`": (
-        "bridge.Wrapped.time_call({}, ToNNX in jit, 4)"
-    ),
-    "the guide's train step": f"guide.Guide.time_step{UNROLLED}",
-    "the same, scanned": f"guide.Guide.time_step{SCANNED}",
-    "the guide's inference step": "guide.Guide.time_step({}, inference, unrolled, 2x4)",
-    "the train step is traced and compiled": f"guide.Guide.time_compile{UNROLLED}",
-    "the scanned one is traced and compiled": f"guide.Guide.time_compile{SCANNED}",
-    "Python calls in a lifted `jit`, 256 arrays": (
-        "dispatch.Dispatch.track_python_calls({}, forward, 256)"
-    ),
-    "bytes between devices in a train step": f"compilation.Compilation.track_bytes_moved{UNROLLED}",
-}
+GUIDE = "({}, %s, %s, %s)"
+COMPILED = GUIDE % ("train", "unrolled", "2x4")
 LEAST_ROUNDS = 5
 MOST_ROUNDS = 40
 SECONDS_FOR_A_ROW = 2.0
+
+
+def rows(mesh):
+    """The label of each row of the table, and the name of its configuration.
+
+    Args:
+      mesh: The name of the mesh that the guide's steps run on, such as `2x4`.
+
+    Returns:
+      A dictionary; the names have `{}` for the implementation.
+    """
+    unrolled, scanned = (GUIDE % ("train", loop, mesh) for loop in ("unrolled", "scanned"))
+    inference = GUIDE % ("inference", "unrolled", mesh)
+    return {
+        "a lifted `jit` is called, 4 arrays": DISPATCH % 4,
+        "the same, 256 arrays": DISPATCH % 256,
+        "the same, and all 256 are updated": "dispatch.Dispatch.time_call({}, update, 256)",
+        "a lifted `shard_map` is called, 32 arrays": (
+            "dispatch.Dispatch.time_call({}, shard_map, 32)"
+        ),
+        "`unbox` of 1,000 boxes": "metadata.Trees.time_function({}, unbox, 1000)",
+        "`get_sharding` of 1,000 boxes": "metadata.Trees.time_function({}, get_sharding, 1000)",
+        "1,024 variables cross from Linen to NNX": (
+            "bridge.Conversion.time_conversion({}, linen_vars_to_nnx_attrs, 1024)"
+        ),
+        "and back": "bridge.Conversion.time_conversion({}, nnx_attrs_to_linen_vars, 1024)",
+        "a `ToNNX` of four layers is called in `jit`": (
+            "bridge.Wrapped.time_call({}, ToNNX in jit, 4)"
+        ),
+        "the guide's train step": f"guide.Guide.time_step{unrolled}",
+        "the same, scanned": f"guide.Guide.time_step{scanned}",
+        "the guide's inference step": f"guide.Guide.time_step{inference}",
+        "the train step is traced and compiled": f"guide.Guide.time_compile{unrolled}",
+        "the scanned one is traced and compiled": f"guide.Guide.time_compile{scanned}",
+        "Python calls in a lifted `jit`, 256 arrays": (
+            "dispatch.Dispatch.track_python_calls({}, forward, 256)"
+        ),
+        "bytes between devices in a train step": (
+            f"compilation.Compilation.track_bytes_moved{COMPILED}"
+        ),
+    }
 
 
 def measured(template):
@@ -101,44 +119,63 @@ def cell(template, value):
     return figure_text(value, unit, digits=2)
 
 
-def conditions():
-    """One sentence on how the figures were measured: machine, versions and date."""
+def conditions(mesh):
+    """One sentence on how the figures were measured: machine, devices, versions and date.
+
+    Args:
+      mesh: The name of the mesh that the guide's steps ran on.
+    """
+    found = accelerators()
+    devices = f"{len(found)} {found[0].device_kind}" if found else "fake devices"
     return (
         f"The least of several rounds in turns, on {os.cpu_count()} CPU cores "
-        f"({platform.machine()}, load average {os.getloadavg()[1]:.1f}), the guide on a 2x4 mesh "
-        f"of fake devices. Python {platform.python_version()}, JAX {version('jax')}, Flax "
-        f"{version('flax')}, {datetime.date.today()}."
+        f"({platform.machine()}, load average {os.getloadavg()[1]:.1f}), the guide on a "
+        f"{mesh.split()[-1]} mesh of {devices}. Python {platform.python_version()}, JAX "
+        f"{version('jax')}, Flax {version('flax')}, {datetime.date.today()}."
     )
 
 
-def section(figures, under):
+def section(measurable, figures, under):
     """The Markdown that stands between the marks.
 
     Args:
-      figures: For each of `ROWS`, the figure of each implementation that is there.
+      measurable: The configuration of each row, by its label, as `rows` gives them.
+      figures: For each label, the figure of each implementation that is there.
       under: The conditions, which stand under the table.
 
     Returns:
       The table and the conditions.
     """
     lines = ["| | " + " | ".join(IMPLEMENTATIONS.values()) + " |", "|---|--:|--:|--:|"]
-    for label, template in ROWS.items():
+    for label, template in measurable.items():
         cells = (cell(template, figures[label].get(name)) for name in IMPLEMENTATIONS)
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", under])
 
 
-def replaced(text, inside):
-    """`text` with `inside` between its two marks.
+def replaced(text, inside, platform="cpu"):
+    """`text` with `inside` between the two marks of a platform.
+
+    A platform that has no marks yet gets them under the marks of the CPU.
 
     Raises:
-      ValueError: The marks are not in the text, or not in this order.
+      ValueError: The marks of the CPU are not in the text, or not in this order.
     """
-    before, found, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    begin, end = marks(platform)
+    if begin not in text and platform != "cpu":
+        of_cpu = marks("cpu")[1]
+        text = text.replace(of_cpu, f"{of_cpu}\n\n{begin}\n{end}", 1)
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"the text has no {BEGIN!r} that is followed by {END!r}")
-    return f"{before}{BEGIN}\n\n{inside}\n\n{END}{after}"
+        raise ValueError(f"the text has no {begin!r} that is followed by {end!r}")
+    return f"{before}{begin}\n\n{inside}\n\n{end}{after}"
+
+
+def marks(platform):
+    """The two comments that the table of a platform stands between."""
+    option = "" if platform == "cpu" else f" --platform {platform}"
+    return BEGIN.format(option), END.format(option)
 
 
 TITLE = "One call of a lifted jit that does next to nothing, by the arrays of its object"
@@ -174,22 +211,40 @@ def main(arguments):
     parser = argparse.ArgumentParser("python -m benchmarks.table", description=__doc__)
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--picture", type=Path, default=ROOT / "benchmarks" / "dispatch.svg")
+    parser.add_argument(
+        "--platform", default="cpu", metavar="NAME",
+        help="JAX's platform to measure on: cpu, cuda or tpu (%(default)s); only that of the CPU "
+        "is drawn",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
-    ask_for_devices(8)
+    try:
+        use_platform(options.platform)
+    except RuntimeError as error:
+        parser.error(f"--platform {options.platform}: {error}")
+    on_cpu = options.platform == "cpu"
+    mesh = "2x4" if on_cpu else "accelerators 1xN"
+    measurable = rows(mesh)
     figures = {}
-    for label, template in ROWS.items():
+    for label, template in measurable.items():
         print(f"{label} ...", flush=True)
         figures[label] = measured(template)
+    if on_cpu:
+        draw(options.picture)
+    inside = section(measurable, figures, conditions(mesh))
+    readme = replaced(options.readme.read_text("utf-8"), inside, options.platform)
+    options.readme.write_text(readme, "utf-8")
+    print(inside)
+    return 0
+
+
+def draw(file):
+    """Measure a dispatch for each number of arrays, and draw the picture into a file."""
     points = {name: {} for name in IMPLEMENTATIONS}
     for arrays in ARRAYS:
         for name, value in measured(DISPATCH % arrays).items():
             points[name][arrays] = value
     drawn = picture({name: each for name, each in points.items() if each})
-    options.picture.write_text(drawn, "utf-8")
-    inside = section(figures, conditions())
-    options.readme.write_text(replaced(options.readme.read_text("utf-8"), inside), "utf-8")
-    print(inside)
-    return 0
+    file.write_text(drawn, "utf-8")
 
 
 if __name__ == "__main__":

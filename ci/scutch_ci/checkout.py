@@ -19,19 +19,22 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
-def environment_of(tree: Path) -> dict[str, str]:
+def environment_of(tree: Path, platform: str = "cpu") -> dict[str, str]:
     """The environment variables of a process that measures or judges a tree.
 
     Args:
       tree: A checkout, or a folder with the two package roots of one.
+      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. The host's devices are there beside
+        those of an accelerator.
 
     Returns:
       This process's variables, changed so that the process imports the packages of `tree` (under
-      asv too), hashes strings in the same way every time, and uses no accelerator.
+      asv too), hashes strings in the same way every time, and computes on `platform`.
     """
     roots = os.pathsep.join(str(tree / name) for name in PACKAGE_ROOTS)
     changed = {"PYTHONPATH": roots, "ASV_PYTHONPATH": roots, "PYTHONHASHSEED": "0"}
-    return {**os.environ, **changed, "JAX_PLATFORMS": "cpu"}
+    platforms = ",".join(dict.fromkeys((platform, "cpu")))
+    return {**os.environ, **changed, "JAX_PLATFORMS": platforms}
 
 
 def output_of(

@@ -35,6 +35,7 @@ from scutch_ci.checkout import (
     environment_of,
     git,
     last_line,
+    output_of,
 )
 from scutch_ci.configurations import configurations
 from scutch_ci.environments import Environment, chosen
@@ -44,8 +45,15 @@ from scutch_ci.screenshot import NoBrowser, take
 from scutch_ci.tasks import Task, TaskFailed
 
 STATE = ROOT / "build" / "nightly"
+LOOK_FOR_DEVICES = """
+import sys, jax
+try:
+    jax.devices(sys.argv[1])
+except RuntimeError as error:
+    sys.exit(str(error))
+"""
 PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
-COMPARABLE = ("profile", "examples", "requirement", "select", "quick", "machine")
+COMPARABLE = ("profile", "examples", "requirement", "select", "quick", "machine", "platform")
 """The options that must be equal for two nights to be compared."""
 
 
@@ -101,6 +109,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     )  # fmt: skip
     add("--machine", default=platform.node() or "machine", metavar="NAME",
         help="what figures are compared and drawn under (%(default)s)")  # fmt: skip
+    add("--platform", default="cpu", metavar="NAME",
+        help="JAX's platform to judge and measure on: cpu, cuda or tpu (%(default)s)")  # fmt: skip
     add("--state", type=Path, default=STATE, metavar="DIR", help="where all nights are kept")
     add("--site", type=Path, metavar="DIR", help="where to publish (DIR/site of --state)")
     add("--picture", type=Path, metavar="FILE.png", help="also take a picture of the first page")
@@ -133,6 +143,8 @@ def run(options: argparse.Namespace) -> int:
     """Do the tasks that are not done, publish, and print what regressed; returns an exit code."""
     commit = clean_head()
     environments = chosen(options.python)
+    for environment in environments:
+        check_platform(environment, options.platform)
     history = History(options.state)
     night = history.open(
         commit,
@@ -164,6 +176,17 @@ def clean_head() -> str:
     if changed := git("status", "--porcelain", "--untracked-files=no"):
         raise NothingMeasured(f"these changes are in no commit; commit or stash them:\n{changed}")
     return git("rev-parse", "HEAD")
+
+
+def check_platform(environment: Environment, platform: str) -> None:
+    """Look for the devices of a platform in an environment.
+
+    Raises:
+      NothingMeasured: JAX finds none there; the text ends with its reason.
+    """
+    command = [environment.python, "-c", LOOK_FOR_DEVICES, platform]
+    failure = f"{environment.name} has no device of --platform {platform}"
+    output_of(command, failure, environment_of(ROOT, platform))
 
 
 def do_tasks(planned: Sequence[Task], history: History, night: Night) -> list[str]:
@@ -210,6 +233,7 @@ def judging_task(
             *(f"--requirement={pattern}" for pattern in options.requirement),
             *([f"--examples={options.examples}"] if options.examples else []),
             *(f"--profile={options.profile}", f"--resume={tried}"),
+            f"--platform={options.platform}",
             python=environment.python,
         )
         variables = {**environment_of(ROOT), "SCUTCH_COMMAND": "ci/conformance"}
@@ -260,7 +284,8 @@ def measuring_task(
     result = night.folder / "benchmarks" / f"{environment.name}-{group}.json"
 
     def make(scratch: Path, log: Path) -> None:
-        variables = {**environment_of(ROOT), "HOME": str(scratch)}  # asv keeps machines there
+        variables = environment_of(ROOT, options.platform)
+        variables["HOME"] = str(scratch)  # asv keeps machines there
         commands = measurements.asv_commands(
             environment, night.commit, group, scratch,
             machine=options.machine, select=options.select, quick=options.quick,

@@ -119,6 +119,7 @@ def test_a_missing_adapter_file_is_refused(judge, tmp_path):
         (("--profile", "fast"), "--profile 'fast': expected one of quick, ci, nightly, deep"),
         (("--level", "may"), "--level 'may': expected one of must, should"),
         (("--report", "report.txt"), "expected a path that ends in .json"),
+        (("--platform", "none"), "--platform none: Unable to initialize backend 'none'"),
         (("--replay", "test_x("), "--replay: cannot read"),
         (("--replay", "test_nowhere()"), "there is no law 'test_nowhere'"),
         (("--implementation", "flax", "--requirement", "EXP"), "nothing was tested"),

@@ -73,7 +73,8 @@ def test_the_table_and_picture_of_speed_are_what_their_command_writes(tmp_path, 
         return dict(zip(table.IMPLEMENTATIONS, values, strict=True))
 
     def masked(text):
-        section = text.partition(table.BEGIN)[2].partition(table.END)[0].strip()
+        begin, end = table.marks("cpu")
+        section = text.partition(begin)[2].partition(end)[0].strip()
         rows, _, under = section.rpartition("\n\n")
         assert re.search(r" CPU cores .* Python .* JAX .* Flax .*, \d{4}-\d\d-\d\d\.$", under)
         return re.sub(r"\| [\d.,]+( [mµ]?s)? (?=\|)", "| # ", rows)
@@ -88,3 +89,23 @@ def test_the_table_and_picture_of_speed_are_what_their_command_writes(tmp_path, 
     of_figures = "<title>"  # what stands before it is the same for all figures
     assert drawn.partition(of_figures)[0] == picture.read_text("utf-8").partition(of_figures)[0]
     assert len(drawn) < 100_000
+
+
+def test_the_table_of_an_accelerator_stands_under_that_of_the_host():
+    once = table.replaced(README, "| first |", "cuda")
+    twice = table.replaced(once, "| second |", "cuda")
+    begin, end = table.marks("cuda")
+    assert table.marks("cpu")[1] in twice.partition(begin)[0]
+    assert twice.partition(begin)[2].partition(end)[0].strip() == "| second |"
+    assert twice.replace("| second |", "| first |") == once
+
+
+def test_a_platform_without_devices_is_refused_before_anything_is_measured(tmp_path):
+    copy = tmp_path / "README.md"
+    copy.write_text(README, "utf-8")
+    command = f"{sys.executable} -m benchmarks.table --platform nonsense --readme {copy}"
+    done = run(command, ROOT)
+    assert done.returncode == 2
+    assert "--platform nonsense: Unable to initialize backend 'nonsense'" in done.stdout
+    assert "..." not in done.stdout
+    assert copy.read_text("utf-8") == README

@@ -59,13 +59,13 @@ def prepare_devices(platform: str | None = None) -> None:
     multiply matrices of `float32` as such: the laws compare with what the host computes.
 
     Args:
-      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, that of the
-        environment variable `JAX_PLATFORMS`, and `cpu` without it.
+      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, JAX's own setting
+        (the environment variable `JAX_PLATFORMS`), and `cpu` without one.
     """
-    if platform is not None:
-        os.environ["JAX_PLATFORMS"] = platform
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    if os.environ["JAX_PLATFORMS"] != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:
+    chosen = platform or jax.config.jax_platforms or "cpu"  # type: ignore[attr-defined]
+    os.environ["JAX_PLATFORMS"] = chosen  # for other processes: this one's JAX has read it already
+    jax.config.update("jax_platforms", chosen)  # type: ignore[no-untyped-call]
+    if chosen != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:
         os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
         jax.config.update("jax_default_matmul_precision", "highest")  # type: ignore[no-untyped-call]
     flags = os.environ.get("XLA_FLAGS", "")

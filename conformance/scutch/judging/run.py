@@ -7,6 +7,7 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
     run.version, run.claims, len(run.requirements)
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -225,7 +226,11 @@ def _inspect(where: str) -> dict[str, Any]:
         found = load(where)
     except SetupError as error:
         return {"refused": [error.subject, error.problem]}
-    devices = jax.devices()
+    try:
+        devices = jax.devices()
+    except (RuntimeError, AssertionError) as error:  # JAX asserts that it found a device
+        problem = str(error) or "JAX finds no device of it; expected one of this machine's, or cpu"
+        return {"refused": [f"--platform {os.environ['JAX_PLATFORMS']}", problem]}
     return {
         "name": found.name,
         "version": found.version,
