@@ -26,6 +26,7 @@ from .errors import ModuleError
 A = TypeVar("A")
 Array: TypeAlias = jax.Array
 Axes: TypeAlias = int | Sequence[int]
+_pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 
 
 def flag(name: str, *values: A | None, once: bool = False) -> A:
@@ -180,7 +181,7 @@ def moments(
         means = jnp.stack([jnp.mean(array, over, where=mask) for array in arrays])
         if axis_name is None:
             return means
-        return lax.pmean(means, axis_name, axis_index_groups=groups)  # type: ignore[no-untyped-call]
+        return _pmean(means, axis_name, axis_index_groups=groups)
 
     if fast:
         center, square = mean(x, lax.square(x))

@@ -99,8 +99,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """Return the spec that `nnx.get_partition_spec` gives for the variable (BRG-5e)."""
-        spec: nnx.Variable[Any] = nnx.get_partition_spec(self.to_nnx_variable())
-        return spec.get_raw_value()  # type: ignore[no-any-return]
+        variable = nnx.get_partition_spec(self.to_nnx_variable())
+        return variable.get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """Return the variable; no hook runs (BRG-5b)."""

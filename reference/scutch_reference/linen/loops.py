@@ -162,7 +162,7 @@ class _Loop:
         self.handed_on = self.call.args[: self.carries]
         self.args = self.call.args[self.carries :]
         held = self.call.collections((*self.axes, self.carry))
-        self.carried = {name: tree for name, tree in held.items() if not self._is_cut(name)}
+        self.carried = {n: tree for n, tree in held.items() if chosen(self.axes, n) is None}
         self.shared = self.call.collections(self.broadcast)
         axes = one_way(self.axes, Out)
         cut = cross_axis(meta.remove_axis, _to_front, held, axes, self.params)
@@ -170,9 +170,6 @@ class _Loop:
         self.size = self._size(cut, parts)
         split, self.same_keys = self._keys()
         self.slices = (cut, parts, split)
-
-    def _is_cut(self, collection: str) -> bool:
-        return chosen(self.axes, collection) is not None
 
     def _size(self, cut: Collections, parts: Any) -> int:
         leaves: Any = jax.tree.leaves((cut, parts))
@@ -216,7 +213,7 @@ class _Loop:
         output, scope = self._step(state, cut_slice, mutable=mutable)
         changed = scope.mutated()
         *handed_on, y = output if self.handed_on else (output,)
-        kept = {name: changed.pop(name) for name in [*changed] if not self._is_cut(name)}
+        kept = {n: changed.pop(n) for n in [*changed] if chosen(self.axes, n) is None}
         return (state[0] | kept, tuple(handed_on)), (y, changed)
 
     def run(self) -> Any:

@@ -249,11 +249,11 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
         return out
     _restructure(frame, nodes, effects, leaves, groups)
     returned = iter(effects.returned)
-
-    def with_object(part: Any) -> Any:
-        return nodes[next(returned)] if part is RETURNED else part
-
-    return jax.tree.map(with_object, out, is_leaf=lambda part: part is RETURNED)
+    return jax.tree.map(
+        lambda part: nodes[next(returned)] if part is RETURNED else part,
+        out,
+        is_leaf=lambda part: part is RETURNED,
+    )
 
 
 def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: Any) -> None:

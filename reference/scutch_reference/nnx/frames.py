@@ -11,7 +11,7 @@ neither the transformation nor the real objects: what it needs of them is handed
 that are bound to a function die with it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress
 from operator import is_, not_
 from typing import Any, NamedTuple, TypeAlias
@@ -115,13 +115,13 @@ class Frame:
         nodes = unflatten(self.definition, values)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
         at_first = list(map(self.prefix_at, self.paths, leaves))
-        return self.reconciled(at_first, nodes, self._further_occurrences())
-
-    def _further_occurrences(self) -> Iterator[tuple[Path, int, bool]]:
-        """Occurrences of nodes that occurred before, and of what they lead to."""
-        for path, number, is_first in self.definition.occurrences:
-            if not is_first:
-                yield from occurrences(self.definition.nodes, Ref(number), path)
+        further = (  # Occurrences of nodes that occurred before, and of what they lead to.
+            way
+            for path, number, is_first in self.definition.occurrences
+            if not is_first
+            for way in occurrences(self.definition.nodes, Ref(number), path)
+        )
+        return self.reconciled(at_first, nodes, further)
 
     def where(self, place: Path | int) -> str:
         """Return what a leaf is called in messages.

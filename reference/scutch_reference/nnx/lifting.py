@@ -173,8 +173,9 @@ class Lifted(Generic[P, R]):
                     f"but {len(taken)} positional arguments that are not static."
                 )
             given = dict(zip(taken, prefix, strict=True))
-        fixed, names = signature.fixed, signature.names
-        of_keywords = [None if name in fixed else self.for_keywords for name in names]
+        of_keywords = [
+            None if name in signature.fixed else self.for_keywords for name in signature.names
+        ]
         return *map(given.get, range(count)), *of_keywords, self.out_prefix
 
     def _statics(self, signature: CallSignature, args: tuple[Any, ...]) -> tuple[Static, ...]:

@@ -68,8 +68,7 @@ class Optimizer(Pytree):
     ):
         self.step = OptState(jax.numpy.array(0, dtype=jax.numpy.uint32))
         self.tx, self.wrt = tx, wrt
-        start = tx.init(state(model, wrt))
-        self.opt_state = data(jax.tree.map(_kept, start, is_leaf=is_variable))
+        self.opt_state = data(jax.tree.map(_kept, tx.init(state(model, wrt)), is_leaf=is_variable))
 
     def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
         """Change a model, and the state of this optimizer, by gradients (OBJ-7).

@@ -329,16 +329,9 @@ def fork_rngs(
             update(stream, state(new))
         return node, backups
 
-    def around(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            (args, kwargs), backups = forked((args, kwargs))
-            with backups:
-                return function(*args, **kwargs)
-
-        return wrapper
-
-    return around if node is ... else forked(node)[graph_updates is not False]
+    if node is ...:
+        return functools.partial(_with_changed_arguments, forked)
+    return forked(node)[graph_updates is not False]
 
 
 def with_rngs(
@@ -375,7 +368,9 @@ def with_rngs(
     """
     if node is ...:
         options = {"split": split, "fork": fork, "broadcast": broadcast, "only": only}
-        return functools.partial(_with_changed_arguments, functools.partial(with_rngs, **options))
+        return functools.partial(
+            _with_changed_arguments, lambda given: (with_rngs(given, **options), ExitStack())
+        )
     forked = fork if isinstance(fork, list | tuple) else [] if fork is None else [fork]
     changes = [
         (RngStream.split, _by_filter(split)),
@@ -398,14 +393,15 @@ def with_rngs(
 
 
 def _with_changed_arguments(
-    change: Callable[[Any], Any], function: Callable[..., Any]
+    change: Callable[[Any], tuple[Any, ExitStack]], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The function of arguments that are changed before each call."""
+    """The function of arguments that are changed before each call, and what undoes it after it."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = change((args, kwargs))
-        return function(*args, **kwargs)
+        (args, kwargs), backups = change((args, kwargs))
+        with backups:
+            return function(*args, **kwargs)
 
     return wrapper
 
