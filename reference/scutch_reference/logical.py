@@ -234,7 +234,7 @@ def with_logical_constraint(
       fallback: What is done if no rule decides for a name.
 
     Returns:
-      `x` with its arrays laid out by the mapped spec. `x` itself without rules or without a mesh.
+      `x` with its arrays sharded by the mapped spec. `x` itself without rules or without a mesh.
 
     Raises:
       NamesError: There are not as many names as axes, or a name occurs twice.

@@ -198,7 +198,7 @@ class Partitioned(Node, AxisMetadata[A]):
 
         Returns:
           Without a mesh, the wrapped object itself (BOX-3). Under one, the same tree with every
-          array laid out by `mesh_spec`; scalars, abstract values and inner boxes stay the same.
+          array sharded by `mesh_spec`; scalars, abstract values and inner boxes stay the same.
         """
         placed = apply_constraint and (self.mesh is not None or context_mesh() is not None)
         spec = self.mesh_spec() if placed else None

@@ -324,9 +324,9 @@ class Module:
         if name in present:
             value = present[name]
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            expected, found = (
+            expected, found = [
                 [*map(jax.numpy.shape, jax.tree.leaves(tree))] for tree in (made, value)
-            )
+            ]
             if expected != found:
                 raise errors.ScopeParamShapeError(
                     path=self.path, name=name, expected=expected, found=found
