@@ -210,7 +210,9 @@ def _run(rest: Sequence[str]) -> int:
     own = Path(__file__).with_name("judge.toml")  # not the settings of the folder that it is run in
     words = ["-p", "scutch.plugin", "-c", str(own), "--noconftest"]
     words += ["-p", "no:benchmark", "-p", "no:tmpdir"]  # which make folders
-    words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}", "--pyargs", "scutch", *rest]
+    if "no:cacheprovider" not in rest:
+        words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
+    words += ["--pyargs", "scutch", *rest]
     told = "SCUTCH_COMMAND" in os.environ
     os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
     try:

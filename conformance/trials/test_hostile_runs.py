@@ -49,7 +49,7 @@ def _run(folder, options):
     command = [
         sys.executable, "-P", "-m", "scutch", "run", "--implementation",
         "trials.hostile.running:implementation", "--profile", "quick", "--examples", "4",
-        "--law-timeout", "8", "--report", str(report), "-p", "no:cacheprovider", "-rA", *options,
+        "--law-timeout", "20", "--report", str(report), "-p", "no:cacheprovider", "-rA", *options,
     ]  # fmt: skip
     for requirement in (*CASE_OF, *BESIDE):
         command += ["--requirement", requirement]

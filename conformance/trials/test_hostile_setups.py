@@ -123,9 +123,9 @@ def warm():
         [sys.executable, "-P", "-m", "trials.hostile.warm"], env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
-    yield process
-    process.stdin.close()
-    process.wait(10)
+    with process:
+        yield process
+        process.stdin.close()
 
 
 @pytest.fixture

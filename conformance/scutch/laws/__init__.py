@@ -11,4 +11,5 @@ def assert_falsehood() -> None:
     Raises:
       AssertionError: Always, unless Python drops assertions.
     """
-    assert 0 == 1, "assertions are made"
+    falsehood = False
+    assert falsehood, "assertions are made"
