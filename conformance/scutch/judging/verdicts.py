@@ -295,7 +295,7 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     if not shown:
         return replace(ruling, trials=tuple(trials))
     roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
-    reason = f"follows from {', '.join(roots)}: holds on every input tried on which that holds"
+    reason = f"follows from {', '.join(roots)}: no input breaks it on which that holds"
     return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
 
 
