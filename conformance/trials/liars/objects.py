@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from scutch.inputs.graphs import children, nodes
 from scutch_reference import nnx
 from scutch_reference.errors import NoFilterMatchError
+from trials.liars.definitions import Keyed
 from trials.liars.tale import of_objects
 
 
@@ -118,10 +119,10 @@ class RemembersTheOrder:
 
     def split(node, *filters):
         definition, *states = nnx.split(node, *filters)
-        return (tuple(vars(node)), definition), *states
+        return Keyed(definition, tuple(vars(node))), *states
 
     def merge(definition, *states, **options):
-        return nnx.merge(definition[1], *states, **options)
+        return nnx.merge(definition.definition, *states, **options)
 
 
 @of_objects

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
+from trials.liars.definitions import Opaque
 from trials.liars.lifted import lifted, variables, without
 from trials.liars.modules import of_linen
 from trials.liars.objects import variables_in
@@ -209,31 +210,8 @@ class StopsGradientsOfUpdates:
     shard_map = _lifting("shard_map", _without_slopes)
 
 
-class _Opaque:
-    """A graph definition that JAX does not know, or knows by another key."""
-
-    def __init__(self, definition, key=None):
-        self.definition, self.key = definition, key
-
-    def __eq__(self, other):
-        return isinstance(other, _Opaque) and self._all() == other._all()
-
-    def __hash__(self):
-        return hash(self._all())
-
-    def _all(self):
-        return self.definition, self.key
-
-
-class _Keyed(_Opaque):
-    """One that is a node without leaves."""
-
-
-jax.tree_util.register_static(_Keyed)
-
-
 def _merged(definition, *states, **options):
-    definition = definition.definition if isinstance(definition, _Opaque) else definition
+    definition = definition.definition if isinstance(definition, Opaque) else definition
     return nnx.merge(definition, *states, **options)
 
 
@@ -243,7 +221,7 @@ class SplitsOpaquely:
 
     def split(*args, **options):
         definition, *states = nnx.split(*args, **options)
-        return _Opaque(definition), *states
+        return Opaque(definition), *states
 
     merge = _merged
 
@@ -253,21 +231,39 @@ class DefinesOpaquely:
     """Breaks OBJ-10b: JAX does not know the definition that `graphdef` gives."""
 
     def graphdef(*args, **options):
-        return _Opaque(nnx.graphdef(*args, **options))
+        return Opaque(nnx.graphdef(*args, **options))
 
 
+class _Numbered:
+    """A graph definition that equals those of the same graph, while its tree structure does not."""
+
+    def __init__(self, definition, number):
+        self.definition, self.number = definition, number
+
+    def __eq__(self, other):
+        return isinstance(other, _Numbered) and self.definition == other.definition
+
+    def __hash__(self):
+        return hash(self.definition)
+
+
+jax.tree_util.register_pytree_node(
+    _Numbered,
+    lambda one: ((), (one.definition, one.number)),
+    lambda known, _: _Numbered(*known),
+)
 _made = []
 
 
 @of_objects
 class DefinesApart:
-    """Breaks OBJ-10c: definitions of objects that were built separately are not equal."""
+    """Breaks OBJ-10c: `jax.jit` tells definitions apart whose objects were built separately."""
 
     def graphdef(root, **options):
         if not any(each is root for each in _made):
             _made.append(root)
         number = next(n for n, each in enumerate(_made) if each is root)
-        return _Keyed(nnx.graphdef(root, **options), number)
+        return _Numbered(nnx.graphdef(root, **options), number)
 
 
 @of_objects

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from scutch_reference import nnx
+from trials.liars.definitions import Keyed
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
 
@@ -74,7 +75,8 @@ class OrderedMetadata:
     """Breaks OBJ-5i: the definition has the names of metadata in the order of their setting."""
 
     def graphdef(node):
-        return nnx.graphdef(node), tuple(tuple(v.get_metadata()) for v in variables_in(node))
+        order = tuple(tuple(variable.get_metadata()) for variable in variables_in(node))
+        return Keyed(nnx.graphdef(node), order)
 
 
 @of_objects
