@@ -157,8 +157,9 @@ class _Output:
         try:
             parts = self.structure.flatten_up_to(out)
         except ValueError as error:
-            like = f"scan needs an output like {self.prefix!r}, got {out!r}."
-            raise LiftingError(like) from error
+            raise LiftingError(
+                f"scan needs an output like {self.prefix!r}, got {out!r}."
+            ) from error
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
         if Carry in self.plain:
             parts[self.axes.index(Carry)] = None
