@@ -174,7 +174,7 @@ class Judge:
         return None if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
 
     def answer(self, nodeid: Any) -> Any:
-        """In a runner: try a law, by its node; gives its report as JSON.
+        """In a runner: try the law of a pytest node id, and return its report as JSON.
 
         Instead of a node, it takes the arguments of `attempt_again`, and gives a trial as text.
         """

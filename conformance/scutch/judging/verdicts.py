@@ -49,7 +49,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one law did.
+    """What one law did in one run: its outcome, and its counterexample if it broke.
 
     Args:
       test: The name of the law, unique in the suite.
@@ -82,14 +82,14 @@ class Trial:
     too_few_devices: str = ""
 
     def to_data(self) -> str:
-        """As text, which every channel and report of pytest can carry."""
+        """The trial as text, which every channel and report of pytest can carry."""
         data = asdict(replace(self, error=None))
         del data["error"]
         return json.dumps(data)
 
     @classmethod
     def from_data(cls, text: str) -> "Trial":
-        """What `to_data` made."""
+        """The trial from what `to_data` returned."""
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
@@ -118,7 +118,7 @@ class Ruling:
 
     @property
     def counterexample(self) -> Counterexample | None:
-        """Of the first law that has one."""
+        """The counterexample of the first law that has one."""
         return next((t.counterexample for t in self.trials if t.counterexample), None)
 
     @property
@@ -315,7 +315,7 @@ class Summary:
 
 
 def summarize(rulings: Sequence[Ruling]) -> Summary:
-    """Counts, and the root causes."""
+    """The number of requirements with each verdict, and the root causes."""
     counts: dict[str, dict[str, int]] = {}
     for r in rulings:
         level = counts.setdefault(r.requirement.level, {})
