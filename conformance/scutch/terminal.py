@@ -56,7 +56,7 @@ def _relative(path: str) -> str:
 
 
 def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
-    """A command that breaks the law again, where it is broken.
+    """A command that tries a broken law again on its counterexample.
 
     Args:
       run: What is judged.
@@ -85,7 +85,7 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """For a shell, without the thicket that single quotes in single quotes make."""
+    """A text as one word of a shell, in double quotes where that is safe: they read best."""
     plain = not set(text) & set('"$`\\!')
     return f'"{text}"' if plain else shlex.quote(text)
 

@@ -104,8 +104,8 @@ LIMITS = {
         without="laws",
     ),
     "ci": Limit(
-        1111,
-        "what the commands had before they became a package, for the same work",
+        1490,
+        "1,111 before faults were planted: ci/mutants takes 370, docstyle has a limit of its own",
         without="scutch_ci/docstyle.py",
     ),
     "ci/scutch_ci/docstyle.py": Limit(180, "the linter of docstrings, which is work of its own"),

@@ -1,12 +1,13 @@
 """Every error of the reference: what was tried, with which value, and what was expected.
 
-An error class is a small dataclass: its fields are the *parts* of the message, and `text` is the
-template that they are put into. A user can read the parts off the error, and find the template by
-searching for the message. Each docstring says when the error is raised and shows the code that
-raises it (`Wrong`) beside the code that does not (`Right`); the tests run both.
+The `text` of an error class is the template of its message. The names in its braces are the *parts*
+of the message: whoever raises the error passes each by its name, and a user can read them off the
+error as attributes, and find the template by searching for the message. Each docstring says when
+the error is raised and shows the code that raises it (`Wrong`) beside the code that does not
+(`Right`); the tests run both.
 
 >>> try:
-...     raise AxisIndexError(("data", None), -4, -3)
+...     raise AxisIndexError(names=("data", None), index=-4, lowest=-3)
 ... except IndexError as error:
 ...     print(error)
 ...     error.lowest
@@ -18,22 +19,25 @@ In the examples `jax`, `jnp` (jax.numpy), `P` (PartitionSpec), `mesh` (eight dev
 `bridge` are there already.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, dataclass_transform
-
-Path = Sequence[Any]
+from typing import Any, ClassVar
 
 
-@dataclass_transform(eq_default=False)
 class ScutchReferenceError(ValueError):
-    """The base of the errors that the reference raises; catch it to catch them all."""
+    """The base of the errors that the reference raises; catch it to catch them all.
+
+    Args:
+      parts: What is named in `text`, each of which becomes an attribute of the error.
+    """
 
     text: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        dataclass(eq=False, repr=False)(cls)
+    def __init__(self, **parts: Any) -> None:
+        vars(self).update(parts)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{type(self).__qualname__} has no part {name!r}, only {[*vars(self)]!r}"
+        )
 
     def __str__(self) -> str:
         return " ".join(self.text.split()).format(**vars(self))
@@ -43,10 +47,16 @@ class UsageError(ScutchReferenceError):
     """The base of the errors that are told in words: something is used in a way it is not for.
 
     Raised are its subclasses, one for each part of the reference.
+
+    Args:
+      message: The words.
+      parts: As for every error.
     """
 
-    message: str
     text = "{message}"
+
+    def __init__(self, message: str, **parts: Any) -> None:
+        super().__init__(message=message, **parts)
 
 
 class PartitioningUnspecifiedError(ScutchReferenceError):
@@ -61,8 +71,6 @@ class PartitioningUnspecifiedError(ScutchReferenceError):
         ref.Partitioned(jnp.ones(4), ("data",)).add_axis(0, {"partition_name": "layers"})
     """
 
-    box: Any
-    params: Mapping[Any, Any]
     text = """Tried to add or remove an axis of {box.__class__.__qualname__}(names={box.names!r}),
     but 'partition_name' is not in the parameters {params!r}. Pass it, as in
     scan(..., metadata_params={{'partition_name': 'layers'}}); None is a name: unsharded."""
@@ -81,10 +89,6 @@ class AxisNameError(ScutchReferenceError):
         stacked.remove_axis(0, {"partition_name": "layers"})
     """
 
-    names: Sequence[Any]
-    index: int
-    found: Any
-    name: Any
     text = """Tried to remove axis {index} of names {names!r} as {name!r}, but the axis there is
     named {found!r}. Remove axes in the reverse of the order they were added."""
 
@@ -101,9 +105,6 @@ class AxisIndexError(ScutchReferenceError, IndexError):
         ref.Partitioned(jnp.ones(4), ("data",)).add_axis(-2, {"partition_name": "layers"})
     """
 
-    names: Sequence[Any]
-    index: int
-    lowest: int
     text = """Axis index {index} is out of range for names {names!r}: the lowest possible index is
     {lowest}."""
 
@@ -136,9 +137,6 @@ class StructureMismatchError(ScutchReferenceError):
         ref.replace_boxed({"w": ref.Partitioned(jnp.ones(4), ("data",))}, {"w": jnp.zeros(4)})
     """
 
-    place: str
-    ours: str
-    theirs: str
     text = """replace_boxed needs updates with the structure of the unboxed tree. At {place} the
     tree has {ours}, the updates have {theirs}."""
 
@@ -155,7 +153,6 @@ class AxisRulesError(UsageError):
         ref.logical_to_mesh_axes(("batch",), (("batch", "data"),))
     """
 
-    rule: Any
     text = """{message}, got {rule!r}. Axis rules are pairs of a logical name and the mesh axes for
     it, which are a name, a tuple of names, or None:
     (('batch', 'data'), ('hidden', ('model', 'expert')))."""
@@ -177,9 +174,6 @@ class UnmatchedAxisError(ScutchReferenceError):
         ref.with_logical_constraint(jnp.ones(4), ("heads",), rules, mesh, raising)
     """
 
-    unmatched: Sequence[Any]
-    names: Sequence[Any]
-    rules: Any
     text = """Axis names {unmatched!r} of {names!r} did not match a rule that is still free, and the
     fallback is RAISE_ERROR. The rules are {rules!r}."""
 
@@ -198,9 +192,6 @@ class TraceLevelError(ScutchReferenceError):
         nnx.jit(lambda count, x: count.set_value(count.get_value() + x))(count, 1.0)
     """
 
-    tried: str
-    node: Any
-    what: str
     text = """Tried to {tried} {what}, a {node.__class__.__qualname__}, from a different trace level
     than the one it was created at. Pass it to the transformed function, or create it in there."""
 
@@ -223,8 +214,6 @@ class LeakedTracerError(ScutchReferenceError):
         nnx.jit(lambda model: model["w"].get_value())(nnx.Dict(w=kept))
     """
 
-    path: str
-    tracer: Any
     text = """The variable at {path} holds a tracer, {tracer.aval}, of a transformation that is
     over. It was assigned inside a transformed function that did not get the variable as an
     argument; pass it in, or return the value."""
@@ -242,8 +231,6 @@ class UnhashableStaticError(ScutchReferenceError, TypeError):
         nnx.jit(lambda x, sizes: x * sizes[0], static_argnums=1)(1.0, (2, 3))
     """
 
-    place: str
-    value: Any
     text = """Static data must be hashable, but {place} is {value!r}, a
     {value.__class__.__qualname__}. Use a hashable type (a tuple for a list, a frozen dataclass), or
     arrays as data: nnx.data(...)."""
@@ -267,10 +254,6 @@ class AliasingError(ScutchReferenceError):
         nnx.jit(lambda a, b: None, in_shardings=(whole, cut))(w, nnx.clone(w))
     """
 
-    what: str
-    node: Any
-    first: tuple[str, Any]
-    second: tuple[str, Any]
     text = """Inconsistent {what} for an aliased {node.__class__.__qualname__}: it is {first[1]!r}
     at {first[0]}, and {second[1]!r} at {second[0]}. One object can have one only; make the two
     agree, or pass a copy."""
@@ -288,9 +271,6 @@ class NoFilterMatchError(ScutchReferenceError):
         nnx.split(nnx.Dict(w=nnx.Param(1.0), mean=nnx.BatchStat(0.0)), nnx.Param, ...)
     """
 
-    place: str
-    value: Any
-    filters: Sequence[Any]
     text = """Non-exhaustive filters: none of {filters!r} takes the {value.__class__.__qualname__}
     at {place}. Add a filter for it, or `...` as the last filter for all the rest."""
 
@@ -323,7 +303,6 @@ class UnknownPathError(UsageError, KeyError):
         nnx.update(nnx.Dict(w=nnx.Param(jnp.ones(2))), {"w": jnp.zeros(2)})
     """
 
-    paths: Sequence[Path]
     text = "{message}: {paths!r}."
 
 
@@ -332,9 +311,6 @@ class SpecError(ScutchReferenceError):
 
     Raised are its subclasses. `place` says which argument, and which leaf in it, has the spec.
     """
-
-    place: str
-    spec: Any
 
 
 class MeshAxisError(SpecError):
@@ -349,8 +325,6 @@ class MeshAxisError(SpecError):
         nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
     """
 
-    axis: Any
-    axes: Sequence[Any]
     text = """{place}: the spec {spec!r} names the mesh axis {axis!r}, but the axes of the mesh are
     {axes!r}."""
 
@@ -367,9 +341,6 @@ class IndivisibleSizeError(SpecError):
         nnx.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))(jnp.ones(8))
     """
 
-    shape: Sequence[int]
-    axis: int
-    parts: int
     text = """{place}: the spec {spec!r} cuts axis {axis} of an array of shape {shape!r} into
     {parts} parts, but the size of that axis is no multiple of {parts}, or it does not exist."""
 
@@ -392,7 +363,6 @@ class ReplicationError(SpecError):
         nnx.shard_map(put, mesh=mesh, in_specs=specs, out_specs=P())(last, jnp.ones(8))
     """
 
-    axes: Sequence[Any]
     text = """{place}: the value may differ along the mesh axes {axes!r}, but not by its spec
     {spec!r}. Reduce it (jax.lax.psum, pmean), name the axes in the spec, or do not check:
     check_rep=False."""
@@ -457,8 +427,6 @@ class ScopeError(ScutchReferenceError):
     Raised are its subclasses. `path` leads to the module.
     """
 
-    path: Path
-
 
 class ScopeParamNotFoundError(ScopeError, KeyError):
     """`apply` is given variables in which a parameter is missing (LIN-1g).
@@ -473,8 +441,6 @@ class ScopeParamNotFoundError(ScopeError, KeyError):
         nn.Dense(4).apply(variables, jnp.ones((1, 2)))
     """
 
-    name: str
-    present: Sequence[str]
     text = """The module at {path!r} asks for the parameter {name!r}, but the collection 'params'
     has {present!r} there. Pass the variables that `init` returned."""
 
@@ -493,9 +459,6 @@ class ScopeParamShapeError(ScopeError):
         nn.Dense(4).apply(variables, jnp.ones((9, 2)))
     """
 
-    name: str
-    expected: Any
-    found: Any
     text = """Parameter {name!r} of the module at {path!r} has shape {found!r}, but its initializer
     gives {expected!r}."""
 
@@ -522,9 +485,6 @@ class NameInUseError(ScopeError):
         Twice().init(jax.random.key(0), jnp.ones((1, 2)))
     """
 
-    new: str
-    name: str
-    old: str
     text = """Tried to give the name {name!r} to a {new} of the module at {path!r}, but a {old}
     there has it."""
 
@@ -543,8 +503,6 @@ class ModifyScopeVariableError(ScopeError):
         norm.apply(norm.init(jax.random.key(0), x), x, mutable=["batch_stats"])
     """
 
-    collection: str
-    name: str
     text = """Tried to write the variable {name!r} of the module at {path!r}, but its collection
     {collection!r} is not mutable: apply(..., mutable=[{collection!r}])."""
 
@@ -562,8 +520,6 @@ class InvalidRngError(ScopeError):
         nn.Dropout(0.5, deterministic=False).apply({}, jnp.ones(4), rngs=rngs)
     """
 
-    stream: str
-    streams: Sequence[str]
     text = """The module at {path!r} draws a key from the stream {stream!r}, but keys were passed
     for {streams!r} only: rngs={{{stream!r}: jax.random.key(0)}}; under `scan` or `vmap`,
     split_rngs={{{stream!r}: True}}."""

@@ -42,19 +42,19 @@ def checked_rules(rules: Any) -> CheckedRules:
       AxisRulesError: They are not; the error shows the rule that is wrong (LOG-10).
     """
     if not isinstance(rules, (tuple, list)):
-        raise errors.AxisRulesError("Axis rules must be a tuple or a list", rules)
+        raise errors.AxisRulesError("Axis rules must be a tuple or a list", rule=rules)
     checked = []
     for rule in rules:
         if not isinstance(rule, (tuple, list)) or len(rule) != 2:
-            raise errors.AxisRulesError("An axis rule must be a pair", rule)
+            raise errors.AxisRulesError("An axis rule must be a pair", rule=rule)
         name, axes = rule[0], tuple(rule[1]) if isinstance(rule[1], list) else rule[1]
         parts = mesh_axes(axes)
         if not isinstance(name, str):
-            raise errors.AxisRulesError("An axis rule must begin with a logical name", rule)
+            raise errors.AxisRulesError("An axis rule must begin with a logical name", rule=rule)
         if not all(isinstance(axis, str) for axis in parts):
-            raise errors.AxisRulesError("An axis rule must end with mesh axes", rule)
+            raise errors.AxisRulesError("An axis rule must end with mesh axes", rule=rule)
         if len(set(parts)) < len(parts):
-            raise errors.AxisRulesError("An axis rule may use a mesh axis once", rule)
+            raise errors.AxisRulesError("An axis rule may use a mesh axis once", rule=rule)
         checked.append((name, axes))
     return tuple(checked)
 
@@ -112,7 +112,7 @@ def composed_rules(own: CheckedRules, context: CheckedRules) -> CheckedRules:
         theirs = [rule for rule in context if rule[0] == name]
         if theirs and theirs != rules:
             message = f"Own rules contradict the rules in context for {name!r}, {theirs!r}"
-            raise errors.AxisRulesError(message, rules)
+            raise errors.AxisRulesError(message, rule=rules)
     return own + tuple(rule for rule in context if rule[0] not in mine)
 
 
@@ -234,7 +234,7 @@ def with_logical_constraint(
       fallback: What is done if no rule decides for a name.
 
     Returns:
-      `x` with its arrays laid out by the mapped spec. `x` itself without rules or without a mesh.
+      `x` with its arrays sharded by the mapped spec. `x` itself without rules or without a mesh.
 
     Raises:
       NamesError: There are not as many names as axes, or a name occurs twice.
@@ -250,7 +250,7 @@ def with_logical_constraint(
         names = axis_names(names)
         spec, unmatched = resolve(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
-            raise errors.UnmatchedAxisError(unmatched, names, checked)
+            raise errors.UnmatchedAxisError(unmatched=unmatched, names=names, rules=checked)
         axes = len(names)
         for rank in {leaf.ndim for leaf in tree_leaves(part) if isinstance(leaf, ARRAYS)} - {axes}:
             raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")

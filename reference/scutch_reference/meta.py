@@ -142,7 +142,7 @@ def axis_names(names: Any) -> tuple[Any, ...]:
 def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
     """The index of an axis of an array of that rank, with a negative one counted from the end."""
     if index < -rank:
-        raise errors.AxisIndexError(names, index, -rank)
+        raise errors.AxisIndexError(names=names, index=index, lowest=-rank)
     return index + rank if index < 0 else index
 
 
@@ -159,7 +159,7 @@ def _names_without(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, 
     at = _from_the_front(names, index, len(names))
     found = names[at] if at < len(names) else None
     if found != name:
-        raise errors.AxisNameError(names, index, found, name)
+        raise errors.AxisNameError(names=names, index=index, found=found, name=name)
     return names[:at] + names[at + 1 :]
 
 
@@ -198,7 +198,7 @@ class Partitioned(Node, AxisMetadata[A]):
 
         Returns:
           Without a mesh, the wrapped object itself (BOX-3). Under one, the same tree with every
-          array laid out by `mesh_spec`; scalars, abstract values and inner boxes stay the same.
+          array sharded by `mesh_spec`; scalars, abstract values and inner boxes stay the same.
         """
         placed = apply_constraint and (self.mesh is not None or context_mesh() is not None)
         spec = self.mesh_spec() if placed else None
@@ -258,7 +258,7 @@ class Partitioned(Node, AxisMetadata[A]):
 
     def _renamed(self, change: Callable[..., tuple[Any, ...]], index: int, params: Params) -> Self:
         if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(self, params)
+            raise errors.PartitioningUnspecifiedError(box=self, params=params)
         name = params[PARTITION_NAME]
         name = tuple(name) if type(name) is list else name
         copied = object.__new__(type(self))  # as in `replace_boxed`, and for the same reason
@@ -437,7 +437,8 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
         found = difference(unbox(tree, apply_constraint=False), updates)
         if found is None:
             raise
-        raise errors.StructureMismatchError(*found) from error
+        place, ours, theirs = found
+        raise errors.StructureMismatchError(place=place, ours=ours, theirs=theirs) from error
     pairs = zip(nodes, values, strict=True)
     return structure.unflatten([x.replace_boxed(v) if is_box(x) else v for x, v in pairs])
 

@@ -1,16 +1,16 @@
-"""Where arrays go: the constraint that lays an array out on a mesh (BOX-18).
+"""Where arrays go: the constraint that shards an array on a mesh (BOX-18).
 
 A *spec* (`jax.sharding.PartitionSpec`) has an entry for each axis of an array: a mesh axis, a tuple
 of them, `None` (the axis stays whole) or `UNCONSTRAINED` (the compiler decides). To *constrain* an
-array is to have it laid out by a spec on a mesh. JAX has three functions for it, and each refuses
+array is to have it sharded by a spec on a mesh. JAX has three functions for it, and each refuses
 what the others are for: `with_sharding_constraint` on mesh axes of type Auto, `reshard` on Explicit
 ones, and `device_put` for an array that exists already. Inside `shard_map` axes are Manual: an
-array is the part of one device, and those axes cannot be laid out again. `constrain` chooses.
+array is the part of one device, and those axes cannot be sharded again. `constrain` chooses.
 
 >>> import jax, numpy as np
 >>> mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
->>> laid_out = constrain(np.ones(4), partition_spec(("data",)), mesh)
->>> tuple(laid_out.sharding.spec)
+>>> sharded = constrain(np.ones(4), partition_spec(("data",)), mesh)
+>>> tuple(sharded.sharding.spec)
 ('data',)
 """
 

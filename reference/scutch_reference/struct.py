@@ -105,9 +105,15 @@ PyTreeNode = Node
 
 
 @overload
-def dataclass(cls: C, /, **options: Any) -> C: ...
+def dataclass(cls: C, /, **options: Any) -> C:
+    """With a class: the class as a pytree."""
+
+
 @overload
-def dataclass(cls: None = None, /, **options: Any) -> Callable[[C], C]: ...
+def dataclass(cls: None = None, /, **options: Any) -> Callable[[C], C]:
+    """Without one: a decorator of classes."""
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def dataclass(cls: Any = None, /, **options: Any) -> Any:
     """Make a class a frozen dataclass and a pytree, with a method `replace`.

@@ -191,7 +191,7 @@ def test_what_crosses_shares_no_container(bridge, variable, listed):
     named=st.booleans(),
 )
 def test_crossing_to_nnx_leaves_the_box(bridge, meta, logical, col, pair, named):
-    """`to_nnx_var`, and returning from it, leave the box as it was."""
+    """`to_nnx_var`, and crossing back, leave the box as it was."""
     if isinstance(pair[0], meta.Partitioned) and named:
         reached("logical")
         pair = [logical.LogicallyPartitioned(box.value, box.names, rules=()) for box in pair]

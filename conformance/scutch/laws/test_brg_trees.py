@@ -97,8 +97,8 @@ def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
 @requirement("BRG-6b")
 @given(value=arrays(max_rank=1))
 def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
-    """A variable of a type that is not registered goes to the collection named like its class, and
-    returns.
+    """A variable of a type that is not registered goes to a collection named like its class, and
+    comes back as a variable of that type.
     """
     typ = type(f"Unseen_{next(_numbers)}", (nnx.Variable,), {})
     linen = bridge.nnx_attrs_to_linen_vars({"a": {"b": typ(value)}})

@@ -41,7 +41,9 @@ def _module(backend, params, trainable, steps=("add",), **options):
 @costly
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([True, False, None]))
 def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
-    """Without it, none is trainable."""
+    """`trainable=True` makes every variable of a module trainable, `trainable=False` none; without
+    the option none is.
+    """
     reached(str(trainable))
     module = _module(on_any(export, backend), params, trainable)
     count = len(jax.tree.leaves(params))
@@ -52,7 +54,9 @@ def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
 @costly
 @given(backend=backends(), params=parameter_trees(), flags=flags)
 def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags):
-    """It has the structure of the parameters."""
+    """`trainable` as a tree with the structure of the parameters says for each variable whether it
+    is trainable.
+    """
     tree, wanted = _flagged(params, flags)
     if len(set(wanted)) == 2:
         reached("some")
@@ -70,7 +74,9 @@ def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags)
 def test_gradients_of_trainable_variables_are_those_of_jax(
     export, backend, params, flags, steps, form, text, load
 ):
-    """Of the module's, and of those that were saved and loaded."""
+    """Gradients with respect to the trainable variables are those of `jax.grad`, of the module and
+    of what was saved and loaded.
+    """
     tree, wanted = _flagged(params, [True, *flags])
     found, structure = jax.tree.flatten(params)
     numbers = [n for n, leaf in enumerate(found) if wanted[n] and exported.is_float(leaf)]
@@ -110,7 +116,9 @@ def test_gradients_of_trainable_variables_are_those_of_jax(
 @costly
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([False, None]))
 def test_gradients_without_trainable_variables_are_refused(export, backend, params, trainable):
-    """The error names the option."""
+    """`with_gradient=True` for a module without trainable variables is an error that names the
+    option.
+    """
     options = {"jax2tf_kwargs": {"with_gradient": True}}
     backend = on_any(export, backend)
     refused(lambda: _module(backend, params, trainable, **options), naming=("with_gradient",))
@@ -120,7 +128,9 @@ def test_gradients_without_trainable_variables_are_refused(export, backend, para
 @costly
 @given(backend=backends(), params=parameter_trees(some=True), flags=flags)
 def test_trainable_variables_without_gradients_are_refused(export, backend, params, flags):
-    """One trainable variable is enough; the error names the option."""
+    """`with_gradient=False` for a module with one trainable variable or more is an error that names
+    the option.
+    """
     tree, _ = _flagged(params, [True, *flags])
     options = {"jax2tf_kwargs": {"with_gradient": False}}
     backend = on_any(export, backend)
@@ -131,7 +141,9 @@ def test_trainable_variables_without_gradients_are_refused(export, backend, para
 @costly
 @given(backend=backends(), params=parameter_trees(), flags=flags)
 def test_a_module_knows_whether_it_has_gradients(export, backend, params, flags):
-    """It has, when one of its variables is trainable; the option may say so too."""
+    """`with_gradient` of a module is true when one of its variables is trainable, with the option
+    or without it.
+    """
     tree, wanted = _flagged(params, flags)
     reached("with" if any(wanted) else "without")
     backend = on_any(export, backend)

@@ -43,7 +43,9 @@ def _module(backend, described, **options):
 @costly
 @given(backend=backends(), params=parameter_trees(), steps=programs())
 def test_one_function_goes_by_the_default_key(export, backend, params, steps):
-    """In `methods` and in `jax_methods`, alone."""
+    """A module of one function has the default key, and no other, in `methods` and in
+    `jax_methods`.
+    """
     backend = on_any(export, backend)
     (function,) = exported.functions({KEY: steps}, params).values()
     module = backend.module(params, function).owner
@@ -91,7 +93,9 @@ def _refuses_other_keys(export, backend, mismatched, argument, naming):
 @costly
 @given(backend=backends(), mismatched=mismatched, text=st.sampled_from(["", "b, 2", "b, ..."]))
 def test_polymorphic_shapes_need_the_keys_of_the_functions(export, backend, mismatched, text):
-    """Shapes that are one text for all are refused as well."""
+    """Polymorphic shapes for a mapping of functions that have other keys, or are one text for all,
+    are refused.
+    """
     reached("no mapping" if text else "keys")
     if not text:
         _refuses_other_keys(export, backend, mismatched, "input_polymorphic_shape", False)
@@ -104,7 +108,9 @@ def test_polymorphic_shapes_need_the_keys_of_the_functions(export, backend, mism
 @costly
 @given(backend=backends(), mismatched=mismatched)
 def test_conversion_options_need_the_keys_of_the_functions(export, backend, mismatched):
-    """None at all are the default for each."""
+    """Conversion options for a mapping of functions that have other keys are refused; without
+    options each function has the defaults.
+    """
     _refuses_other_keys(export, backend, mismatched, "jax2tf_kwargs", False)
     backend = on_any(export, backend)
     assert set(_module(backend, mismatched[0], jax2tf_kwargs=None).owner.methods) == set(
@@ -116,7 +122,9 @@ def test_conversion_options_need_the_keys_of_the_functions(export, backend, mism
 @costly
 @given(backend=backends(), mismatched=mismatched, flag=st.booleans())
 def test_compile_flags_need_the_keys_of_the_functions(export, backend, mismatched, flag):
-    """A boolean holds for all."""
+    """`jit_compile` as a mapping must have the keys of the functions; one boolean holds for all of
+    them.
+    """
     _refuses_other_keys(export, backend, mismatched, "jit_compile", False)
     backend = on_any(export, backend)
     assert set(_module(backend, mismatched[0], jit_compile=flag).owner.methods) == set(
@@ -128,7 +136,9 @@ def test_compile_flags_need_the_keys_of_the_functions(export, backend, mismatche
 @costly
 @given(backend=backends(), mismatched=mismatched, argument=st.sampled_from(list(ARGUMENTS)))
 def test_a_refusal_shows_both_sets_of_keys(export, backend, mismatched, argument):
-    """Those of the functions, and those that were given."""
+    """The error for keys that do not fit shows the keys of the functions and those that were
+    given.
+    """
     _refuses_other_keys(export, backend, mismatched, argument, True)
 
 
@@ -158,7 +168,9 @@ def test_shapes_among_the_options_are_refused(export, backend, described, at, on
 @costly
 @given(backend=backends(), params=parameter_trees(), described=program_maps(), one=st.booleans())
 def test_a_module_tells_what_it_was_made_of(export, backend, params, described, one):
-    """Its functions by key, its parameters in their containers, and its backend."""
+    """A module has its functions by key, its parameters in the containers that they came in, and
+    its backend as attributes.
+    """
     backend = on_any(export, backend)
     functions = exported.functions(described, params)
     if one:

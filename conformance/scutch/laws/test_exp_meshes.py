@@ -73,7 +73,9 @@ def _useful(spec, mesh):
 @costly
 @given(backend=backends(), mesh=meshes, described=sharded_parameters(), again=st.booleans())
 def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, described, again):
-    """After an update, too; their values are those of the parameters."""
+    """The variables of a module are sharded as `pspecs` says, after an update as well, and hold the
+    values of the parameters.
+    """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
     with backend.on(mesh):
@@ -93,7 +95,9 @@ def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, descri
 @costly
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
 def test_specs_without_an_export_mesh_are_refused(export, backend, mesh, described):
-    """The error tells how to enter one; a mesh that was left counts no more."""
+    """`pspecs` outside an export mesh, or after it was left, is an error that tells how to enter
+    one.
+    """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
     with backend.on(mesh):
@@ -106,7 +110,9 @@ def test_specs_without_an_export_mesh_are_refused(export, backend, mesh, describ
 @costly
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
 def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, described):
-    """The error names the argument."""
+    """A module that is made on an export mesh without `pspecs` is refused with an error that names
+    the argument.
+    """
     backend = on_any(export, backend)
     params, _ = _parameters(described, mesh)
     with backend.on(mesh):
@@ -140,7 +146,7 @@ def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, ax
 @costly
 @given(backend=backends(), mesh=meshes, described=sharded_parameters(), at=st.integers(0, 2))
 def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mesh, described, at):
-    """Whichever of them is not."""
+    """On an export mesh a module is refused if any one of its parameters is no array of JAX."""
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
     at %= len(described)
@@ -158,7 +164,9 @@ def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mes
 def test_sharded_variables_compute_the_same_when_loaded(
     export, backend, mesh, described, steps, rows
 ):
-    """For every size of the batch."""
+    """A saved module with sharded variables gives, when it is loaded, the outputs of the functions
+    for every size of the batch.
+    """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
     if any(_useful(spec, mesh) for spec in specs["layers"]):

@@ -85,7 +85,9 @@ def test_a_loaded_method_gives_what_the_saved_one_gave(
 def test_every_size_that_the_polymorphic_shape_admits_is_taken(
     export, backend, params, steps, form, text, several
 ):
-    """By the module, and by what was saved for another size."""
+    """A module takes inputs of every size that its polymorphic shape admits, and so does a loaded
+    method, whatever size it was saved for.
+    """
     backend = on_any(export, backend)
     (function,) = exported.functions({KEY: steps}, params).values()
     shape = {"x": text} if form == "dict" else text
@@ -117,7 +119,9 @@ def _misshapen(rows, width, step):
     chosen=st.integers(0, 3),
 )  # fmt: skip
 def test_other_shapes_are_refused(export, backend, params, steps, text, rows, chosen):
-    """By the module, and by what was saved."""
+    """Inputs of a shape that the polymorphic shape does not admit are refused by the module and by
+    what was saved.
+    """
     backend = on_any(export, backend)
     (function,) = exported.functions({KEY: steps}, params).values()
     module = backend.module(params, function, input_polymorphic_shape=text, jit_compile=False)
@@ -134,7 +138,9 @@ def test_other_shapes_are_refused(export, backend, params, steps, text, rows, ch
 def test_jax_methods_are_the_functions_bound_to_the_parameters(
     export, backend, params, described, form
 ):
-    """They have the keys of `methods`."""
+    """`jax_methods` has the keys of `methods`, and each of its functions computes with the
+    parameters of the module.
+    """
     backend = on_any(export, backend)
     functions = exported.functions(described, params)
     shapes = dict.fromkeys(functions)
@@ -149,7 +155,9 @@ def test_jax_methods_are_the_functions_bound_to_the_parameters(
 @dear
 @given(params=small, described=program_maps(), rows=sizes, each=st.booleans())
 def test_methods_that_are_compiled_give_the_same(export, params, described, rows, each):
-    """With one flag for all, or one for each."""
+    """With `jit_compile`, one flag for all methods or one for each, the methods give the outputs of
+    the functions.
+    """
     backend = on_only(export, TENSORFLOW)
     functions = exported.functions(described, params)
     x = exported.batch(rows, 2)
@@ -166,7 +174,9 @@ def test_methods_that_are_compiled_give_the_same(export, params, described, rows
     backend=backends(), both=copies(parameter_trees()), described=program_maps(), flag=st.booleans()
 )
 def test_what_the_caller_gave_stays_as_it_was(export, backend, both, described, flag):
-    """Containers keep their classes, arrays their values."""
+    """To make a module, and to call it, leaves the parameters of the caller as they were: the
+    classes of containers and the values of arrays.
+    """
     params, before = both
     backend = on_any(export, backend)
     functions = exported.functions(described, params)
@@ -197,7 +207,9 @@ def test_what_the_caller_gave_stays_as_it_was(export, backend, both, described, 
     taken=st.lists(sizes, min_size=1, max_size=2, unique=True), size=sizes,
 )  # fmt: skip
 def test_listed_sizes_are_taken_and_others_are_refused(export, params, steps, form, taken, size):
-    """By the module, and by what was saved."""
+    """Where sizes are listed for a symbol, the module and what was saved take inputs of these sizes
+    and refuse others.
+    """
     backend = on_only(export, JAX)
     (function,) = exported.functions({KEY: steps}, params).values()
     module = backend.module(

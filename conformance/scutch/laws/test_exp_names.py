@@ -47,7 +47,9 @@ def _warnings():
 @costly
 @given(backend=backends(), params=parameter_trees(keys=plain_keys, nodes=KEYED, depth=3))
 def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, params):
-    """Keys of dictionaries, attributes and indices, joined by dots."""
+    """The name of a variable is the path of its parameter: keys of dictionaries, attributes and
+    indices, joined by dots.
+    """
     paths = _paths(params)
     if any("." in path for path in paths):
         reached("deep")
@@ -58,7 +60,9 @@ def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, param
 @costly
 @given(backend=backends(), params=parameter_trees(keys=tilde_keys, nodes=KEYED, depth=3))
 def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
-    """dm-haiku's names have it, and TensorFlow's must not."""
+    """A `~` in the path of a parameter, as in names of dm-haiku, is `_` in the variable's name,
+    since TensorFlow refuses it.
+    """
     paths = _paths(params)
     if any("~" in path for path in paths):
         reached("tilde")
@@ -70,7 +74,9 @@ def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
 @costly
 @given(backend=backends(), params=parameter_trees(nodes=LOSSY, depth=2))
 def test_variables_are_numbered_where_names_cannot_be_laid_out(export, backend, params):
-    """In the order of the leaves, and a warning is logged."""
+    """Where a tree of names cannot have the structure of the parameters, the variables are called
+    `jax_param_0`, `jax_param_1` and so on, in the order of the leaves, and a warning is logged.
+    """
     assume(_lossy_nodes(params))
     reached("lossy")
     with _warnings() as messages:
@@ -91,6 +97,8 @@ def _lossy_nodes(tree):
 @costly
 @given(backend=backends(), name=st.sampled_from(["served", "my_model", "m0"]))
 def test_a_module_has_the_name_that_it_was_given(export, backend, name):
-    """A Python identifier, as TensorFlow needs it."""
+    """A module's `name` is the one that it was given, which is a Python identifier, as TensorFlow
+    needs it.
+    """
     module = _module(on_any(export, backend), {"w": exported.batch(1, 2)}, name=name)
     assert module.owner.name == name

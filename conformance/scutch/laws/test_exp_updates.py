@@ -52,7 +52,9 @@ def _names_the_leaf(error, path):
 @dear
 @given(backend=backends(), params=small, described=program_maps(), early=st.booleans())
 def test_methods_compute_with_new_parameters(export, backend, params, described, early):
-    """Whether they were called before or not."""
+    """After `update_variables` the methods compute with the new parameters, whether they were
+    called before or not.
+    """
     module, functions = _module(on_any(export, backend), params, described)
     x, new = exported.batch(2, 2), _changed(params)
     if early:
@@ -68,7 +70,7 @@ def test_methods_compute_with_new_parameters(export, backend, params, described,
 @costly
 @given(backend=backends(), params=trees, described=program_maps())
 def test_jax_methods_compute_with_new_parameters(export, backend, params, described):
-    """They are asked for after the update."""
+    """`jax_methods` that are asked for after `update_variables` compute with the new parameters."""
     module, functions = _module(on_any(export, backend), params, described)
     x, new = exported.batch(2, 2), _changed(params)
     module.owner.update_variables(new)
@@ -80,7 +82,9 @@ def test_jax_methods_compute_with_new_parameters(export, backend, params, descri
 @costly
 @given(backend=backends(), params=trees, other=parameter_trees())
 def test_parameters_of_another_structure_are_refused(export, backend, params, other):
-    """The error shows both structures."""
+    """`update_variables` with parameters of another structure is an error that shows both
+    structures.
+    """
     one, two = jax.tree.structure(params), jax.tree.structure({"last": 0, "tree": other})
     other = {"last": params["last"], "tree": other}
     if one == two:
@@ -94,7 +98,9 @@ def test_parameters_of_another_structure_are_refused(export, backend, params, ot
 @costly
 @given(backend=backends(), params=trees, at=st.integers(0, 5))
 def test_parameters_of_another_shape_are_refused(export, backend, params, at):
-    """The error shows the path of the leaf and both shapes."""
+    """`update_variables` with a leaf of another shape is an error that shows the path of the leaf
+    and both shapes.
+    """
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "shape", at)
     _names_the_leaf(refused(lambda: module.owner.update_variables(new),
@@ -105,7 +111,9 @@ def test_parameters_of_another_shape_are_refused(export, backend, params, at):
 @costly
 @given(backend=backends(), params=trees, at=st.integers(0, 5))
 def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
-    """The error shows the path of the leaf and both dtypes."""
+    """`update_variables` with a leaf of another dtype is an error that shows the path of the leaf
+    and both dtypes.
+    """
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "dtype", at)
     _names_the_leaf(refused(lambda: module.owner.update_variables(new),
@@ -135,7 +143,9 @@ def test_a_refused_update_changes_nothing(export, backend, params, described, fa
 @costly
 @given(backend=backends(), params=trees, flag=st.booleans())
 def test_an_update_keeps_the_variables_themselves(export, backend, params, flag):
-    """The same objects, by the same names, as trainable as before."""
+    """After `update_variables` a module has the same variable objects, by the same names, and as
+    trainable as before.
+    """
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]}, trainable=flag)
 
     def seen():

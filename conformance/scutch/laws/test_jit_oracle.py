@@ -17,7 +17,9 @@ from scutch.strategies.object_calls import MODES, called_jits, moded_calls, obje
 @at_least(20)
 @given(call=object_calls("jit"))
 def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Programs that change anything: values, attributes, containers, places."""
+    """Lifted `jit` of a program that changes values, attributes, containers or the places of
+    objects gives the outputs, objects and errors of `jax.jit` of the pure function of the leaves.
+    """
     reached(agreement(call, transforms))
 
 
@@ -26,7 +28,9 @@ def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
 @at_least(20)
 @given(call=object_calls("jit", sharded=True))
 def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Shardings of any form; variables and results lie where JAX lays them."""
+    """With shardings of any form, lifted `jit` puts variables and outputs where `jax.jit` of the
+    pure function of the leaves puts them.
+    """
     reached(agreement(call, transforms, shardings=True))
 
 
@@ -35,7 +39,9 @@ def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(tra
 @at_least(20)
 @given(call=called_jits())
 def test_jit_over_objects_is_called_in_every_form_that_jax_takes(transforms, call):
-    """Methods, decorators, names, defaults; static and donated arguments; compiled forms."""
+    """Methods, decorated functions, arguments by name and by default, static and donated arguments,
+    and compiled forms of lifted `jit` give what `jax.jit` of the pure function of the leaves gives.
+    """
     reached(agreement(call, transforms))
 
 
@@ -50,7 +56,9 @@ contained = st.sampled_from(LIFTS).flatmap(
 @at_least(20)
 @given(call=contained)
 def test_a_prefix_by_filter_stands_for_a_container_of_objects(transforms, call):
-    """`StateSharding` and `StateAxes` in the place of lists and dictionaries of objects."""
+    """`StateSharding` and `StateAxes` as the prefix of a list or dictionary of objects give what
+    JAX gives with one prefix for each leaf.
+    """
     reached(agreement(call, transforms))
 
 
@@ -64,7 +72,9 @@ moded = st.sampled_from(list(MODES)).flatmap(
 @at_least(20)
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
-    """Programs that change values of variables in trees of objects, which every mode is for."""
+    """Every mode of `jit` that the implementation has changes the values of variables in trees of
+    objects as `jax.jit` of the pure function of the leaves does.
+    """
     mode, call = moded
     if "partial" in mode and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")

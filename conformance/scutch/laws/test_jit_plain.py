@@ -118,7 +118,7 @@ def _assert_lowered_same(transforms, call):
 @costly
 @given(call=plain_jit_calls(calls=1, listed=True))
 def test_shardings_of_arguments_may_be_a_list(transforms, call):
-    """As a tuple of them may be."""
+    """`in_shardings` may be a list of shardings where a tuple is taken."""
     _assert_lowered_same(transforms, call)
 
 
@@ -126,5 +126,7 @@ def test_shardings_of_arguments_may_be_a_list(transforms, call):
 @costly
 @given(call=plain_jit_calls(calls=1, both=True, negative=True))
 def test_a_negative_static_number_counts_from_the_end_beside_shardings(transforms, call):
-    """The shardings are those of the arguments before it."""
+    """A negative number in `static_argnums` counts from the last argument; `in_shardings` then has
+    entries for the arguments before it.
+    """
     _assert_lowered_same(transforms, call)

@@ -72,7 +72,10 @@ def _assert_same(call, *, gradients=True):
 @at_least(20)
 @given(call=linen_calls("vmap"))
 def test_a_mapped_module_is_jax_vmap_of_the_module(call):
-    """Axes of collections, negative and `None` too, by filters of every spelling; methods."""
+    """`vmap` of a module, or of its methods, along any axes of its collections, negative ones and
+    `None` included, gives what `jax.vmap` of its `apply` gives; collections are chosen by filters
+    of every spelling.
+    """
     _assert_same(call, gradients=not call.described.train)
 
 
@@ -81,7 +84,9 @@ def test_a_mapped_module_is_jax_vmap_of_the_module(call):
 @at_least(20)
 @given(call=linen_calls("scan", max_size=1))
 def test_a_looped_module_is_jax_scan_of_the_module(call):
-    """Collections that are sliced, carried and shared."""
+    """`scan` of a module whose collections are sliced, carried or shared gives what `jax.lax.scan`
+    of its `apply` gives.
+    """
     _assert_same(call, gradients=not call.described.train)
 
 
@@ -90,7 +95,9 @@ def test_a_looped_module_is_jax_scan_of_the_module(call):
 @at_least(20)
 @given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
 def test_a_compiled_or_rematerialized_module_is_the_module(call):
-    """With filters of collections and streams."""
+    """`jit` and `remat` of a module, with filters of collections and streams, give what `apply` of
+    the module itself gives.
+    """
     _assert_same(call)
 
 
@@ -105,7 +112,9 @@ NESTED = (
 @at_least(20)
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: linen_calls(*kinds, max_size=1)))
 def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
-    """Two of `vmap`, `scan`, `jit` and `remat`."""
+    """Two of `vmap`, `scan`, `jit` and `remat`, one around the other on a module, give what JAX's
+    two give on its `apply`.
+    """
     _assert_same(call, gradients=False)
 
 
@@ -124,5 +133,7 @@ def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
     )
 )  # fmt: skip
 def test_a_carried_collection_need_not_change(call):
-    """`apply` without `mutable`: as in inference with the statistics of training."""
+    """A lifted module with a carried collection can be applied without `mutable`, as in inference
+    with the statistics of training, and gives what JAX gives.
+    """
     _assert_same(call, gradients=False)

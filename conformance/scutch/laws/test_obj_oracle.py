@@ -26,7 +26,9 @@ def _agrees(call, transforms):
 @costly
 @given(call=object_calls("vmap"))
 def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Values, results and refusals, for axes of any form."""
+    """Lifted `vmap` with axes of any form gives the values, outputs and refusals of `jax.vmap` of
+    the pure function of the leaves.
+    """
     _agrees(call, transforms)
 
 
@@ -35,7 +37,9 @@ def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 @at_least(20)
 @given(call=object_calls("scan"))
 def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Values, results and refusals, for variables that are carried, sliced or shared."""
+    """Lifted `scan` with variables that are carried, sliced or shared gives the values, outputs and
+    refusals of `jax.lax.scan` of the pure function of the leaves.
+    """
     _agrees(call, transforms)
 
 
@@ -44,7 +48,9 @@ def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 @at_least(20)
 @given(call=object_calls("grad"))
 def test_grad_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Losses, gradients, results, and the values that variables have afterwards."""
+    """Lifted `grad` gives the losses, gradients, outputs, and values of variables afterwards, of
+    `jax.grad` of the pure function of the leaves.
+    """
     _agrees(call, transforms)
 
 
@@ -68,7 +74,9 @@ def pairs(of):
 @at_least(20)
 @given(call=pairs(PAIRS))
 def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
-    """Two of `vmap`, `grad` and `remat`."""
+    """Two of `vmap`, `grad` and `remat`, one around the other, do to objects what JAX's two do to
+    their leaves.
+    """
     _agrees(call, transforms)
 
 
@@ -77,7 +85,9 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
 @at_least(20)
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
-    """Two of `jit`, `scan`, `vmap` and `grad`."""
+    """Two of `jit`, `scan`, `vmap` and `grad`, one around the other, do to objects what JAX's two
+    do to their leaves.
+    """
     _agrees(call, transforms)
 
 
@@ -149,14 +159,18 @@ placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
 @requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested"))
 @given(lifts=lifts_at([0, 1, 2, None]), **placed)
 def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx, lifts, way, names):
-    """Given to the function, made in it, or replaced in it."""
+    """After a lift that names its axis, a variable that was given to the function, made in it or
+    replaced in it has one name for each of its axes.
+    """
     _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
 
 
 @requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
 @given(lifts=lifts_at([-1, -2]), **placed)
 def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts, way, names):
-    """Counted from the end of the axes outside, as JAX counts."""
+    """A negative axis of a lift is counted from the end of the axes outside, as JAX counts, and the
+    name stands there.
+    """
     _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
 
 

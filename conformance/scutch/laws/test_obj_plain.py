@@ -40,7 +40,9 @@ def _lift(transforms, call):
 @costly
 @given(call=plain_vmap_calls())
 def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
-    """Values, the number of traces, refusals."""
+    """On arrays alone, lifted `vmap` gives the values, the number of traces and the refusals of
+    `jax.vmap`.
+    """
     _assert_same(_lift(transforms, call), call)
 
 
@@ -48,7 +50,9 @@ def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_grad_calls())
 def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
-    """Values, the number of traces, refusals."""
+    """On arrays alone, lifted `grad` gives the values, the number of traces and the refusals of
+    `jax.grad`.
+    """
     _assert_same(_lift(transforms, call), call)
 
 
@@ -56,7 +60,9 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
-    """Values, the number of traces, refusals."""
+    """On arrays alone, lifted `remat` gives the values, the number of traces and the refusals of
+    `jax.checkpoint`.
+    """
     _assert_same(_lift(transforms, call), call)
 
 
@@ -64,7 +70,9 @@ def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
 @dear
 @given(call=plain_scan_calls())
 def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
-    """Values, refusals; `Carry` marks what `jax.lax.scan` carries."""
+    """On arrays alone, lifted `scan` gives the values and refusals of `jax.lax.scan`, which carries
+    what `Carry` marks.
+    """
 
     def marked(axes):
         return jax.tree.map(
@@ -92,12 +100,14 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 @costly
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
-    """Axes and numbers of arguments, in a list."""
+    """Axes and numbers of arguments may be given as a list where a tuple is taken."""
     _assert_same(_lift(transforms, call), call)
 
 
 @requirement("OBJ-8g", must_reach=("refused",))
 @given(call=plain_missing_calls())
 def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(transforms, call):
-    """By `grad` and by `remat`."""
+    """`grad` and `remat` refuse the number of an argument that the call does not pass by
+    position.
+    """
     _assert_same(_lift(transforms, call), call)

@@ -122,7 +122,9 @@ def test_a_split_object_passes_through_jax(nnx, root, how, company):
 @at_least(20)
 @given(root=drawn, **ways)
 def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, company):
-    """It comes out as an equal definition, of an equal structure."""
+    """A graph definition is a pytree without leaves; what a JAX transformation returns of it is an
+    equal definition, of an equal structure.
+    """
     definition = nnx.graphdef(root)
     assert jax.tree.leaves(definition) == []
     reached(company)

@@ -16,7 +16,9 @@ from scutch.strategies.object_calls import object_calls
 @at_least(20)
 @given(call=object_calls("jit", "shard_map"))
 def test_shard_map_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
-    """Specs of any form, under `jit`; variables and results lie where JAX lays them."""
+    """Under `jit`, with specs of any form, lifted `shard_map` gives the values that JAX's gives of
+    the leaves, and variables and outputs are sharded alike.
+    """
     reached(agreement(call, transforms, shardings=True))
 
 
@@ -28,5 +30,7 @@ NESTED = (("grad", "shard_map"), ("shard_map", "grad"), ("vmap", "shard_map"))
 @at_least(20)
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: object_calls("jit", *kinds)))
 def test_shard_map_nests_over_objects_as_it_does_over_their_leaves(transforms, call):
-    """In `grad` and in `vmap`, and with `grad` inside."""
+    """Lifted `shard_map` in `grad` or in `vmap`, or with `grad` inside, does to objects what JAX's
+    does to their leaves.
+    """
     reached(agreement(call, transforms))

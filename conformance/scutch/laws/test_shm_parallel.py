@@ -154,7 +154,9 @@ def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
 @requirement("SHM-2b")
 @given(mesh=model_meshes)
 def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
-    """The same holds where a state gives the spec of each variable."""
+    """A block whose kernels are split by the specs that a state gives for its variables, and whose
+    outputs are summed over the mesh axis, returns what the unsharded block returns.
+    """
     block = _block(nnx)
     result = _tensor_parallel(transforms, nnx, mesh, _by_state)(block, X)
     assert near(result, _forward(_block(nnx), X), **MODELS)

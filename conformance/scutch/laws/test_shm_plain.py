@@ -35,7 +35,7 @@ def _assert_same(transforms, call, way):
 @dear
 @given(call=plain_shard_map_calls())
 def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
-    """Values and shardings."""
+    """On arrays alone, lifted `shard_map` gives the values and shardings of `jax.shard_map`."""
     if _assert_same(transforms, call, _compiled).error is None:
         reached("mapped")
 
@@ -44,7 +44,7 @@ def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_shard_map_calls(unsharded=True))
 def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
-    """Of an array, and of a container of arrays."""
+    """`None` as the spec of an array, or of a container of arrays, means that it is not sharded."""
     if _assert_same(transforms, call, _abstract).error is None:
         reached("returned")
 

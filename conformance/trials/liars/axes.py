@@ -68,7 +68,7 @@ class AnonymousError:
 
     def add_axis(self, index, params):
         if PARTITION_NAME not in params:
-            raise errors.PartitioningUnspecifiedError(type(self)(None, ()), params)
+            raise errors.PartitioningUnspecifiedError(box=type(self)(None, ()), params=params)
         return super().add_axis(index, params)
 
 

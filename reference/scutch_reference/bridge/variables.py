@@ -19,13 +19,11 @@ inputs.
 Partitioned(value=1.0, names=('data',), mesh=None)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import jax
 from jax.sharding import PartitionSpec
@@ -33,7 +31,7 @@ from jax.sharding import PartitionSpec
 from .. import nnx
 from ..errors import CrossingError
 from ..linen.scope import put
-from ..meta import AxisMetadata, Params, is_box
+from ..meta import A, AxisMetadata, Params, is_box
 from ..nnx.registry import (
     Type,
     register_variable_name as register_variable_name,
@@ -44,7 +42,6 @@ from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
 
-A = TypeVar("A")
 _BOX_TYPE = "linen_meta_type"
 """The key, in the metadata of a variable, of the class of the box that it came from."""
 # The names of document 004; Flax 0.12 has those above. They register what is new.
@@ -76,7 +73,7 @@ class NNXMeta(AxisMetadata[A]):
         """Return the value (BOX-3)."""
         return self.value
 
-    def replace_boxed(self, val: Any) -> NNXMeta[Any]:
+    def replace_boxed(self, val: Any) -> "NNXMeta[Any]":
         """Return a box with the same type and metadata around `val` (BOX-4)."""
         return NNXMeta(self.var_type, val, self.metadata)
 
@@ -102,8 +99,8 @@ class NNXMeta(AxisMetadata[A]):
 
     def get_partition_spec(self) -> PartitionSpec | None:
         """Return the spec that `nnx.get_partition_spec` gives for the variable (BRG-5e)."""
-        spec: nnx.Variable[Any] = nnx.get_partition_spec(self.to_nnx_variable())
-        return spec.get_raw_value()  # type: ignore[no-any-return]
+        variable = nnx.get_partition_spec(self.to_nnx_variable())
+        return variable.get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """Return the variable; no hook runs (BRG-5b)."""

@@ -5,8 +5,7 @@ keeps the variables of its object in collections. A call takes the variables acr
 the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
 tells the inner one what the outer one does.
 
->>> import jax.numpy as jnp
->>> model = to_linen(nnx.Linear, 2, 3)
+>>> >>> model = to_linen(nnx.Linear, 2, 3)
 >>> variables = model.init(jax.random.key(0), jnp.ones((1, 2)))
 >>> sorted(variables["params"])
 ['bias', 'kernel']
@@ -21,7 +20,6 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from .. import linen, nnx
@@ -170,7 +168,7 @@ def _restarted(variable: nnx.Variable[Any], keys: Keys) -> nnx.Variable[Any]:
     """The state of a stream as it is before the first draw; without a key where none was passed."""
     shape, key = variable.shape, keys.get(variable.get_metadata("tag"))
     if not isinstance(variable, nnx.RngKey):
-        return variable.replace(jnp.zeros(shape, variable.dtype))
+        return variable.replace(jax.numpy.zeros(shape, variable.dtype))
     return variable.replace(key if key is None or not shape else jax.random.split(key, shape))
 
 
@@ -287,28 +285,6 @@ def to_linen(
     return ToLinen(nnx_class, args, kwargs, skip_rng, metadata_fn, name=name)
 
 
-def _applied(
-    graphdef: Any, states: tuple[Any, ...], method: str, *args: Any, **kwargs: Any
-) -> tuple[Any, tuple[Any, Any]]:
-    """The output of a method of the object, and the object afterwards, split."""
-    module = nnx.merge(graphdef, *states)
-    output = getattr(module, method)(*args, **kwargs)
-    return output, nnx.split(module)
-
-
-class _Applied:
-    """An object that is called as a function of its states: its methods return the states too."""
-
-    def __init__(self, graphdef: Any, states: tuple[Any, ...]):
-        self._bound = functools.partial(_applied, graphdef, states)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, Any]]:
-        return self._bound("__call__", *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Callable[..., tuple[Any, tuple[Any, Any]]]:
-        return functools.partial(self._bound, name)
-
-
 @dataclasses.dataclass
 class Functional:
     """An NNX class in the style of Linen: `init` makes the state, `apply` computes with it.
@@ -334,7 +310,7 @@ class Functional:
         self.graphdef, state = nnx.split(self.module_type(*self.args, **options))
         return state
 
-    def apply(self, *states: Any) -> _Applied:
+    def apply(self, *states: Any) -> Any:
         """Return what can be called as the object, and as its methods.
 
         Args:
@@ -349,7 +325,7 @@ class Functional:
         """
         if self.graphdef is None:
             raise CrossingError("functional(cls)(...).apply(state): call init(rngs=...) first.")
-        return _Applied(self.graphdef, states)
+        return nnx.call((self.graphdef, *states))
 
 
 def functional(cls: Callable[..., Any]) -> Callable[..., Functional]:

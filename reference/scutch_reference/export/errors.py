@@ -5,9 +5,6 @@ the code that does not (`Right`). The examples export without TensorFlow; with i
 same.
 """
 
-from collections.abc import Collection
-from typing import Any
-
 from ..errors import ScutchReferenceError, UsageError
 
 
@@ -33,9 +30,6 @@ class MethodKeysError(ExportError):
         JaxModule({}, {"f": jnp.add}, input_polymorphic_shape={"f": "b"}, export_version=kind)
     """
 
-    argument: str
-    keys: Collection[Any]
-    given: Any
     text = """`{argument}` must be a mapping with the keys of `apply_fn`, which are {keys!r}, but it
     is {given!r}."""
 
@@ -59,9 +53,6 @@ class ExportOptionError(ExportError):
         JaxModule({}, jnp.add, input_polymorphic_shape="b", export_version=kind)
     """
 
-    option: str
-    given: Any
-    remedy: str
     text = "`{option}` is {given!r}. {remedy}"
 
 
@@ -81,9 +72,6 @@ class ParameterError(ExportError):
         JaxModule({"w": jnp.asarray(2.0)}, jnp.add, export_version=ExportModelType.ORBAX_MODEL)
     """
 
-    path: str
-    given: Any
-    expected: str
     text = "The parameter at {path!r} is {given!r}; expected {expected}."
 
 
@@ -105,9 +93,6 @@ class ParameterStructureError(ExportError):
         JaxModule(params, jnp.add, trainable={"w": True}, export_version=kind)
     """
 
-    argument: str
-    expected: Any
-    given: Any
     text = """`{argument}` must have the structure of the parameters that the module was made with,
     which is {expected}, but it has {given}."""
 
@@ -130,10 +115,6 @@ class ParameterUpdateError(ExportError):
         module.update_variables({"w": jnp.zeros(2)})
     """
 
-    path: str
-    part: str
-    expected: Any
-    given: Any
     text = """The new parameter at {path!r} has the {part} {given}, but the variable has the {part}
     {expected}. Nothing was changed."""
 

@@ -140,7 +140,7 @@ class JaxBackend:
         for method in methods.values():
             for option in set(method.options) - OPTIONS:
                 remedy = f"Without TensorFlow, the options are {', '.join(sorted(OPTIONS))}."
-                raise ExportOptionError(option, method.options[option], remedy)
+                raise ExportOptionError(option=option, given=method.options[option], remedy=remedy)
         self._tree, self._methods = tree, methods
         self._with_gradient = with_gradient
         self._mesh = None if mesh is None else mesh.jax_mesh

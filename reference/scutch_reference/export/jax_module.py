@@ -92,12 +92,14 @@ class JaxModule:
         """
         if not isinstance(export_version, ExportModelType):
             remedy = f"Expected one of {', '.join(map(str, ExportModelType))}."
-            raise ExportOptionError("export_version", export_version, remedy)
+            raise ExportOptionError(option="export_version", given=export_version, remedy=remedy)
         with_tensorflow = export_version is ExportModelType.TF_SAVEDMODEL
         if with_tensorflow and input_polymorphic_shape_symbol_values is not None:
             option = "input_polymorphic_shape_symbol_values"
             remedy = "It is for ExportModelType.ORBAX_MODEL only."
-            raise ExportOptionError(option, input_polymorphic_shape_symbol_values, remedy)
+            raise ExportOptionError(
+                option=option, given=input_polymorphic_shape_symbol_values, remedy=remedy
+            )
         self._tree = ParameterTree.of(params, False if trainable is None else trainable, pspecs)
         self._leaves = self._tree.leaves(params)
         self._with_gradient = any(parameter.trainable for parameter in self._tree.parameters)
@@ -213,7 +215,7 @@ class JaxModule:
         if self._has_one_function:
             return {self.DEFAULT_METHOD_KEY: inputs}
         if not isinstance(inputs, Mapping) or set(inputs) != set(self._methods):
-            raise MethodKeysError("inputs", list(self._methods), inputs)
+            raise MethodKeysError(argument="inputs", keys=[*self._methods], given=inputs)
         return inputs
 
     def write(self, folder: Path, inputs: Mapping[str, Any]) -> None:

@@ -78,7 +78,7 @@ class Method:
         if found is None:
             remedy = f"The input has the shapes {jax.tree.map(np.shape, x)!r}, which it leaves out."
             option = "input_polymorphic_shape_symbol_values"
-            raise ExportOptionError(option, self.symbol_values, remedy)
+            raise ExportOptionError(option=option, given=self.symbol_values, remedy=remedy)
         return found
 
 
@@ -149,7 +149,7 @@ def methods(
             isinstance(functions, Mapping) and functions and all(map(callable, functions.values()))
         ):
             remedy = "Pass a function, or a mapping with at least one function."
-            raise ExportOptionError("apply_fn", apply_fn, remedy)
+            raise ExportOptionError(option="apply_fn", given=apply_fn, remedy=remedy)
         arguments = {name: _by_key(name, functions, given) for name, given in arguments.items()}
     return {
         key: Method(
@@ -168,7 +168,7 @@ def _by_key(argument: str, functions: Mapping[str, ApplyFn], given: Any) -> Mapp
     if given is None or isinstance(given, bool):
         return dict.fromkeys(functions, given)
     if not isinstance(given, Mapping) or set(given) != set(functions):
-        raise MethodKeysError(argument, list(functions), given)
+        raise MethodKeysError(argument=argument, keys=list(functions), given=given)
     return given
 
 
@@ -177,10 +177,12 @@ def _options(given: Mapping[str, Any] | None, with_gradient: bool) -> dict[str, 
     options = dict(given or {})
     if "polymorphic_shapes" in options:
         remedy = "Pass the shape of the input as `input_polymorphic_shape` instead."
-        raise ExportOptionError("polymorphic_shapes", options["polymorphic_shapes"], remedy)
+        raise ExportOptionError(
+            option="polymorphic_shapes", given=options["polymorphic_shapes"], remedy=remedy
+        )
     wanted = options.pop("with_gradient", with_gradient)
     if wanted != with_gradient:
         fault = "contains" if with_gradient else "does not contain"
         remedy = f"The module {fault} trainable variables; leave it out, or change `trainable`."
-        raise ExportOptionError("with_gradient", wanted, remedy)
+        raise ExportOptionError(option="with_gradient", given=wanted, remedy=remedy)
     return options

@@ -94,7 +94,9 @@ class ParameterTree:
             shown = keystr(path)
             array = _array(shown, leaf)
             if not isinstance(flag, bool | np.bool_):
-                raise ParameterError(shown, flag, "True or False in `trainable`")
+                raise ParameterError(
+                    path=shown, given=flag, expected="True or False in `trainable`"
+                )
             parameters.append(Parameter(name, shown, array.shape, array.dtype, bool(flag), spec))
         return cls(tuple(parameters), structure)
 
@@ -108,13 +110,17 @@ class ParameterTree:
         """
         found, structure = jax.tree.flatten(params)
         if self.structure != structure:
-            raise ParameterStructureError("params", self.structure, structure)
+            raise ParameterStructureError(
+                argument="params", expected=self.structure, given=structure
+            )
         leaves = [_array(p.path, leaf) for p, leaf in zip(self.parameters, found, strict=True)]
         for parameter, leaf in zip(self.parameters, leaves, strict=True):
             for part in ("shape", "dtype"):
                 expected, given = getattr(parameter, part), getattr(leaf, part)
                 if expected != given:
-                    raise ParameterUpdateError(parameter.path, part, expected, given)
+                    raise ParameterUpdateError(
+                        path=parameter.path, part=part, expected=expected, given=given
+                    )
         return leaves
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
@@ -126,9 +132,11 @@ def _array(path: str, leaf: Any) -> Any:
     """The leaf as an array of its own in a dtype that JAX computes with at present."""
     expected = "an array of numbers; a class of your own must be registered as a pytree node"
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
-        raise ParameterError(path, leaf, expected)
+        raise ParameterError(path=path, given=leaf, expected=expected)
     if isinstance(leaf, Tracer) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
-        raise ParameterError(path, leaf, f"{expected}, and neither a tracer nor PRNG keys")
+        raise ParameterError(
+            path=path, given=leaf, expected=f"{expected}, and neither a tracer nor PRNG keys"
+        )
     if isinstance(leaf, jax.Array):
         return leaf
     return np.array(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
@@ -140,7 +148,7 @@ def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
         return list(structure.flatten_up_to(tree))
     except ValueError as error:
         given = jax.tree.structure(tree, is_leaf=lambda x: isinstance(x, PartitionSpec))
-        raise ParameterStructureError(argument, structure, given) from error
+        raise ParameterStructureError(argument=argument, expected=structure, given=given) from error
 
 
 def _names(params: Any) -> list[str]:

@@ -38,8 +38,12 @@ def init_with_output(
     Returns:
       A function of keys and the other arguments of `fn`, as `Module.init_with_output`.
     """
-    options = {"mutable": mutable, "capture_intermediates": capture_intermediates}
-    return functools.partial(module.init_with_output, method=fn, **options)
+    return functools.partial(
+        module.init_with_output,
+        method=fn,
+        mutable=mutable,
+        capture_intermediates=capture_intermediates,
+    )
 
 
 def init(
@@ -56,8 +60,9 @@ def init(
     Returns:
       A function of keys and the other arguments of `fn`, as `Module.init`.
     """
-    options = {"mutable": mutable, "capture_intermediates": capture_intermediates}
-    return functools.partial(module.init, method=fn, **options)
+    return functools.partial(
+        module.init, method=fn, mutable=mutable, capture_intermediates=capture_intermediates
+    )
 
 
 def apply(
@@ -73,8 +78,9 @@ def apply(
     Returns:
       A function of variables and the other arguments of `fn`, with the keyword `rngs`.
     """
-    options: Any = {"mutable": mutable, "capture_intermediates": capture_intermediates}
-    return functools.partial(module.apply, method=fn, **options)
+    return functools.partial(
+        module.apply, method=fn, mutable=mutable, capture_intermediates=capture_intermediates
+    )
 
 
 def merge_param(name: str, a: A | None, b: A | None) -> A:

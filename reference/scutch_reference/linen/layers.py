@@ -56,8 +56,9 @@ class Dense(Module):
         shape = (jnp.shape(inputs)[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
         bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, shape[1:])
-        options = {"precision": self.precision}
-        return functional.affine(inputs, kernel, bias, self.dtype, self.dot_general, **options)
+        return functional.affine(
+            inputs, kernel, bias, self.dtype, self.dot_general, precision=self.precision
+        )
 
 
 class Embed(Module):
@@ -108,8 +109,9 @@ class _Norm(Module):
     def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
         """Mean and variance; `init` does not run in the mapped axis that `axis_name` names."""
         axis_name = None if self.is_initializing() else self.axis_name
-        options = (axis_name, self.axis_index_groups, self.use_fast_variance)
-        return functional.moments(x, over, mask, *options)
+        return functional.moments(
+            x, over, mask, axis_name, self.axis_index_groups, self.use_fast_variance
+        )
 
     @nowrap
     def _normalized(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 
 from .. import meta
 from ..errors import ModuleError
@@ -72,12 +71,12 @@ def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
 
 def _to_front(axis: int | None, tree: Any) -> Any:
     """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
-    return None if axis is None else jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), tree)
+    return None if axis is None else jax.tree.map(lambda x: jax.numpy.moveaxis(x, axis, 0), tree)
 
 
 def _from_front(axis: int | None, tree: Any) -> Any:
     """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
-    return jax.tree.map(lambda x: x[0] if axis is None else jnp.moveaxis(x, 0, axis), tree)
+    return jax.tree.map(lambda x: x[0] if axis is None else jax.numpy.moveaxis(x, 0, axis), tree)
 
 
 def one_way(axes: Axes, excluded: type[In] | type[Out]) -> Axes:
@@ -163,7 +162,7 @@ class _Loop:
         self.handed_on = self.call.args[: self.carries]
         self.args = self.call.args[self.carries :]
         held = self.call.collections((*self.axes, self.carry))
-        self.carried = {name: tree for name, tree in held.items() if not self._is_cut(name)}
+        self.carried = {n: tree for n, tree in held.items() if chosen(self.axes, n) is None}
         self.shared = self.call.collections(self.broadcast)
         axes = one_way(self.axes, Out)
         cut = cross_axis(meta.remove_axis, _to_front, held, axes, self.params)
@@ -171,9 +170,6 @@ class _Loop:
         self.size = self._size(cut, parts)
         split, self.same_keys = self._keys()
         self.slices = (cut, parts, split)
-
-    def _is_cut(self, collection: str) -> bool:
-        return chosen(self.axes, collection) is not None
 
     def _size(self, cut: Collections, parts: Any) -> int:
         leaves: Any = jax.tree.leaves((cut, parts))
@@ -217,7 +213,7 @@ class _Loop:
         output, scope = self._step(state, cut_slice, mutable=mutable)
         changed = scope.mutated()
         *handed_on, y = output if self.handed_on else (output,)
-        kept = {name: changed.pop(name) for name in [*changed] if not self._is_cut(name)}
+        kept = {n: changed.pop(n) for n in [*changed] if chosen(self.axes, n) is None}
         return (state[0] | kept, tuple(handed_on)), (y, changed)
 
     def run(self) -> Any:

@@ -19,8 +19,6 @@ variables. A module that is not bound is at the stage `unbound`.
 3.0
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import zlib
@@ -30,7 +28,6 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
-import jax.numpy as jnp
 
 from .. import errors, meta
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
@@ -44,7 +41,7 @@ _running: ContextVar[Any] = ContextVar("_running", default=None)
 """The innermost module of which a method runs: the parent of the modules that are made."""
 
 
-def current_module() -> Module:
+def current_module() -> "Module":
     """Return the innermost module of which a method runs.
 
     Raises:
@@ -74,7 +71,7 @@ def _method(function: Fn) -> Fn:
     """What stands in a class for a method: it binds modules that are made in it, and captures."""
 
     @functools.wraps(function)
-    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+    def call(self: "Module", *args: Any, **kwargs: Any) -> Any:
         output = self._run(function, args, kwargs)
         name = function.__name__
         capture = self.scope is not None and self.scope.capture
@@ -85,7 +82,7 @@ def _method(function: Fn) -> Fn:
     return call
 
 
-def mapped(fn: Callable[[Module, str], Any], value: Any, *keys: Any) -> Any:
+def mapped(fn: Callable[["Module", str], Any], value: Any, *keys: Any) -> Any:
     """Replace each module in a value by what a function makes of it.
 
     Args:
@@ -115,7 +112,7 @@ class Variable:
       unbox: Whether `value` is what is in the box, if there is a box.
     """
 
-    module: Module
+    module: "Module"
     collection: str
     name: str
     unbox: bool = True
@@ -232,7 +229,7 @@ class Module:
             raise self._unbound()
         return self.scope
 
-    def _admit(self, child: Module, attribute: str | None = None) -> None:
+    def _admit(self, child: "Module", attribute: str | None = None) -> None:
         """Bind a module that is made here, or is assigned to an attribute in `setup`.
 
         One that is made in `setup` without a name waits for the attribute that it is assigned to.
@@ -327,14 +324,18 @@ class Module:
         if name in present:
             value = present[name]
             made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
-            shapes = [[*map(jnp.shape, jax.tree.leaves(tree))] for tree in (made, value)]
-            if shapes[0] != shapes[1]:
-                raise errors.ScopeParamShapeError(self.path, name, *shapes)
+            expected, found = [
+                [*map(jax.numpy.shape, jax.tree.leaves(tree))] for tree in (made, value)
+            ]
+            if expected != found:
+                raise errors.ScopeParamShapeError(
+                    path=self.path, name=name, expected=expected, found=found
+                )
         elif self.is_mutable_collection("params"):
             value = init_fn(self.make_rng(), *args, **kwargs)
             self.put_variable("params", name, value)
         else:
-            raise errors.ScopeParamNotFoundError(self.path, name, [*present])
+            raise errors.ScopeParamNotFoundError(path=self.path, name=name, present=[*present])
         return meta.unbox(value) if unbox else value
 
     def variable(
@@ -401,7 +402,7 @@ class Module:
           ModifyScopeVariableError: The collection is not mutable (LIN-8b).
         """
         if not self.is_mutable_collection(col):
-            raise errors.ModifyScopeVariableError(self.path, col, name)
+            raise errors.ModifyScopeVariableError(path=self.path, collection=col, name=name)
         if not (self._scope.making and self.has_variable(col, name)):
             put(self._scope.variables, (col, *self.path, name), value)
 
@@ -450,7 +451,7 @@ class Module:
         """
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
-            raise errors.InvalidRngError(self.path, name, [*scope.rngs])
+            raise errors.InvalidRngError(path=self.path, stream=name, streams=[*scope.rngs])
         scope.counts[self.path, stream] += 1
         label = "/".join((*self.path, str(scope.counts[self.path, stream])))
         return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))

@@ -79,7 +79,7 @@ class PartitionedVariable(Variable):
 
     @property
     def value(self) -> Any:
-        """The value, laid out by the rules and the mesh in context."""
+        """The value, sharded by the rules and the mesh in context."""
         return self._constrained(super().value)
 
     @value.setter

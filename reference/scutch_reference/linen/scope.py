@@ -121,7 +121,7 @@ class NamesInUse(set[tuple[str, str | None]]):
         for other in [its for taken, its in self if taken == name]:
             if other == collection or None in (other, collection):
                 new, old = (_SORTS.get(each, "variable") for each in (collection, other))
-                raise NameInUseError(path, new, name, old)
+                raise NameInUseError(path=path, new=new, name=name, old=old)
         self.add((name, collection))
 
     def free_name(self, cls: str) -> str:

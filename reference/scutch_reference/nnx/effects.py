@@ -15,8 +15,6 @@ index in it. A node is *known* if it was there before the call; others are *new*
 from the known ones. A *rewrite* is a node that is new or has another structure.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import ne, or_
@@ -251,11 +249,11 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
         return out
     _restructure(frame, nodes, effects, leaves, groups)
     returned = iter(effects.returned)
-
-    def with_object(part: Any) -> Any:
-        return nodes[next(returned)] if part is RETURNED else part
-
-    return jax.tree.map(with_object, out, is_leaf=lambda part: part is RETURNED)
+    return jax.tree.map(
+        lambda part: nodes[next(returned)] if part is RETURNED else part,
+        out,
+        is_leaf=lambda part: part is RETURNED,
+    )
 
 
 def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: Any) -> None:
@@ -266,7 +264,7 @@ def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: A
     for number, node in enumerate(nodes):
         if number in touched and getattr(node, "_level", level) != level:
             where = frame.where(frame.definition.node_paths[number])
-            raise TraceLevelError("change", node, where)
+            raise TraceLevelError(tried="change", node=node, what=where)
 
 
 def _restructure(

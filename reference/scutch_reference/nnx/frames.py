@@ -11,13 +11,10 @@ neither the transformation nor the real objects: what it needs of them is handed
 that are bound to a function die with it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress
 from operator import is_, not_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -36,8 +33,7 @@ from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spre
 Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 
 
-@dataclass(frozen=True)
-class PrefixRules:
+class PrefixRules(NamedTuple):
     """How a transformation reads prefixes.
 
     Args:
@@ -119,13 +115,13 @@ class Frame:
         nodes = unflatten(self.definition, values)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
         at_first = list(map(self.prefix_at, self.paths, leaves))
-        return self.reconciled(at_first, nodes, self._further_occurrences())
-
-    def _further_occurrences(self) -> Iterator[tuple[Path, int, bool]]:
-        """Occurrences of nodes that occurred before, and of what they lead to."""
-        for path, number, is_first in self.definition.occurrences:
-            if not is_first:
-                yield from occurrences(self.definition.nodes, Ref(number), path)
+        further = (  # Occurrences of nodes that occurred before, and of what they lead to.
+            way
+            for path, number, is_first in self.definition.occurrences
+            if not is_first
+            for way in occurrences(self.definition.nodes, Ref(number), path)
+        )
+        return self.reconciled(at_first, nodes, further)
 
     def where(self, place: Path | int) -> str:
         """Return what a leaf is called in messages.
@@ -197,8 +193,12 @@ class Frame:
         if self.rules.none_is_free and (first is None or other is None):
             return other if first is None else first
         if other != first:
-            occurrences = (self.where(number), first), (self.where(path), other)
-            raise AliasingError(self.rules.what, variable, *occurrences)
+            raise AliasingError(
+                what=self.rules.what,
+                node=variable,
+                first=(self.where(number), first),
+                second=(self.where(path), other),
+            )
         return first
 
     def arguments(self, values: Sequence[Any], plain: Sequence[Any]) -> tuple[Any, ...]:
@@ -290,7 +290,7 @@ class Frame:
         for path, value in zip(self.paths, values, strict=True):
             for leaf in jax.tree.leaves(value):
                 if isinstance(leaf, Tracer):
-                    raise LeakedTracerError(self.where(path), leaf) from error
+                    raise LeakedTracerError(path=self.where(path), tracer=leaf) from error
 
     def _name_bad_spec(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
         labels = [*self.signature.plain_of(self.signature.labels), *map(self.where, self.paths)]

@@ -16,7 +16,7 @@ State({'w': Param(value=1.0)})
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import jax
 
@@ -26,9 +26,8 @@ from .flatten import flatten, is_node, keys_in, one_level, read
 from .graphdef import GraphDef, contents, filled, leaf_count, put, take, unflatten
 from .objects import Pytree
 from .states import FlatState, State, partition, parts_of, to_flat_state
-from .variables import Variable, copied_tree, is_variable
+from .variables import A, Variable, copied_tree, is_variable
 
-A = TypeVar("A")
 PureState: TypeAlias = tuple[GraphDef[A], State[Any, Any]]
 
 
@@ -82,9 +81,9 @@ def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
     flat = dict(to_flat_state(*states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
-        raise UnknownPathError("The states have no leaf for the paths", missing)
+        raise UnknownPathError("The states have no leaf for the paths", paths=missing)
     if unknown := [path for path in flat if path not in owners]:
-        raise UnknownPathError("The object has no place for the paths", unknown)
+        raise UnknownPathError("The object has no place for the paths", paths=unknown)
     return [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
 
 
@@ -203,7 +202,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
     numbers = _leaf_numbers(definition)
     flat = to_flat_state(state, *states)
     if unknown := [path for path in flat.paths if path not in numbers]:
-        raise UnknownPathError("The object has no leaf at the paths", unknown)
+        raise UnknownPathError("The object has no leaf at the paths", paths=unknown)
     values, changed = read(locations), set()
     for path, leaf in flat:
         number = numbers[path]

@@ -11,11 +11,9 @@
 (True, 3)
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import jax
 from jax.sharding import Mesh, NamedSharding
@@ -29,9 +27,7 @@ from .graph import PureState, clone, map, split
 from .graphdef import occurrences
 from .lifting import Lifted, P, R, lift
 from .stages import Lowered, Traced
-from .variables import Variable, get_named_sharding, mesh_of, spec_of
-
-A = TypeVar("A")
+from .variables import A, Variable, get_named_sharding, mesh_of, spec_of
 
 
 class JitWrapped(Lifted[P, R]):

@@ -26,7 +26,6 @@ from .objects import data, dataclass
 from .rngs import Rngs
 from .variables import BatchStat, Param, value_of
 
-Flag = bool | None
 Initializer = Callable[..., Any]
 Metadata = Mapping[str, Any] | None
 
@@ -212,7 +211,7 @@ class BatchNorm(_Norm):
       rngs: Seed streams; `params` is drawn from.
     """
 
-    use_running_average: Flag = False
+    use_running_average: bool | None = False
     axis: int = -1
     momentum: float = 0.99
     epsilon: float = 1e-5
@@ -222,7 +221,7 @@ class BatchNorm(_Norm):
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
 
-    def set_view(self, use_running_average: Flag = None) -> None:
+    def set_view(self, use_running_average: bool | None = None) -> None:
         """Take the options of `nnx.view` for this layer.
 
         Args:
@@ -231,7 +230,9 @@ class BatchNorm(_Norm):
         if use_running_average is not None:
             self.use_running_average = use_running_average
 
-    def __call__(self, x: Array, use_running_average: Flag = None, *, mask: Any = None) -> Array:
+    def __call__(
+        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
+    ) -> Array:
         """Return the normalized inputs, and update the running statistics, if they are not used.
 
         Args:
@@ -307,7 +308,7 @@ class Dropout(Module):
 
     rate: float = field(kw_only=False)
     broadcast_dims: Sequence[int] = ()
-    deterministic: Flag = False
+    deterministic: bool | None = False
     rng_collection: str = "dropout"
     rngs: Any = None
 
@@ -316,7 +317,7 @@ class Dropout(Module):
         stream = self.rngs[self.rng_collection] if isinstance(self.rngs, Rngs) else self.rngs
         self.rngs = data(None) if stream is None else stream.fork()
 
-    def set_view(self, deterministic: Flag = None) -> None:
+    def set_view(self, deterministic: bool | None = None) -> None:
         """Take the options of `nnx.view` for this layer.
 
         Args:
@@ -325,7 +326,9 @@ class Dropout(Module):
         if deterministic is not None:
             self.deterministic = deterministic
 
-    def __call__(self, inputs: Array, *, deterministic: Flag = None, rngs: Any = None) -> Array:
+    def __call__(
+        self, inputs: Array, *, deterministic: bool | None = None, rngs: Any = None
+    ) -> Array:
         """Return the inputs, some of them set to zero.
 
         Args:

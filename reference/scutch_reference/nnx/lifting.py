@@ -29,8 +29,6 @@ also replace `inside`, to do more around the call of the function, and override 
 6
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import weakref
@@ -145,7 +143,7 @@ class Lifted(Generic[P, R]):
 
     @overload
     def __get__(
-        self: Lifted[Concatenate[Any, Q], R], instance: object, owner: Any = None
+        self: "Lifted[Concatenate[Any, Q], R]", instance: object, owner: Any = None
     ) -> Callable[Q, R]:
         """Return the function with its first argument bound."""
 
@@ -175,8 +173,9 @@ class Lifted(Generic[P, R]):
                     f"but {len(taken)} positional arguments that are not static."
                 )
             given = dict(zip(taken, prefix, strict=True))
-        fixed, names = signature.fixed, signature.names
-        of_keywords = [None if name in fixed else self.for_keywords for name in names]
+        of_keywords = [
+            None if name in signature.fixed else self.for_keywords for name in signature.names
+        ]
         return *map(given.get, range(count)), *of_keywords, self.out_prefix
 
     def _statics(self, signature: CallSignature, args: tuple[Any, ...]) -> tuple[Static, ...]:
@@ -185,7 +184,7 @@ class Lifted(Generic[P, R]):
             try:
                 hash(args[i])
             except TypeError as error:
-                raise UnhashableStaticError(signature.labels[i], args[i]) from error
+                raise UnhashableStaticError(place=signature.labels[i], value=args[i]) from error
         return tuple(Static(args[i], signature.labels[i]) for i in signature.statics)
 
     def with_statics(

@@ -13,7 +13,7 @@ not; both may be used in models.
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
-from typing import Any, Generic, SupportsIndex, TypeVar
+from typing import Any, Generic, SupportsIndex
 
 import jax
 
@@ -22,10 +22,7 @@ from .filters import Path, to_predicate
 from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
 from .objects import Pytree, attributes_of
-from .variables import Perturbation, Variable
-
-A = TypeVar("A")
-VariableType = type[Variable[Any]]
+from .variables import A, Perturbation, Variable
 
 
 class Module(Pytree):
@@ -88,7 +85,7 @@ class Module(Pytree):
 
     def sow(
         self,
-        variable_type: VariableType,
+        variable_type: type[Variable[Any]],
         name: str,
         value: Any,
         reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
@@ -113,7 +110,9 @@ class Module(Pytree):
             old.set_value(reduce_fn(old.get_value(), value))
         return True
 
-    def perturb(self, name: str, value: Any, variable_type: VariableType = Perturbation) -> Any:
+    def perturb(
+        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
+    ) -> Any:
         """Add a variable to a value: zero at first, so that its gradient is that of the value.
 
         Args:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 
 from .graph import pure, state, update
 from .objects import Pytree, data
@@ -67,10 +66,9 @@ class Optimizer(Pytree):
     def __init__(
         self, model: Any, tx: GradientTransformation, *, wrt: Any, graph: bool | None = None
     ):
-        self.step = OptState(jnp.array(0, dtype=jnp.uint32))
+        self.step = OptState(jax.numpy.array(0, dtype=jax.numpy.uint32))
         self.tx, self.wrt = tx, wrt
-        start = tx.init(state(model, wrt))
-        self.opt_state = data(jax.tree.map(_kept, start, is_leaf=is_variable))
+        self.opt_state = data(jax.tree.map(_kept, tx.init(state(model, wrt)), is_leaf=is_variable))
 
     def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
         """Change a model, and the state of this optimizer, by gradients (OBJ-7).

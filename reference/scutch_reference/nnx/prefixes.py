@@ -75,7 +75,9 @@ class FilterPrefix:
         for predicate, value in zip(self._predicates, self.values_, strict=True):
             if predicate(path, variable):
                 return value
-        raise NoFilterMatchError(where or f"path {path!r}", variable, self.filters)
+        raise NoFilterMatchError(
+            place=where or f"path {path!r}", value=variable, filters=self.filters
+        )
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Return the pairs of a filter and its value, in their order."""
@@ -208,7 +210,7 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any =
     is_spec = mesh is not None and isinstance(spec, PartitionSpec)
     for axis, names in enumerate(map(mesh_axes, spec) if is_spec else ()):
         if unknown := [name for name in names if name not in mesh.axis_names]:
-            raise MeshAxisError(where, spec, unknown[0], mesh.axis_names)
+            raise MeshAxisError(place=where, spec=spec, axis=unknown[0], axes=mesh.axis_names)
         parts = math.prod(mesh.shape[name] for name in names)
         if shape is not None and (shape[axis] % parts if axis < len(shape) else names):
-            raise IndivisibleSizeError(where, spec, shape, axis, parts)
+            raise IndivisibleSizeError(place=where, spec=spec, shape=shape, axis=axis, parts=parts)

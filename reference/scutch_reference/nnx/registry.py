@@ -45,11 +45,17 @@ def forget_pair(name_or_type: str | Type) -> None:
 
 
 @overload
-def register_variable_name(name: str, typ: C, overwrite: bool = False) -> C: ...
+def register_variable_name(name: str, typ: C, overwrite: bool = False) -> C:
+    """With a type: the type."""
+
+
 @overload
 def register_variable_name(
     name: str, typ: None = None, overwrite: bool = False
-) -> Callable[[C], C]: ...
+) -> Callable[[C], C]:
+    """Without one: a decorator of types."""
+
+
 def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) -> Any:
     """Pair the name of a collection with a variable type (BRG-1).
 
@@ -104,8 +110,7 @@ def variable_type_from_name(
             if not allow_register:
                 raise RegistryError(f"No variable type has the name {name!r}.")
             register_variable_name(name, type(name, (base,), {"__module__": __name__}))
-        typ: Type = _registry[name]
-        return typ
+        return _registry[name]  # type: ignore[no-any-return]
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:
@@ -123,5 +128,4 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
             if not allow_register:
                 raise RegistryError(f"The variable type {typ!r} has no name.")
             register_variable_name(typ.__name__, typ)
-        name: str = _registry[typ]
-        return name
+        return _registry[typ]  # type: ignore[no-any-return]

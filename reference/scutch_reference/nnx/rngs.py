@@ -31,7 +31,6 @@ from .graph import clone, iter_graph, state, update
 from .objects import Pytree, attributes_of
 from .variables import Variable
 
-Flag = bool | None
 Shape = int | tuple[int, ...]
 # Methods of streams that draw: each calls its function with a new key, and then the arguments.
 _DRAWING: dict[str, Callable[..., Any]] = {
@@ -300,7 +299,12 @@ class Rngs(_Random, Pytree):
 
 
 def fork_rngs(
-    node: Any = ..., /, *, split: Any = None, graph: Flag = None, graph_updates: Flag = None
+    node: Any = ...,
+    /,
+    *,
+    split: Any = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
 ) -> Any:
     """Give each stream in an object a new key that is forked from it, in place (OBJ-6).
 
@@ -325,16 +329,9 @@ def fork_rngs(
             update(stream, state(new))
         return node, backups
 
-    def around(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            (args, kwargs), backups = forked((args, kwargs))
-            with backups:
-                return function(*args, **kwargs)
-
-        return wrapper
-
-    return around if node is ... else forked(node)[graph_updates is not False]
+    if node is ...:
+        return functools.partial(_with_changed_arguments, forked)
+    return forked(node)[graph_updates is not False]
 
 
 def with_rngs(
@@ -345,8 +342,8 @@ def with_rngs(
     fork: Any = None,
     broadcast: Any = None,
     only: Any = ...,
-    graph: Flag = None,
-    graph_updates: Flag = None,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
 ) -> Any:
     """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
 
@@ -371,7 +368,9 @@ def with_rngs(
     """
     if node is ...:
         options = {"split": split, "fork": fork, "broadcast": broadcast, "only": only}
-        return functools.partial(_with_changed_arguments, functools.partial(with_rngs, **options))
+        return functools.partial(
+            _with_changed_arguments, lambda given: (with_rngs(given, **options), ExitStack())
+        )
     forked = fork if isinstance(fork, list | tuple) else [] if fork is None else [fork]
     changes = [
         (RngStream.split, _by_filter(split)),
@@ -394,14 +393,15 @@ def with_rngs(
 
 
 def _with_changed_arguments(
-    change: Callable[[Any], Any], function: Callable[..., Any]
+    change: Callable[[Any], tuple[Any, ExitStack]], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The function of arguments that are changed before each call."""
+    """The function of arguments that are changed before each call, and what undoes it after it."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = change((args, kwargs))
-        return function(*args, **kwargs)
+        (args, kwargs), backups = change((args, kwargs))
+        with backups:
+            return function(*args, **kwargs)
 
     return wrapper
 
@@ -437,7 +437,7 @@ def restore_rngs(backups: ExitStack, /) -> None:
 
 
 def reseed(
-    node: Any, /, *, graph: Flag = None, policy: Any = "scalars_only", **stream_keys: Any
+    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
     """Start the streams of some names anew, wherever they are in an object (OBJ-6).
 

@@ -5,8 +5,7 @@ Words: in each step a leaf or argument is *carried* from the step before (its ax
 *stacked* along an axis. Leaves of objects come out in every step, in the groups of the frame; where
 one is carried, only what the last step made counts.
 
->>> import jax.numpy as jnp
->>> from scutch_reference import nnx
+>>> >>> from scutch_reference import nnx
 >>> total = nnx.Dict(n=nnx.Variable(jnp.array(0)))
 >>> @scan(in_axes=(Carry, 0), out_axes=(Carry, 0))
 ... def add(total, x):
@@ -22,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import jax
-import jax.numpy as jnp
 
 from ..errors import LiftingError
 from .effects import Effects
@@ -83,7 +81,7 @@ def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
 
 
 def _moved_axis(tree: Any, start: int, end: int) -> Any:
-    return jax.tree.map(lambda x: jnp.moveaxis(x, start, end), tree)
+    return jax.tree.map(lambda x: jax.numpy.moveaxis(x, start, end), tree)
 
 
 def _carried(axis: Any, part: Any) -> Any:

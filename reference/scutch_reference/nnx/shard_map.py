@@ -25,7 +25,6 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from ..errors import ReplicationError
 from ..jax_versions import get_abstract_mesh, shard_mapped, varying_axes
 from ..placement import mesh_axes, partition_spec
-from .effects import Effects
 from .frames import Frame, PrefixRules
 from .lifting import Lifted, P, R, lift
 from .prefixes import check_spec, spread
@@ -73,26 +72,21 @@ class ShardMapped(Lifted[P, R]):
 
 
 def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of leaves; where values differ that must not, it names them (SHM-4)."""
+    """The function of leaves; refuses values that differ along axes that are not in their spec."""
 
     @functools.wraps(run)
     def checked(*args: Any) -> Any:
         effects, groups, out = run(*args)
-        _check_replication(frame, effects, groups, out)
+        changed = effects.changed.items()
+        leaves = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
+        for where, spec, value in leaves + spread(frame.outside[2], out, "output"):
+            named = {name for entry in spec for name in mesh_axes(entry)}
+            differing = set().union(*map(varying_axes, jax.tree.leaves(value))) - named
+            if differing:
+                raise ReplicationError(place=where, spec=spec, axes=sorted(map(str, differing)))
         return effects, groups, out
 
     return checked
-
-
-def _check_replication(frame: Frame, effects: Effects, groups: Any, out: Any) -> None:
-    """Refuse a value that may differ along an axis of the mesh that its spec does not name."""
-    changed = effects.changed.items()
-    leaves = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
-    for where, spec, value in leaves + spread(frame.outside[2], out, "output"):
-        named = {name for entry in spec for name in mesh_axes(entry)}
-        differing = set().union(*map(varying_axes, jax.tree.leaves(value))) - named
-        if differing:
-            raise ReplicationError(where, spec, sorted(map(str, differing)))
 
 
 @overload

@@ -12,8 +12,6 @@ are any, the other leaves, then the plain arguments.
 2.0
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Generic
 

@@ -96,7 +96,7 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
         for key in path[:-1]:
             inner = inner.setdefault(key, State())
             if not isinstance(inner, State):
-                raise UnknownPathError("A path leads through a leaf", [path])
+                raise UnknownPathError("A path leads through a leaf", paths=[path])
         inner[path[-1]] = leaf
     return state
 
@@ -125,7 +125,7 @@ def partition(flat: FlatState[Any], filters: Sequence[Any], exhaustive: bool = T
         if first is not None:
             parts[first].append((path, leaf))
         elif exhaustive:
-            raise NoFilterMatchError(f"path {path!r}", leaf, filters)
+            raise NoFilterMatchError(place=f"path {path!r}", value=leaf, filters=filters)
     return list(map(from_flat_state, parts))
 
 
@@ -245,7 +245,7 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     for path, value in to_flat_state(pure_dict):
         found = path if path in flat else by_text.get(tuple(map(str, path)))
         if found is None:
-            raise UnknownPathError("The state has no leaf for the path", [path])
+            raise UnknownPathError("The state has no leaf for the path", paths=[path])
         part = functools.reduce(operator.getitem, found[:-1], state)
         part[found[-1]] = replace(flat[found], value)
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UnhashableStaticError
@@ -56,13 +55,13 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     if isinstance(value, functools.partial):
         return kind, value.func, freeze(value.args), freeze(value.keywords)
     if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer):
-        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
         array = np.asarray(jax.random.key_data(value) if is_key else value)
         return kind, array.shape, str(value.dtype), array.tobytes()
     try:
         hash(value)
     except TypeError as error:
-        raise UnhashableStaticError(where, value) from error
+        raise UnhashableStaticError(place=where, value=value) from error
     return kind, value
 
 

@@ -64,7 +64,7 @@ class Tracked:
     def _check(self, tried: str) -> None:
         """Raise a `TraceLevelError` if this was made at another trace level (JIT-1)."""
         if self._level != trace_level():
-            raise TraceLevelError(tried, self, "an object")
+            raise TraceLevelError(tried=tried, node=self, what="an object")
 
     def _changed(self) -> None:
         """Report that the structure has changed."""

@@ -560,11 +560,13 @@ def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
     return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-def _boxed_names(variable: Variable[Any]) -> Partitioned[None] | None:
-    """A box with the names of the axes of a variable, which change as those of boxes do."""
+def _change_axis(change: str, variable: Variable[Any], index: int, params: Any) -> None:
+    """Change the names as a box does, then run the hooks; `change` is the method of both."""
     names = _sharding_in(variable.get_metadata("out_sharding", None))
-    has_names = names and not isinstance(names, NamedSharding)
-    return Partitioned(None, tuple(names)) if has_names else None
+    if names and not isinstance(names, NamedSharding):
+        box = Partitioned(None, tuple(names))
+        variable.set_metadata(out_sharding=getattr(box, change)(index, params).names)
+    getattr(variable, change)(index, params.get(PARTITION_NAME))
 
 
 def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
@@ -575,9 +577,7 @@ def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> 
       index: Where the new axis is.
       params: Holds the name of the axis under `PARTITION_NAME`; None there means unsharded.
     """
-    if (box := _boxed_names(variable)) is not None:
-        variable.set_metadata(out_sharding=box.add_axis(index, params).names)
-    variable.add_axis(index, params.get(PARTITION_NAME))
+    _change_axis("add_axis", variable, index, params)
 
 
 def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
@@ -591,6 +591,4 @@ def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) 
     Raises:
       AxisNameError: The axis has another name.
     """
-    if (box := _boxed_names(variable)) is not None:
-        variable.set_metadata(out_sharding=box.remove_axis(index, params).names)
-    variable.remove_axis(index, params.get(PARTITION_NAME))
+    _change_axis("remove_axis", variable, index, params)

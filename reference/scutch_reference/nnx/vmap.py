@@ -78,8 +78,7 @@ def _new_variables(frame: Frame, nodes: list[Any], out: Any) -> list[tuple[Any, 
     definition, found, _, _ = flatten([*nodes[0], out])
     known = set(map(id, nodes))
     leaves = [(path, found[i]) for path, i in definition.leaves if i is not None]
-    new = [(path, variable) for path, variable in leaves if id(variable) not in known]
-    return [(variable, frame.prefix_at(path, variable)) for path, variable in new]
+    return [(each, frame.prefix_at(path, each)) for path, each in leaves if id(each) not in known]
 
 
 class Vmapped(Mapped[P, R]):

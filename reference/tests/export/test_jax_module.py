@@ -273,7 +273,7 @@ def test_the_wrong_code_of_an_error_raises_it_and_the_right_code_runs(error):
 
 def test_an_error_keeps_its_parts():
     """They come back from a pickle."""
-    error = errors.MethodKeysError("jit_compile", ["f"], {"g": True})
+    error = errors.MethodKeysError(argument="jit_compile", keys=["f"], given={"g": True})
     again = pickle.loads(pickle.dumps(error))
     assert again.given == {"g": True}
     assert str(again) == str(error)

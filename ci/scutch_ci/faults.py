@@ -1,0 +1,187 @@
+"""Faults that can be planted in a file of Python: one small change of its text each.
+
+A *fault* is what a programmer might have got wrong: a comparison the other way round, a condition
+that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
+text. None of them changes a type annotation, a docstring, or what an error says: no law could tell.
+
+    source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
+    [fault.new for fault in faults_in(source, "example.py")]
+    # ['return None', 'len(a) <= len(b)']
+
+No library does this for us here: those that exist rewrite the installed files, run one test command
+for each change, or take a parser of their own, which is none of the pins. Python's `ast` tells
+where each expression stands, which is all that it takes.
+"""
+
+import ast
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+INVERTED = (ast.Compare, ast.UnaryOp)
+"""Conditions that are turned round as expressions."""
+LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
+"""Nodes in which nothing is planted; an error as a whole can be left out."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of one file.
+
+    Args:
+      file: The file, relative to its package.
+      line: Its first changed line, from 1.
+      scope: The classes and functions around it, such as `Variable.set_value`; empty outside.
+      in_function: Whether it stands in a function, so that only who calls that can see it.
+      span: Where the text stands that is replaced: its first byte, and the first byte after it.
+      new: What stands there instead.
+    """
+
+    file: str
+    line: int
+    scope: str
+    in_function: bool
+    span: Span
+    new: str
+
+    @property
+    def name(self) -> str:
+        """Unique among the faults of one version of the package."""
+        return f"{self.file}:{self.line} {self.span[0]}-{self.span[1]} {self.new}"
+
+    @property
+    def place(self) -> str:
+        """The function that it stands in, as `file:scope`."""
+        return f"{self.file}:{self.scope}"
+
+    def planted_in(self, source: str) -> str:
+        """The text of the file with the fault in it."""
+        text = source.encode()
+        return (text[: self.span[0]] + self.new.encode() + text[self.span[1] :]).decode()
+
+    def diff(self, source: str) -> str:
+        """The change as a unified diff."""
+        lines = source.splitlines(), self.planted_in(source).splitlines()
+        return "\n".join(difflib.unified_diff(*lines, self.file, self.file, n=2, lineterm=""))
+
+    def changed_lines(self, source: str) -> tuple[str, str]:
+        """The lines that it takes away and those that it adds, without the space around them."""
+        changed = self.diff(source).splitlines()[2:]
+        taken, added = (
+            " ".join(line[1:].strip() for line in changed if line[0] == sign) for sign in "-+"
+        )
+        return taken, added
+
+
+def faults_in(source: str, file: str) -> tuple[Fault, ...]:
+    """Every fault of a file, in the order of its text.
+
+    Args:
+      source: The text of the file.
+      file: Its path, relative to its package.
+    """
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found = {}
+    for node, scope, in_function in _nodes(ast.parse(source), "", False):
+        for changed, new in _changes(node):
+            first, last = starts[changed.lineno - 1], starts[(changed.end_lineno or 1) - 1]
+            span = first + changed.col_offset, last + (changed.end_col_offset or 0)
+            found[span, new] = Fault(file, changed.lineno, scope, in_function, span, new)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.AST, str, bool]]:
+    """A node and all below it that do something, each with where it stands."""
+    yield node, scope, in_function
+    if isinstance(node, LEFT_OUT):
+        return
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns"):
+            continue
+        inside = scope, in_function
+        if name == "body" and isinstance(node, ast.FunctionDef | ast.ClassDef):
+            path = f"{scope}.{node.name}".removeprefix(".")
+            inside = path, in_function or isinstance(node, ast.FunctionDef)
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.AST):
+                yield from _nodes(each, *inside)
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    """What can be changed at a node: the part that is replaced, and what stands there instead."""
+    match node:
+        case ast.Raise() | ast.Delete() | ast.AugAssign() | ast.Expr(value=ast.Call()):
+            yield node, "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield node, "pass"
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+            yield node, "return None"
+        case ast.Continue():
+            yield node, "break"
+        case ast.If() | ast.While() | ast.IfExp() if not isinstance(node.test, INVERTED):
+            yield node.test, f"(not {ast.unparse(node.test)})"
+        case ast.comprehension():
+            for condition in node.ifs:
+                yield condition, "True"
+        case ast.Compare(ops=[operator]):
+            yield node, _with(node, ops=[COMPARISONS[type(operator)]()])
+        case ast.BoolOp():
+            other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield node, f"({_with(node, op=other)})"
+        case ast.UnaryOp(op=ast.Not()):
+            yield node, f"({ast.unparse(node.operand)})"
+        case ast.BinOp() if type(node.op) in OPERATORS and _is_number(node):
+            yield node, _with(node, op=OPERATORS[type(node.op)]())
+        case ast.BinOp(op=ast.Add() | ast.BitOr()):
+            yield node, f"({ast.unparse(node.left)})"
+        case ast.Constant(value=bool()):
+            yield node, str(not node.value)
+        case ast.Constant(value=int() as number):
+            yield node, str(number + 1)
+        case ast.Call():
+            for keyword in node.keywords:
+                rest = [each for each in node.keywords if each is not keyword]
+                yield node, _with(node, keywords=rest)
+
+
+def _with(node: ast.expr, **fields: object) -> str:
+    """The text of an expression with other fields."""
+    return ast.unparse(type(node)(**{**dict(ast.iter_fields(node)), **fields}))
+
+
+def _is_number(node: ast.BinOp) -> bool:
+    """Whether it adds or multiplies numbers: `+` also joins texts and tuples."""
+    if not isinstance(node.op, ast.Add):
+        return True
+    for side in (node.left, node.right):
+        if isinstance(side, ast.Constant) and isinstance(side.value, int):
+            return True
+        if isinstance(side, ast.Call) and ast.unparse(side.func) in ("len", "sum", "max", "min"):
+            return True
+    return False

@@ -1,0 +1,124 @@
+"""Planted faults: which there are, and what the laws make of them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from scutch_ci.faults import faults_in
+
+SOURCE = '''\
+"""A box class that adds axes on its own."""
+
+from scutch_reference import meta
+
+
+class Box(meta.Partitioned):
+    def add_axis(self, index, params):
+        name = params[meta.PARTITION_NAME]
+        names = list(self.names)
+        unused = len(names) == 0
+        names.insert(index, name)
+        return self.replace(names=tuple(names))
+'''
+ADAPTER = """\
+from types import SimpleNamespace
+
+from planted import boxes
+from scutch import Implementation
+from scutch_reference import meta
+
+names = {name: getattr(meta, name) for name in dir(meta) if not name.startswith("__")}
+implementation = Implementation(
+    "planted", "1", meta=SimpleNamespace(**{**names, "Partitioned": boxes.Box})
+)
+"""
+LAWS = ["test_removing_an_added_axis_restores_the_box", "test_an_added_axis_is_named_at_its_index"]
+
+
+def changes(source):
+    return [fault.changed_lines(source) for fault in faults_in(source, "file.py")]
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("x = a == b", ["x = a != b"]),
+        ("x = a and b", ["x = (a or b)"]),
+        ("x = not a", ["x = (a)"]),
+        ("x = a + 1", ["x = a - 1", "x = a + 2"]),
+        ("x = a | b", ["x = (a)"]),
+        ("x = f(a, key=b)", ["x = f(a)"]),
+        ("x = [a for a in b if a.c]", ["x = [a for a in b if True]"]),
+        ("x.a = b", ["pass"]),
+        ("del x[a]", ["pass"]),
+        ("raise ValueError(f'{a + 1} is not {b == c}')", ["pass"]),
+        ("def f(a: int | None = None) -> int | str: ...", []),
+    ],
+)
+def test_what_is_changed_of_a_line(line, changed):
+    assert [added for _, added in changes(f"{line}\n")] == changed
+
+
+def test_a_fault_says_where_it_is_and_what_it_changes():
+    (fault,) = faults_in("class C:\n    def f(self):\n        return self.x\n", "file.py")
+    assert (fault.place, fault.line, fault.in_function) == ("file.py:C.f", 3, True)
+    assert fault.changed_lines("class C:\n    def f(self):\n        return self.x\n") == (
+        "return self.x", "return None",
+    )  # fmt: skip
+
+
+def test_text_that_is_not_ascii_is_changed_in_the_right_place():
+    source = 'x = "é" if a else f("ü", key=1)\n'
+    assert ('x = "é" if a else f("ü", key=1)', "x = \"é\" if a else f('ü')") in changes(source)
+
+
+# ---------------------------------------------------------------- what the laws make of them
+
+COMMAND = f"""
+import sys
+from pathlib import Path
+from scutch_ci import mutants
+
+where, mutants.OUTPUT = "adapter.py", Path("results")
+mutants.PACKAGES, mutants.FILES = {{where: "planted"}}, {{where: ("*.py",)}}
+every_law = mutants.texts_of_laws
+mutants.texts_of_laws = lambda: [law for law in every_law() if law[0] in {LAWS}]
+sys.exit(mutants.main(["--implementation", where, "--jobs", "1", "--examples", "20"]))
+"""
+
+
+def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_stopped(tmp_path):
+    package = tmp_path / "planted"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "boxes.py").write_text(SOURCE)
+    (tmp_path / "adapter.py").write_text(ADAPTER)
+
+    def outcomes():
+        paths = os.pathsep.join(["", str(tmp_path), *filter(None, sys.path)])
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND], env={**os.environ, "PYTHONPATH": paths},
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1, done.stdout + done.stderr
+        lines = (tmp_path / "results" / "adapter.py.jsonl").read_text().splitlines()
+        return done.stdout, [json.loads(line) for line in lines]
+
+    printed, results = outcomes()
+    by_outcome = {
+        outcome: [result["diff"] for result in results if result["outcome"] == outcome]
+        for outcome in ("found", "survived")
+    }
+    assert any("+        pass" in diff for diff in by_outcome["found"])
+    assert len(by_outcome["survived"]) == 2
+    assert all("unused" in diff and diff in printed for diff in by_outcome["survived"])
+    assert {result["law"] for result in results if result["outcome"] == "found"} <= set(LAWS)
+    found = len(by_outcome["found"])
+    assert f"{found} of {found + 2}" in printed
+    assert (package / "boxes.py").read_text() == SOURCE
+
+    again, same = outcomes()
+    assert f"{len(same)} of them tried before" in again
+    assert same == results
