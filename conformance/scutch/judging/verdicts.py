@@ -54,7 +54,8 @@ class Trial:
     Args:
       test: The name of the law, unique in the suite.
       requirement: The identifier that it tries.
-      outcome: `passed`, `failed`, `crashed`, `timeout` or `skipped`.
+      outcome: `passed`, `failed`, `crashed`, `timeout`, `skipped`, or `untried` where the judge
+        could not do its part.
       examples: Inputs on which it ran to its end.
       seconds: How long it took.
       unmet: Names of inputs that it must reach and never did.
@@ -228,6 +229,9 @@ def _rule_one(
     elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):
         verdict = bad
         reason = next(t.reason for t in trials if t.outcome == bad)
+    elif any(t.outcome == "untried" for t in trials):
+        verdict = "untested"
+        reason = next(t.reason for t in trials if t.outcome == "untried")
     elif fixed := [w for w in held if w not in inherited]:
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
     elif any(t.broke for t in trials):
@@ -295,7 +299,7 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     if not shown:
         return replace(ruling, trials=tuple(trials))
     roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
-    reason = f"follows from {', '.join(roots)}: holds on every input tried on which that holds"
+    reason = f"follows from {', '.join(roots)}: no input breaks it on which that holds"
     return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
 
 
@@ -331,7 +335,7 @@ def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
       rulings: Of every requirement that was asked for.
       level: `must`: departures from `should` are reported, not failed. `should`: they fail too.
     """
-    untried = ("skipped", "passed")  # a law that passed on no input was not tried
+    untried = ("skipped", "untried", "passed")  # a law that passed on no input was not tried
     trials = [trial for ruling in rulings for trial in ruling.trials]
     if not any(t.examples or t.broke or t.outcome not in untried for t in trials):
         return 2
