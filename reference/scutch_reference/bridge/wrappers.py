@@ -5,7 +5,7 @@ keeps the variables of its object in collections. A call takes the variables acr
 the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
 tells the inner one what the outer one does.
 
->>> >>> import jax.numpy as jnp
+>>> import jax.numpy as jnp
 >>> model = to_linen(nnx.Linear, 2, 3)
 >>> variables = model.init(jax.random.key(0), jnp.ones((1, 2)))
 >>> sorted(variables["params"])

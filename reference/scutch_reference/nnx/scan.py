@@ -5,7 +5,8 @@ Words: in each step a leaf or argument is *carried* from the step before (its ax
 *stacked* along an axis. Leaves of objects come out in every step, in the groups of the frame; where
 one is carried, only what the last step made counts.
 
->>> >>> from scutch_reference import nnx
+>>> import jax.numpy as jnp
+>>> from scutch_reference import nnx
 >>> total = nnx.Dict(n=nnx.Variable(jnp.array(0)))
 >>> @scan(in_axes=(Carry, 0), out_axes=(Carry, 0))
 ... def add(total, x):
