@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
@@ -20,8 +23,10 @@ from scutch_ci.checkout import ROOT, processors
 
 TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
-ALONE = ("benchmarks", "gate", "nightly", "package", "processes", "readme")
-"""Trials that run one after the other, each a check of its own: they use all processors."""
+MEASURING = ("benchmarks", "gate", "nightly")
+"""Trials that measure time or memory: each is a check of its own, with no other beside it."""
+SLOW = ("package", "processes", "readme")
+"""Trials that wait for other programs: checks of their own, side by side."""
 
 
 @dataclass(frozen=True)
@@ -32,39 +37,43 @@ class Check:
       name: For people, and to choose it on the command line.
       command: Run in the root of the checkout, with the environment's programs first on the path.
       measures: Whether it measures time or memory, so that JAX must compile everything anew.
+      single: Whether it uses one processor, and measures nothing: others may run beside it.
     """
 
     name: str
     command: tuple[str, ...]
     measures: bool = False
+    single: bool = False
 
 
-def pytest(name: str, *arguments: str, measures: bool = False) -> Check:
-    """A check that runs pytest with these arguments."""
-    return Check(name, (sys.executable, "-m", "pytest", "-q", *arguments), measures)
+def pytest(name: str, *arguments: str, **options: bool) -> Check:
+    """A check that runs pytest with these arguments; the options are those of `Check`."""
+    return Check(name, (sys.executable, "-m", "pytest", "-q", *arguments), **options)
 
 
 def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
-    alone = {name: f"{TRIALS}/test_{name}.py" for name in ALONE}
+    alone = {name: f"{TRIALS}/test_{name}.py" for name in (*MEASURING, *SLOW)}
     return (
-        Check("lint", ("ruff", "check", ".")),
-        Check("format", ("ruff", "format", "--check", ".")),
-        Check("types", ("mypy",)),
-        Check("imports", ("lint-imports",)),
-        Check("docstyle", (sys.executable, "-P", "-m", "scutch_ci.docstyle")),
+        Check("lint", ("ruff", "check", "."), single=True),
+        Check("format", ("ruff", "format", "--check", "."), single=True),
+        Check("types", ("mypy",), single=True),
+        Check("imports", ("lint-imports",), single=True),
+        Check("docstyle", (sys.executable, "-P", "-m", "scutch_ci.docstyle"), single=True),
         pytest(
             "docstrings",
             *("--doctest-modules", "conformance/scutch", "reference/scutch_reference"),
             *("benchmarks/drawing.py", "--ignore=conformance/scutch/laws"),
             "--doctest-ignore-import-errors",
+            single=True,
         ),
+        *(pytest(name, alone[name], single=True) for name in SLOW),
         pytest("reference", "reference/tests", *parallel),
         pytest("trials", TRIALS, *parallel, *(f"--ignore={file}" for file in alone.values())),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
-        *(pytest(name, file, measures=True) for name, file in alone.items()),
+        *(pytest(name, alone[name], measures=True) for name in MEASURING),
     )
 
 
@@ -74,44 +83,68 @@ def conformance_check(implementation: str) -> Check:
     return Check(f"conformance-{implementation}", conformance.command(*options))
 
 
-def run(check: Check) -> bool:
-    """Run a check and print whether it passed; what it printed is shown only if it failed.
+class Outcome(NamedTuple):
+    """What a check came to.
 
-    Meanwhile a terminal shows its name and a running clock, and a log its name.
+    Args:
+      passed: Whether it succeeded.
+      seconds: How long it took.
+      printed: What it printed.
     """
-    label = f"{check.name:24}"
-    terminal = sys.stdout.isatty()
-    started = time.monotonic()
-    print("" if terminal else label, end="", flush=True)
-    with Progress(
-        TextColumn(label), TimeElapsedColumn(), transient=True, disable=not terminal
-    ) as it:
-        it.add_task(check.name, total=None)
-        passed, output = outcome(check)
-    word = f"{label if terminal else ''}{'passed' if passed else 'FAILED'}"
-    print(f"{word} {time.monotonic() - started:8.1f} s", flush=True)
-    if not passed:
-        print("".join(f"    {line}\n" for line in output.splitlines()), flush=True)
-    return passed
+
+    passed: bool
+    seconds: float
+    printed: str
 
 
-def outcome(check: Check) -> tuple[bool, str]:
-    """Run a check to its end, or kill it after `TIMEOUT` seconds.
+def run(chosen: Sequence[Check]) -> list[str]:
+    """Run checks, and print whether each passed; what a check printed is shown only if it failed.
+
+    Those that use one processor run side by side. Meanwhile a terminal shows a running clock.
 
     Returns:
-      Whether it succeeded, and what it printed.
+      The names of those that failed.
     """
+    failed = []
+    for single, group in groupby(chosen, key=lambda check: check.single):
+        checks = list(group)
+        with ThreadPoolExecutor(processors() if single else 1) as pool:
+            outcomes = [pool.submit(outcome, check) for check in checks]
+            for check, found in zip(checks, outcomes, strict=True):
+                passed, seconds, printed = awaited(check, found)
+                print(
+                    f"{check.name:24}{'passed' if passed else 'FAILED'} {seconds:8.1f} s",
+                    flush=True,
+                )
+                if not passed:
+                    failed.append(check.name)
+                    print("".join(f"    {line}\n" for line in printed.splitlines()), flush=True)
+    return failed
+
+
+def awaited(check: Check, found: Future[Outcome]) -> Outcome:
+    """What a check came to; a terminal shows its name and a clock until then."""
+    columns = TextColumn(f"{check.name:24}"), TimeElapsedColumn()
+    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as shown:
+        shown.add_task(check.name, total=None)
+        return found.result()
+
+
+def outcome(check: Check) -> Outcome:
+    """Run a check to its end, or kill it after `TIMEOUT` seconds."""
+    started = time.monotonic()
     try:
         done = subprocess.run(
             check.command, cwd=ROOT, env=None if check.measures else conformance.environment(),
             stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
+        passed, printed = done.returncode == 0, done.stdout
     except subprocess.TimeoutExpired as late:
-        printed = late.stdout or b""
-        text = printed if isinstance(printed, str) else printed.decode(errors="replace")
-        return False, f"{text}\nended after {TIMEOUT:.0f} s"
-    return done.returncode == 0, done.stdout
+        said = late.stdout or b""
+        text = said if isinstance(said, str) else said.decode(errors="replace")
+        passed, printed = False, f"{text}\nended after {TIMEOUT:.0f} s"
+    return Outcome(passed, time.monotonic() - started, printed)
 
 
 def prepare_browser() -> None:
@@ -146,10 +179,10 @@ def main(names: Sequence[str]) -> int:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     prepare_browser()
     started = time.monotonic()
-    results = {each.name: run(each) for each in everything if not names or each.name in names}
-    failed = [name for name, passed in results.items() if not passed]
+    chosen = [each for each in everything if not names or each.name in names]
+    failed = run(chosen)
     print(f"\nin {time.monotonic() - started:.0f} s" + "".join(f"\nfailed: {n}" for n in failed))
-    print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
+    print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     return int(bool(failed))
 
 

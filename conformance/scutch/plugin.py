@@ -227,7 +227,7 @@ class Judge:
         return report
 
     def answer(self, nodeid: Any) -> Any:
-        """In a runner: try a law, by its node; gives its report as JSON.
+        """In a runner: try the law of a pytest node id, and return its report as JSON.
 
         Instead of a node, it takes the arguments of `attempt_again`, and gives a trial as text.
         """

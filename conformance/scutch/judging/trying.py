@@ -265,10 +265,12 @@ def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
 
     Yields:
       The call with the inputs of the same names; then, for each description inside `inputs`, with
-      it in the place of every input of its type.
+      it in the place of every input of its type. Nothing where the two have none in common: then
+      nothing that breaks the other can be said to follow from the one.
     """
     same = {name: inputs.get(name, value) for name, value in broken_by.items()}
-    yield same
+    if not broken_by.keys().isdisjoint(inputs):
+        yield same
     for part in parts(list(inputs.values())):
         put = {
             name: Copies(part) if isinstance(value, Copies) else part

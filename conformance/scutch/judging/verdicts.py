@@ -49,7 +49,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one law did.
+    """What one law did in one run: its outcome, and its counterexample if it broke.
 
     Args:
       test: The name of the law, unique in the suite.
@@ -83,14 +83,14 @@ class Trial:
     too_few_devices: str = ""
 
     def to_data(self) -> str:
-        """As text, which every channel and report of pytest can carry."""
+        """The trial as text, which every channel and report of pytest can carry."""
         data = asdict(replace(self, error=None))
         del data["error"]
         return json.dumps(data)
 
     @classmethod
     def from_data(cls, text: str) -> "Trial":
-        """What `to_data` made."""
+        """The trial from what `to_data` returned."""
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
@@ -119,7 +119,7 @@ class Ruling:
 
     @property
     def counterexample(self) -> Counterexample | None:
-        """Of the first law that has one."""
+        """The counterexample of the first law that has one."""
         return next((t.counterexample for t in self.trials if t.counterexample), None)
 
     @property
@@ -299,7 +299,7 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     if not shown:
         return replace(ruling, trials=tuple(trials))
     roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
-    reason = f"follows from {', '.join(roots)}: holds on every input tried on which that holds"
+    reason = f"follows from {', '.join(roots)}: no input breaks it on which that holds"
     return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
 
 
@@ -319,7 +319,7 @@ class Summary:
 
 
 def summarize(rulings: Sequence[Ruling]) -> Summary:
-    """Counts, and the root causes."""
+    """The number of requirements with each verdict, and the root causes."""
     counts: dict[str, dict[str, int]] = {}
     for r in rulings:
         level = counts.setdefault(r.requirement.level, {})

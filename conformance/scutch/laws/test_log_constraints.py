@@ -28,6 +28,7 @@ from scutch.strategies import (
     numbers,
     rules,
 )
+from scutch.strategies.names import LOGICAL
 
 
 def _constrain(logical, names, mapping, **options):
@@ -232,13 +233,19 @@ def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
 
 
 @requirement("LOG-9c", must_reach=("other rules",))
-@given(placed=logical_placements(max_rank=2), context=rules(axes=("data",)))
+@given(
+    placed=logical_placements(max_rank=2),
+    context=st.one_of(st.just(tuple((name, None) for name in LOGICAL)), rules(axes=("data",))),
+)
 def test_the_rules_of_a_box_win(logical, placed, context):
     """`unbox` of a logical box with rules of its own gives an array with the sharding of those
     rules, whatever rules are in context.
     """
     box = logical.LogicallyPartitioned(placed.array, placed.names, rules=placed.rules)
-    if context != placed.rules:
+    spec, other = (
+        logical.logical_to_mesh_axes(placed.names, mapping) for mapping in (placed.rules, context)
+    )
+    if entries(spec) != entries(other):
         reached("other rules")
     with in_context(placed.mesh), logical.logical_axis_rules(context):
         result = box.unbox()
