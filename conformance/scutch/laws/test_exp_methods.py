@@ -40,7 +40,9 @@ odd = parameter_trees(leaf=numbers, depth=1)
 def test_a_method_gives_what_its_function_gives(
     export, backend, params, described, one, rows, width, form
 ):
-    """For every tree of parameters: structure, shapes, dtypes and values of the result."""
+    """A method returns what its function returns for every tree of parameters: structure, shapes,
+    dtypes and values.
+    """
     reached("one" if one else "mapping")
     backend = on_any(export, backend)
     functions = exported.functions(described, params)
@@ -63,7 +65,9 @@ def test_a_method_gives_what_its_function_gives(
 def test_a_loaded_method_gives_what_the_saved_one_gave(
     export, backend, params, described, rows, width, form, polymorphic
 ):
-    """Whatever the keys of the parameters are; the values of its variables are the same, too."""
+    """Parameters with any keys can be exported: the methods return what the functions return, and
+    the variables have the values of the parameters.
+    """
     reached("some size" if polymorphic else "one size")
     backend = on_any(export, backend)
     functions = exported.functions(described, params)

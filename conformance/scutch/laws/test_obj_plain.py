@@ -92,7 +92,9 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_named_calls())
 def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call):
-    """What is left out or bound by a partial is no argument: it is not mapped, and not numbered."""
+    """An argument that is left to its default, or bound by a `functools.partial`, is not mapped,
+    and does not count among the numbered arguments.
+    """
     _assert_same(_lift(transforms, call), call)
 
 
@@ -100,7 +102,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 @costly
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
-    """Axes and numbers of arguments may be given as a list where a tuple is taken."""
+    """Axes, and numbers of arguments, may be given as a list in the place of a tuple."""
     _assert_same(_lift(transforms, call), call)
 
 
