@@ -164,7 +164,7 @@ class Namespace:
         self._names = None if names is None else frozenset(names)
 
     def claimed(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of some names that are claimed."""
+        """The names, of those given, that the implementation claims."""
         return frozenset(names) if self._names is None else self._names.intersection(names)
 
     def __getattr__(self, name: str) -> Any:

@@ -55,7 +55,7 @@ _NAMES = ("data", "model")
 
 @dataclass(frozen=True)
 class Judgment:
-    """What judging a class gave.
+    """The verdict on each requirement that a class was judged by.
 
     Args:
       title: The class.
@@ -371,7 +371,7 @@ class _Examined:
         )
 
     def build(self, value: Any, names: tuple[Any, ...]) -> Any:
-        """A box, by the maker."""
+        """A box, made by the function that the owner has given."""
         return self.make(value, names) if self.takes_names else self.make(value)
 
     def _box(self, what: str, value: Any, call: Callable[[], Any]) -> Any:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 from scutch import terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.judging import hypothesis_parts, isolation, profiles, suite
+from scutch.judging import hypothesis_parts, isolation, job, profiles, suite
 from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
@@ -32,6 +32,9 @@ from scutch.report import write
 
 RETRIED = 50
 """On how many inputs a broken law is tried again where others hold, at most."""
+
+_SLACK = 30.0
+"""Seconds that the runner of a job gets to end the job, after the time that a law may take."""
 
 PROPERTY = "scutch"
 """The user property of a report that holds the law's trial."""
@@ -60,7 +63,7 @@ class LawItem(pytest.Item):
     def runtest(self) -> None:
         """Try the law in this process; raises what broke it."""
         self.trial = self.config.stash[JUDGE].attempt(self.law)
-        if self.trial.outcome == "skipped":
+        if self.trial.outcome in ("skipped", "untried"):
             pytest.skip(self.trial.reason or "")
         if self.trial.error is not None:
             raise self.trial.error
@@ -79,8 +82,12 @@ class LawItem(pytest.Item):
         """
         chosen = self.config.option.tbstyle
         error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
-        shown = pytest.ExceptionInfo.from_exception(error)
-        return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        try:
+            shown = pytest.ExceptionInfo.from_exception(error)
+            return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
+        except BaseException as broken:  # what is shown may be the implementation's
+            text = hypothesis_parts.describe(error)
+            return f"{text}\n(no traceback: {hypothesis_parts.describe(broken)})"
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -108,9 +115,13 @@ class Judge:
     complete: bool = False
 
     def __post_init__(self) -> None:
-        self.runner = isolation.Runner(self.answer, capture=self.config.option.capture != "no")
+        self.runner = isolation.Runner(
+            self.answer, capture=self.config.option.capture != "no",
+            bounded=self.run.platform == "cpu",
+        )  # fmt: skip
         self.unasserted = Unasserted(self.run.where)
         self.job = Job(self.run.processes, {"where": self.run.where}, self.run.launched)
+        self.job_runner = isolation.Runner(self.ask_job, bounded=False)
 
     @functools.cached_property
     def implementation(self) -> Implementation:
@@ -138,8 +149,22 @@ class Judge:
             "witness": self.run.witness(law.requirement, law.name),
             "replay": self.run.replay or None,
         }
+        if self.run.launched or not self.isolate:
+            answer = self.ask_job(request)
+        else:  # whose keeper ends all that the processes of the job have started
+            answer = self.job_runner.ask(request, self.run.timeout + job.START_SECONDS + _SLACK)
+        if isinstance(answer, isolation.Lost):
+            return answer
+        if "lost" in answer:
+            return isolation.Lost(**answer["lost"])
+        return _checked(answer["trial"], law)
+
+    def ask_job(self, request: Any) -> Any:
+        """What a law did in the job: its trial as text, or how the job was lost, for JSON."""
         answer = self.job.ask(request, self.run.timeout)
-        return answer if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
+        if isinstance(answer, isolation.Lost):
+            return {"lost": asdict(answer)}
+        return {"trial": answer}
 
     def attempt_again(self, test: str, others: Sequence[Sequence[str]]) -> Trial:
         """Try a law, in this process, on inputs that do not break some others.
@@ -171,10 +196,34 @@ class Judge:
         if not self.isolate:
             return self.attempt_again(broken.test, calls)
         answer = self.runner.ask([broken.test, calls], self.run.timeout)
-        return None if isinstance(answer, isolation.Lost) else Trial.from_data(answer)
+        if isinstance(answer, isolation.Lost):
+            return None
+        again = _checked(answer, next(law for law in suite.laws() if law.name == broken.test))
+        return again if isinstance(again, Trial) else None
+
+    def ask(self, item: "LawItem") -> "pytest.TestReport":
+        """Try a law in the runner; gives its report."""
+        answer = self.runner.ask(item.nodeid, self.run.timeout)
+        if isinstance(answer, isolation.Lost):
+            return _lost(item, answer)
+        try:
+            report: pytest.TestReport = self.config.hook.pytest_report_from_serializable(
+                config=self.config, data=answer
+            )
+            trials = [_checked(text, item.law) for text in _trials_in(report)]
+            if report.nodeid != item.nodeid or [type(each) for each in trials] != [Trial]:
+                raise ValueError
+        except Exception:  # what was judged may have written to the channel
+            self.runner.close()
+            return _lost(item, isolation.Lost("crashed", "it sent what is no report of the law"))
+        if isinstance(report.longrepr, list):  # where and why it was skipped: JSON has no tuples
+            report.longrepr = tuple(report.longrepr)
+        if report.failed:  # closed files, limits and patched modules would stay behind
+            self.runner.close()
+        return report
 
     def answer(self, nodeid: Any) -> Any:
-        """In a runner: try a law, by its node; gives its report as JSON.
+        """In a runner: try the law of a pytest node id, and return its report as JSON.
 
         Instead of a node, it takes the arguments of `attempt_again`, and gives a trial as text.
         """
@@ -190,7 +239,7 @@ class Judge:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
-        for trial in [Trial.from_data(str(v)) for n, v in report.user_properties if n == PROPERTY]:
+        for trial in map(Trial.from_data, _trials_in(report)):
             self.trials.append(trial)
             if self.progress is not None:
                 self.progress.keep(trial)
@@ -199,6 +248,7 @@ class Judge:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Rule on every requirement, write the report, and set the exit code."""
         self.job.close()
+        self.job_runner.close()
         asked = self.items or self.trials or self.run.patterns or self.run.replay
         if hasattr(self.config, "workerinput") or not asked:
             self.runner.close()
@@ -412,20 +462,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     answer: Any
     if item.law.in_job:
         answer = judge.attempt_in_job(item.law)
+        lost = isinstance(answer, isolation.Lost)
+        report = _lost(item, answer) if lost else _told_by_job(item, answer)
     else:
-        answer = judge.runner.ask(item.nodeid, judge.run.timeout)
-    if isinstance(answer, isolation.Lost):
-        report = _lost(item, answer)
-    elif isinstance(answer, Trial):
-        report = _told_by_job(item, answer)
-    else:
-        from_data = item.config.hook.pytest_report_from_serializable
-        report = from_data(config=item.config, data=answer)
-        if isinstance(report.longrepr, list):  # where and why it was skipped: JSON has no tuples
-            report.longrepr = tuple(report.longrepr)
+        report = judge.ask(item)
     item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _trials_in(report: pytest.TestReport) -> list[str]:
+    """The data of the trials that a report carries."""
+    return [str(value) for name, value in report.user_properties if name == PROPERTY]
+
+
+def _checked(data: str, law: Law) -> Trial | isolation.Lost:
+    """The trial of a law that another process has sent; it crashed if that is no such trial."""
+    try:
+        trial = Trial.from_data(data)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return isolation.Lost("crashed", "it sent what is no trial")
+    if (trial.test, trial.requirement) != (law.name, law.requirement):
+        return isolation.Lost("crashed", f"it sent a trial of {trial.test!r}")
+    return trial
 
 
 def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
@@ -444,7 +503,7 @@ def _told_by_job(item: LawItem, trial: Trial) -> pytest.TestReport:
     """The report of a law that was tried in a job."""
     longrepr: Any = None
     outcome: Any = trial.outcome
-    if trial.broke or outcome == "skipped":
+    if trial.broke or outcome in ("skipped", "untried"):
         outcome, longrepr = "skipped", (str(item.path), item.reportinfo()[1], trial.reason or "")
     elif outcome == "failed":
         longrepr = f"{trial.reason}\nwhile trying {getattr(trial.counterexample, 'input', '')}"

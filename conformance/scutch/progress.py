@@ -1,8 +1,8 @@
 """How far a run has come, in a file from which a later run goes on.
 
 The first line says what is judged, and how; each further line is one trial, written when the law
-has been tried. So whatever ends a run, the laws that were tried need not be tried again. Those that
-crashed or timed out are, for what ended the run may have ended them.
+has been tried. So whatever ends a run, the laws that were tried need not be tried again. Laws
+that crashed or timed out are tried again, since what ended the run may have ended them.
 
     run, progress = resume(Path("night.trials"), run)
     progress.keep(trial)
@@ -77,7 +77,7 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
 
 
 def _lines(path: Path) -> Sequence[str]:
-    """The whole lines."""
+    """The lines of the file that were written to their end."""
     text = path.read_text("utf-8") if path.exists() else ""
     return text.rpartition("\n")[0].splitlines()
 

@@ -91,24 +91,30 @@ class Limit:
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        4220,
-        "3,600 are the aim for what there was before every public name of Flax in these areas was "
-        "decided and every error kept its parts; this holds what there is now",
+        4325,
+        "3,520 were there before the rooms had names, and the aim for the same work was 3,600. It "
+        "takes 3,658 now: rooms import each other, steps have names, types keep the parameters of "
+        "lifted functions. 627 are public names of Flax 0.12 in these areas that were missing "
+        "(contexts, calls, compat, gradients, branches, loops, partitioning, with_rngs, struct), "
+        "and 40 are what JAX takes as arguments of jit, shard_map and others (JIT-10 to JIT-12)",
         without="export",
     ),
-    "reference/scutch_reference/export": Limit(600, "both backends of document 003"),
+    "reference/scutch_reference/export": Limit(556, "both backends of document 003"),
     "conformance/scutch": Limit(
-        4680,
-        "3,334 before jobs of several processes, inputs of export, calls of every transformation, "
-        "forks and parts of a library came",
+        5725,
+        "3,331 were there before, and 3,451 are for the same work. 1,121 draw, build and take "
+        "apart the calls and programs of which JAX is the oracle; 669 are jobs of several "
+        "processes, inputs of export, platforms and tolerances; 426 are boxes of any owner, forks "
+        "and parts of a library; 58 make laws compile less",
         without="laws",
     ),
     "ci": Limit(
-        1490,
-        "1,111 before faults were planted: ci/mutants takes 370, docstyle has a limit of its own",
+        1495,
+        "1,111 were there before, for the same work; 367 plant faults (mutants), 10 choose a "
+        "platform, 7 keep what XLA and Python have compiled",
         without="scutch_ci/docstyle.py",
     ),
-    "ci/scutch_ci/docstyle.py": Limit(180, "the linter of docstrings, which is work of its own"),
+    "ci/scutch_ci/docstyle.py": Limit(172, "the linter of docstrings, which is work of its own"),
 }
 ONE_SITTING = 260
 """The most statements of one file of the reference: about 400 lines with their text."""

@@ -222,14 +222,8 @@ def test_a_run_that_is_cut_short_says_so(judge):
 
 
 LACKING = """
-from scutch.lawkit.domain import not_available
-
-class Lacks:
-    def map_axis_meta(fn, tree):
-        not_available("no boxes on this machine")
-
-honest = Namespace("lacks", Lacks, meta)
-implementation = Implementation("lacks", "1", meta=honest)
+names = {"AxisMetadata", "Partitioned", "PARTITION_NAME"}
+implementation = Implementation("lacks", "1", meta=Namespace("lacks", meta, names=names))
 """
 
 
@@ -238,7 +232,7 @@ def test_pytest_lists_what_was_skipped(judge, adapter):
     code, text, report = judge("--implementation", where, "--requirement", "BOX-12a", "-rs")
     assert code == 2, text
     assert _verdicts(report) == {"BOX-12a": "unclaimed"}
-    assert "no boxes on this machine" in text
+    assert "does not claim lacks.is_axis_metadata" in text
 
 
 # ---------------------------------------------------------------- verdicts and exit codes

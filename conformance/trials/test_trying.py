@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from scutch.implementation import Implementation, Namespace
+from scutch.inputs.descriptions import Array, Box
 from scutch.judging import hypothesis_parts, isolation, suite
 from scutch.judging.hypothesis_parts import Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
 from scutch.judging.suite import Law
-from scutch.judging.trying import try_law
+from scutch.judging.trying import mixed, try_law
 from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch_reference import meta
 
@@ -346,3 +347,13 @@ def test_a_run_goes_to_a_worker_as_plain_data():
 
     run = settle("reference", isolate=False, known_files=["shipped"], patterns=["BOX"])
     assert Run.from_data(json.loads(json.dumps(run.to_data()))) == run
+
+
+def test_a_call_that_breaks_one_law_is_mixed_with_the_inputs_of_another():
+    box, array = Box(Array((2,)), ("data",)), Array((3,))
+    assert list(mixed({"box": box}, {"box": array})) == [{"box": array}]
+    assert {"tree": box} in list(mixed({"tree": Box(array, ("x",))}, {"pair": [box]}))
+
+
+def test_nothing_in_common_is_no_evidence_of_a_consequence():
+    assert list(mixed({"box": Box(Array((2,)), ("data",))}, {"rate": 0.5})) == []

@@ -16,15 +16,13 @@ computes, whatever the dtype of its parameters.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.typing import DTypeLike
 
 from .errors import ModuleError
 
 A = TypeVar("A")
-Array: TypeAlias = jax.Array
 Axes: TypeAlias = int | Sequence[int]
 _pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 

@@ -22,7 +22,7 @@ LEVELS = ("must", "should")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One row.
+    """One requirement of the catalogue, as its TOML file has it.
 
     Args:
       id: Such as `BOX-2a`, or `LOG-9.BOX-2a`.

@@ -314,7 +314,7 @@ class Served:
 
     @property
     def values(self) -> list[np.ndarray]:
-        """Of the variables, whole, on the host."""
+        """The values of the variables, whole, as arrays on the host."""
         return [self._whole(variable) for variable in self.variables]
 
     def _whole(self, variable: Any) -> np.ndarray:

@@ -48,7 +48,7 @@ class ByType(Description):
     rest: Any = None
 
     def build(self, world: Builder) -> "ByType":
-        """The same with what it gives built."""
+        """The description, with the objects that it gives built for an implementation."""
         return ByType(build(dict(self.given), world), build(self.rest, world))
 
     def of(self, variable: Any) -> Any:
@@ -87,7 +87,7 @@ class Call(Description):
     stage: str = "call"
 
     def build(self, world: Builder) -> "Call":
-        """The same, which needs no implementation."""
+        """The description itself: it is built without an implementation."""
         return self
 
     @property
@@ -231,7 +231,7 @@ class Transformation(Description):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, world: Builder) -> "Transformation":
-        """The same with prefixes, mesh and options built."""
+        """The transformation with its prefixes, mesh and options built."""
         parts = (self.prefixes, self.x, self.out, self.mesh, dict(self.options))
         return Transformation(self.kind, *(build(part, world) for part in parts))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from scutch.implementation import Implementation
 from scutch.inputs.boxes import PARTITION_NAME
+from scutch.lawkit.boxes import plain_names
 from scutch.lawkit.domain import assume, not_available
 
 AXES = ("data", "model", "layers", "stage")
@@ -67,11 +68,15 @@ class Subject:
         """The names of a box; leaves the law where the class has none, or no parameters name it."""
         if self.names is None or not callable(self.named_by):
             not_available(f"{self.name} has no names")
-        return self.names(box)
+        return plain_names(self.names(box))
 
     def rank(self, box: Any) -> int:
         """How many axes a box has: one for each name, or for each axis of the value."""
-        names = getattr(box.unbox(), "shape", ()) if self.names is None else self.names(box)
+        names = (
+            getattr(box.unbox(), "shape", ())
+            if self.names is None
+            else plain_names(self.names(box))
+        )
         return len(names)
 
     def params(self, name: Any) -> dict[Any, Any]:

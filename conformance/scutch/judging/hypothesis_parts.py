@@ -13,6 +13,8 @@ which an implementation could tell pytest or Hypothesis not to judge it. The tri
 import functools
 import unittest
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import hypothesis
@@ -20,7 +22,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
+import scutch
+from scutch import implementation
+from scutch.judging.readable import shortened, visible
+from scutch.lawkit import domain
 from scutch.lawkit.domain import OutOfDomain
+
+_HOME = str(Path(scutch.__file__).parent)
+_SAYING = (domain.__file__, implementation.__file__)
+"""The files whose functions raise what laws leave by."""
 
 
 def law_settings(
@@ -143,10 +153,29 @@ class Diverted(AssertionError):
 
 def is_order(error: BaseException) -> bool:
     """Whether pytest, unittest, Hypothesis or Python would not take an exception for a failure."""
-    if isinstance(error, pytest.fail.Exception):
-        return isinstance(error, pytest.xfail.Exception)
-    orders = (HypothesisException, unittest.SkipTest, pytest.exit.Exception)
-    return isinstance(error, orders) or not isinstance(error, Exception)
+    kind = type(error)  # an error may lie about its `__class__`
+    if issubclass(kind, pytest.fail.Exception):
+        return issubclass(kind, pytest.xfail.Exception)
+    orders = (HypothesisException, unittest.SkipTest, pytest.exit.Exception, *LEAVING)
+    return issubclass(kind, orders) or not issubclass(kind, Exception)
+
+
+LEAVING = (OutOfDomain, domain.NotAvailable, implementation.Unclaimed)
+"""What a law is left by."""
+
+
+def leaves(error: BaseException, function: Callable[..., Any]) -> bool:
+    """Whether the judge or a law said that the law is to be left; an implementation may not.
+
+    Args:
+      error: What the law was left by.
+      function: The law.
+    """
+    if not issubclass(type(error), LEAVING):
+        return False
+    callers = [file for file, _ in _places(error) if file not in _SAYING]
+    law = written(function).__code__.co_filename
+    return bool(callers) and (callers[-1] == law or callers[-1].startswith(_HOME))
 
 
 def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseException:
@@ -156,10 +185,24 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
       error: What broke the law, or kept it from being tried.
       function: The law.
     """
-    code, rest = written(function).__code__, error.__traceback__
+    code, rest = written(function).__code__, _traceback(error)
     while rest is not None and rest.tb_frame.f_code is not code:
         rest = rest.tb_next
-    return error if rest is None else error.with_traceback(rest)
+    return error if rest is None else BaseException.with_traceback(error, rest)
+
+
+def _traceback(error: BaseException) -> TracebackType | None:
+    """The traceback of an error, whose class is the implementation's and may hide it."""
+    return BaseException.__dict__["__traceback__"].__get__(error)  # type: ignore[no-any-return]
+
+
+def _places(error: BaseException) -> list[tuple[str, int]]:
+    """The file and line of each call that an error went through, the outermost first."""
+    rest, places = _traceback(error), []
+    while rest is not None:
+        places.append((rest.tb_frame.f_code.co_filename, rest.tb_lineno))
+        rest = rest.tb_next
+    return places
 
 
 def is_flaky(error: BaseException | None) -> bool:
@@ -169,16 +212,24 @@ def is_flaky(error: BaseException | None) -> bool:
 
 def innermost(error: BaseException) -> tuple[str, int] | None:
     """The file and line that raised an error."""
-    rest, place = error.__traceback__, None
-    while rest is not None:
-        place, rest = (rest.tb_frame.f_code.co_filename, rest.tb_lineno), rest.tb_next
-    return place
+    return next(reversed(_places(error)), None)
 
 
 def describe(error: BaseException) -> str:
-    """An error as its type and message."""
+    """An error as its type and message: made visible, and shortened.
+
+    Args:
+      error: Of any class; what its methods do is the implementation's, and is not trusted.
+    """
+    name = _plain(type.__dict__["__name__"].__get__(type(error)))
     try:
-        message = str(error).strip()
-    except Exception as broken:  # the class is the implementation's
-        message = f"(no message: str() raised {type(broken).__name__})"
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+        message = _plain(str(error)).strip()
+    except BaseException as broken:
+        message = f"(no message: str() raised {_plain(type(broken).__name__)})"
+    text = f"{name}: {message}" if message else name
+    return shortened(text)
+
+
+def _plain(text: str) -> str:
+    """What can be seen of a text, whose class may be a subclass of `str`."""
+    return visible(str.__str__(text))

@@ -15,9 +15,11 @@ judged, and must not choose what the judge executes. The framing is that of
     runner.close()
 """
 
+import contextlib
 import faulthandler
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -29,13 +31,25 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
+
+from scutch.judging.keeper import PATIENCE, Ending, keep
+from scutch.judging.readable import readable, visible
 
 _GRACE = 0.3
 """Seconds in which a hanging runner writes where it hangs."""
 
 _STALL = 10
 """Seconds in which the rest of a message must come, once it has begun."""
+
+_LAST_BREATH = 1.0
+"""Seconds in which a runner whose channel is closed must end by itself."""
+
+_TWIN = 71
+"""The exit code of a fork of a runner, which returned from a law as its parent did."""
+
+_LEAST_MEMORY = 4 << 30
+"""Bytes that a runner may always have, on however small a machine."""
 
 _KEPT = 1 << 16
 """Bytes that are kept of a note, of a trace, and of what a runner prints."""
@@ -136,23 +150,29 @@ class Channel:
 
 @dataclass
 class Runner:
-    """A forked process that answers requests.
+    """A forked process that answers requests, and its keeper.
 
     Args:
       answer: Called in the runner with each request, which is JSON; its result is sent back, so it
         must be JSON, too.
       capture: Whether what the runner prints is kept for `output` instead of printed.
-      pid: Of the process; `None` while there is none.
+      bounded: Whether the runner gets no more memory than half of what the machine has.
+      pid: Of the keeper; `None` while there is none.
     """
 
     answer: Callable[[Any], Any]
     capture: bool = True
+    bounded: bool = True
     pid: int | None = None
     _channel: Channel | None = field(default=None, repr=False)
     _files: dict[str, Any] = field(default_factory=dict, repr=False)
+    _asked: int = 0
+    _me: int = 0
 
     def ask(self, request: Any, timeout: float) -> Any:
         """The answer to a request, or `Lost` when the runner ends or takes too long.
+
+        Every text in the answer is made visible.
 
         Args:
           request: JSON.
@@ -162,21 +182,31 @@ class Runner:
         self.note("")
         self._files["output"].seek(0)  # for the runner as well: they share the open file
         self._files["output"].truncate()
+        self._asked += 1
         try:
-            channel.send(request)
-            return channel.receive(timeout)
+            channel.send([self._asked, request])
+            match channel.receive(timeout):
+                case [self._asked, answer]:
+                    return readable(answer)
+            outcome, reason = "crashed", "it sent what is no answer"
+            self._end(at_once=True)
         except TimeoutError:
             outcome, reason = "timeout", f"no end after {timeout:g} s{self._where()}"
-            self._end(signal.SIGKILL)
+            self._end(at_once=True)
         except Closed:
             outcome, reason = "crashed", self._end()
-        doing = self._read("notes").partition("\0")[0]
-        lost = Lost(outcome, reason, doing, self.output())
+        doing = visible(self._read("notes").partition("\0")[0])
+        lost = Lost(outcome, reason, doing, visible(self.output()))
         self._forget()
         return lost
 
     def note(self, call: str) -> None:
-        """Keep the call that the runner is about to make, where the collecting process reads it."""
+        """Keep the call that the runner is about to make, where the collecting process reads it.
+
+        A fork of the runner, which returned from a law for a second time, ends here.
+        """
+        if self._me not in (0, os.getpid()):
+            os._exit(_TWIN)
         if self._files:
             text = call.encode(errors="backslashreplace")[: _KEPT - 1] + b"\0"
             os.pwrite(self._files["notes"].fileno(), text, 0)
@@ -187,40 +217,49 @@ class Runner:
         return self._read("output") if self._files else ""
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if there is one, and all that it started."""
         if self.pid is not None:
-            self._end(signal.SIGTERM)
+            self._end()
             self._forget()
 
     def _fork(self) -> Channel:
         here, there = Channel.pair()
-        names = ("notes", "trace", "output")  # open for the life of the runner
+        names = ("notes", "trace", "output", "ending")  # open for the life of the runner
         self._files = {name: tempfile.TemporaryFile() for name in names}  # noqa: SIM115
+        judge = os.getpid()
         with warnings.catch_warnings():
             # Python 3.12 warns of any second thread. NumPy's worker threads are fork-safe, and
             # JAX has started none of its own yet.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
-        if pid == 0:
-            here.close()
-            self._serve(there)
+            if pid == 0:
+                here.close()
+                keep(judge, lambda: self._serve(there), there, self._files["ending"].fileno())
         there.close()
         self.pid, self._channel = pid, here
         return here
 
-    def _serve(self, channel: Channel) -> None:
-        """The life of a runner: it never returns."""
+    def _serve(self, channel: Channel) -> NoReturn:
+        """The life of a runner."""
         code = 70
         try:
+            self._me = os.getpid()
             faulthandler.register(signal.SIGUSR1, file=self._files["trace"], all_threads=False)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the collecting process
+            _bound(memory=self.bounded)
             if self.capture:
                 for descriptor in (1, 2):
                     os.dup2(self._files["output"].fileno(), descriptor)
                 sys.stdout = sys.stderr = open(1, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
             while True:
-                channel.send(self.answer(channel.receive()))
+                number, request = channel.receive()
+                answer = self.answer(request)
+                if os.getpid() != self._me:  # a fork that returned from the law, too
+                    os._exit(_TWIN)
+                channel.send([number, answer])
         except Closed:
             code = 0
         except BaseException:  # a fault of the judge's own: laws cannot get here
@@ -232,26 +271,52 @@ class Runner:
         """The innermost line of a hanging runner, as ` in f (file:line)`."""
         if self.pid is None:
             return ""
-        os.kill(self.pid, signal.SIGUSR1)
+        os.kill(self.pid, signal.SIGUSR1)  # the keeper hands it on
         time.sleep(_GRACE)
         lines = self._read("trace").splitlines()
         inner = next((line.strip() for line in lines if line.lstrip().startswith("File ")), "")
-        return f", in {inner.removeprefix('File ')}" if inner else ""
+        return f", in {visible(inner.removeprefix('File '))}" if inner else ""
 
     def _read(self, file: str) -> str:
         return os.pread(self._files[file].fileno(), _KEPT, 0).decode(errors="replace")
 
-    def _end(self, with_signal: int | None = None) -> str:
-        """Reap the process; say how it ended."""
-        if self.pid is None:
+    def _end(self, *, at_once: bool = False) -> str:
+        """End the runner and all that it started, by its keeper; say how it ended.
+
+        Args:
+          at_once: Whether it gets no time to end by itself, now that its channel is closed.
+        """
+        if self.pid is None or self._channel is None:
             return "the runner is gone"
-        if with_signal is not None:
-            os.kill(self.pid, with_signal)
-        _, status = os.waitpid(self.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code < 0:
-            return f"the process was ended by {signal.Signals(-code).name}"
-        return f"the process exited with {code}"
+        self._channel.close()
+        if at_once or not self._gone(_LAST_BREATH):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+        ending = Ending.read(self._files["ending"].fileno())
+        if not self._gone(2 * PATIENCE):
+            os.kill(self.pid, signal.SIGKILL)
+            self._gone(PATIENCE)
+        ending = Ending.read(self._files["ending"].fileno()) or ending
+        if ending is None:
+            return "its keeper was ended"
+        if not ending.over:  # the keeper was ended
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(ending.runner, signal.SIGKILL)
+        if ending.code is None:
+            return ending.reason or "it closed its channel and was ended"
+        if ending.code < 0:
+            return f"the process was ended by {signal.Signals(-ending.code).name}"
+        return f"the process exited with {ending.code}"
+
+    def _gone(self, seconds: float) -> bool:
+        """Whether the keeper ends within some seconds."""
+        limit = time.monotonic() + seconds
+        while self.pid is not None and os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.002)
+        self.pid = None
+        return True
 
     def _forget(self) -> None:
         """Close what belonged to the process that ended."""
@@ -260,6 +325,17 @@ class Runner:
         for file in self._files.values():
             file.close()
         self.pid, self._channel, self._files = None, None, {}
+
+
+def _bound(*, memory: bool) -> None:
+    """Limit what this process may use, where the system allows it: no core files, and memory."""
+    limits = {resource.RLIMIT_CORE: 0}
+    if memory:
+        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        limits[resource.RLIMIT_DATA] = max(half, _LEAST_MEMORY)
+    for what, limit in limits.items():
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (limit, limit))
 
 
 def available() -> bool:

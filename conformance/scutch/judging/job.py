@@ -44,7 +44,9 @@ DEVICES = 8
 
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 2.0
-_START_SECONDS = 60.0
+START_SECONDS = 60.0
+"""Seconds more that a job gets for its first law, as it has to start."""
+
 _LAST_WORDS = 1500
 
 
@@ -102,7 +104,7 @@ class Job:
                 reason = "the launched job has ended, and only its launcher can start another"
                 return Lost("crashed", reason)
             self._start()
-            timeout += _START_SECONDS
+            timeout += START_SECONDS
         try:
             self._connection.send_bytes(json.dumps(request).encode())
             ended = time.monotonic() + timeout
@@ -145,7 +147,7 @@ class Job:
         if self._members and self.launched:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._connection.send_bytes(json.dumps(None).encode())
-                self._members[0].wait(_START_SECONDS)
+                self._members[0].wait(START_SECONDS)
         if self._members:
             self._end()
 
@@ -173,7 +175,7 @@ class Job:
                 inherited = [theirs.fileno()] if rank == 0 else []
                 told = json.dumps({**self.settings, **place})
                 member = subprocess.Popen(
-                    [sys.executable, "-m", "scutch.judging.member", told],
+                    [sys.executable, "-P", "-m", "scutch.judging.member", told],
                     env=environment, stdin=subprocess.PIPE, stdout=self._output,
                     stderr=subprocess.STDOUT, start_new_session=True, pass_fds=inherited,
                 )  # fmt: skip

@@ -36,7 +36,7 @@ KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, 
 
 @dataclass(frozen=True)
 class Known:
-    """One entry.
+    """A requirement that some releases of an implementation are known to break.
 
     Args:
       implementation: The name that it is about.
@@ -78,7 +78,7 @@ class Known:
 
     @property
     def expectation(self) -> Expectation:
-        """What verdicts need of it."""
+        """The parts of the entry that a verdict is made from."""
         return Expectation(self.requirement, self.witness, self.reason, self.upstream)
 
 

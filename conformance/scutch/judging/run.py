@@ -27,7 +27,7 @@ _PROCESSES = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Run:
-    """The same in every process of a run.
+    """One judging of one implementation, with its settings; equal in every process.
 
     Args:
       where: How the implementation is found.
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
-        """Those that are judged."""
+        """The requirements that are judged."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
 
     @property
@@ -81,12 +81,12 @@ class Run:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON, for a worker of pytest-xdist."""
+        """The run as data that JSON can hold, for a worker of pytest-xdist."""
         return asdict(self)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Run":
-        """What `to_data` made, also after its tuples became lists."""
+        """The run from what `to_data` returned, also where JSON has made lists of tuples."""
         lists = {name: tuple(v) for name, v in data.items() if isinstance(v, list | tuple)}
         entries = tuple(known.Known(**entry) for entry in data["known"])
         return cls(**{**data, **lists, "known": entries})

@@ -24,12 +24,12 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
-from scutch.judging.exchange import Exchange, JobBroken
+from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.lawkit import marks
-from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices
+from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
 
 Inputs = Mapping[str, Any]
 NOT_TRIED = (NotAvailable, Unclaimed)
@@ -110,14 +110,15 @@ def try_law(
             raise
         except BaseException as raised:
             error = raised
-    ways = sorted(attempt.ways.values(), key=lambda way: _gravity(way[1]))
+    ways = sorted(attempt.ways.values(), key=lambda way: _gravity(*way))
     found = ways[0][0] if ways else None
     if ways and not hypothesis_parts.is_flaky(error):
         error = ways[0][1]  # what came up later does not undo it
     outcome = "passed" if error is None else "failed"
     reason = None if error is None else describe(error)
-    if isinstance(error, NOT_TRIED):
-        outcome, reason = "skipped", error.reason
+    if error is not None and issubclass(type(error), NOT_TRIED):
+        outcome, reason = "skipped", error.reason  # type: ignore[attr-defined]
+        outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
     return Trial(
@@ -141,6 +142,7 @@ class _Attempt:
     exchange: Exchange | None = None
     examples: int = 0
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
+    classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
     unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
     too_few_devices: str = ""
 
@@ -150,33 +152,49 @@ class _Attempt:
         Raises:
           OutOfDomain: The law is not about such inputs.
           NotAvailable: The environment has not what the law is about.
-          Diverted: The implementation raised what would not count as a failure.
-          Exception: What broke the law.
+          AssertionError: The law was broken; `ways` has what broke it.
+          JobBroken: The job in which it was tried cannot be used again.
         """
-        __tracebackhide__ = True
-        text = call_text(self.name, inputs)
+        text, error = call_text(self.name, inputs), None
         self.journal(text)
         try:
             if self.exchange is None:
                 self.try_here(inputs)
             else:
                 self.exchange.together(text, lambda: self.try_here(inputs))
-        except (OutOfDomain, *NOT_TRIED) as left:
-            if isinstance(left, TooFewDevices):
-                self.too_few_devices = str(left)
-            raise
-        except BaseException as error:
-            if _from_keyboard(error):
+        except BaseException as raised:
+            if hypothesis_parts.leaves(raised, self.function):
+                if isinstance(raised, TooFewDevices):
+                    self.too_few_devices = str(raised)
                 raise
-            order = hypothesis_parts.is_order(error) and not isinstance(error, JobBroken)
-            broken_by = Diverted(error) if order else error
-            way = type(error), hypothesis_parts.innermost(error)
-            self.ways[way] = Counterexample(self.name, text, describe(broken_by)), broken_by
-            if order:
-                raise broken_by from error
-            raise
+            if _from_keyboard(raised):
+                raise
+            error = raised
+        if error is not None:
+            raise self.broken_by(error, text)
         if not self.ways:
             self.examples += 1
+
+    def broken_by(self, error: BaseException, text: str) -> BaseException:
+        """Keep what broke the law.
+
+        Args:
+          error: What was raised.
+          text: The call.
+
+        Returns:
+          An exception of the judge's own, for Hypothesis: of one class for each way.
+        """
+        ends_job = self.exchange is not None and self.exchange.is_broken
+        order = hypothesis_parts.is_order(error) and not ends_job
+        shown = Diverted(error) if order else error
+        way = id(type(error)), hypothesis_parts.innermost(error)
+        self.ways[way] = Counterexample(self.name, text, describe(shown)), shown
+        return (
+            error
+            if ends_job
+            else self.classes.setdefault(way, type("Broken", (AssertionError,), {}))()
+        )
 
     def try_here(self, inputs: Inputs) -> None:
         """Build the inputs and call the law, in this process.
@@ -185,7 +203,6 @@ class _Attempt:
           OutOfDomain: The law is not about such inputs, or they break a law in `unless`.
           Exception: What broke the law.
         """
-        __tracebackhide__ = True
         for other, broken_by in self.unless:
             if any(other.is_broken(each) for each in mixed(broken_by, inputs)):
                 raise OutOfDomain
@@ -195,10 +212,10 @@ class _Attempt:
         """Whether inputs break the law; those that it is not about do not."""
         try:
             self.try_here(inputs)
-        except (OutOfDomain, *NOT_TRIED):
-            return False
-        except Exception:
-            return True
+        except BaseException as error:
+            if _from_keyboard(error):
+                raise
+            return not hypothesis_parts.leaves(error, self.function)
         return False
 
     def replay(self, several: Iterable[Inputs]) -> None:
@@ -214,7 +231,7 @@ class _Attempt:
         inputs = parse_call(witness)[1]
         try:
             self.replay([inputs])
-        except Exception:
+        except AssertionError:
             return True
         self.examples = 0
         return False
@@ -232,11 +249,11 @@ def _attempt(
     return _Attempt(law.name, hypothesis_parts.written(law.function), builder, fixtures)
 
 
-def _gravity(error: BaseException) -> int:
+def _gravity(found: Counterexample, error: BaseException) -> int:
     """Sorts ways to break a law: a wrong result, an error, a word that a message lacks."""
-    if not isinstance(error, AssertionError):
+    if not issubclass(type(error), AssertionError):
         return 1
-    return 2 if "does not mention" in str(error) else 0
+    return 2 if "does not mention" in found.error else 0
 
 
 def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
@@ -248,10 +265,12 @@ def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
 
     Yields:
       The call with the inputs of the same names; then, for each description inside `inputs`, with
-      it in the place of every input of its type.
+      it in the place of every input of its type. Nothing where the two have none in common: then
+      nothing that breaks the other can be said to follow from the one.
     """
     same = {name: inputs.get(name, value) for name, value in broken_by.items()}
-    yield same
+    if not broken_by.keys().isdisjoint(inputs):
+        yield same
     for part in parts(list(inputs.values())):
         put = {
             name: Copies(part) if isinstance(value, Copies) else part
@@ -265,4 +284,4 @@ def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
 def _from_keyboard(error: BaseException) -> bool:
     """Whether a `KeyboardInterrupt` may be the user's: a runner ignores the signal behind it."""
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    return isinstance(error, KeyboardInterrupt) and not ignored
+    return issubclass(type(error), KeyboardInterrupt) and not ignored

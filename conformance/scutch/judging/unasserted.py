@@ -6,8 +6,9 @@ can tell whether a mismatch is refused (BOX-9b). `Unasserted` starts one at its 
     with contextlib.closing(Unasserted("flax")) as remove:
         remove("partitioned", ("data", None), 0, "model")    # None: it was refused
 
-The process is `python -O -m scutch.judging.unasserted DESCRIPTOR WHERE`. Each request is `[subject,
-names, index, name]`, each answer the names that are left, or `null` when the removal was refused.
+The process is `python -P -O -m scutch.judging.unasserted DESCRIPTOR WHERE`. It says `READY` when
+it has the implementation. Each request is `[subject, names, index, name]`, each answer the names
+that are left, or `null` when the removal was refused.
 """
 
 import os
@@ -19,6 +20,11 @@ from scutch.implementation import load
 from scutch.inputs.subjects import SUBJECTS
 from scutch.judging.isolation import Channel, Closed
 from scutch.judging.profiles import prepare_devices
+from scutch.lawkit.domain import Untried
+
+READY = "ready"
+_START_SECONDS = 120.0
+_GRACE = 2.0
 
 
 def main(descriptor: str, where: str) -> None:
@@ -29,8 +35,9 @@ def main(descriptor: str, where: str) -> None:
       where: How the implementation is found.
     """
     prepare_devices()
-    implementation = load(where)
     channel = Channel(int(descriptor))
+    implementation = load(where)
+    channel.send(READY)
     while True:
         try:
             subject, names, index, name = channel.receive()
@@ -59,7 +66,7 @@ class Unasserted:
         Args:
           where: How that process finds the implementation, as `implementation.load` takes it.
         """
-        self._where = where
+        self._where, self._folder = where, os.getcwd()
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -79,9 +86,16 @@ class Unasserted:
 
         Raises:
           Closed: The process has ended.
+          Untried: It could not be started, or did not find the implementation.
         """
         if self._channel is None:
             self._channel = self._start()
+            try:
+                if self._channel.receive(_START_SECONDS) != READY:
+                    raise Closed
+            except (Closed, TimeoutError):
+                self.close()
+                raise Untried("the process without assertions could not be started") from None
         self._channel.send([subject, names, index, name])
         left = self._channel.receive()
         return _tuples(left)  # type: ignore[no-any-return]
@@ -90,6 +104,7 @@ class Unasserted:
         here, there = Channel.pair()
         command = [
             sys.executable,
+            "-P",
             "-O",
             "-m",
             "scutch.judging.unasserted",
@@ -101,6 +116,7 @@ class Unasserted:
             pass_fds=(there.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             stdin=subprocess.DEVNULL,
+            cwd=self._folder,
         )
         there.close()
         return here
@@ -109,7 +125,12 @@ class Unasserted:
         """End the process, if it was started."""
         if self._channel is not None and self._process is not None:
             self._channel.close()
-            self._process.wait()
+            try:
+                self._process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._channel = self._process = None
 
 
 if __name__ == "__main__":

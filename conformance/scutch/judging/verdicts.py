@@ -49,12 +49,13 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one law did.
+    """What one law did in one run: its outcome, and its counterexample if it broke.
 
     Args:
       test: The name of the law, unique in the suite.
       requirement: The identifier that it tries.
-      outcome: `passed`, `failed`, `crashed`, `timeout` or `skipped`.
+      outcome: `passed`, `failed`, `crashed`, `timeout`, `skipped`, or `untried` where the judge
+        could not do its part.
       examples: Inputs on which it ran to its end.
       seconds: How long it took.
       unmet: Names of inputs that it must reach and never did.
@@ -82,14 +83,14 @@ class Trial:
     too_few_devices: str = ""
 
     def to_data(self) -> str:
-        """As text, which every channel and report of pytest can carry."""
+        """The trial as text, which every channel and report of pytest can carry."""
         data = asdict(replace(self, error=None))
         del data["error"]
         return json.dumps(data)
 
     @classmethod
     def from_data(cls, text: str) -> "Trial":
-        """What `to_data` made."""
+        """The trial from what `to_data` returned."""
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
@@ -118,7 +119,7 @@ class Ruling:
 
     @property
     def counterexample(self) -> Counterexample | None:
-        """Of the first law that has one."""
+        """The counterexample of the first law that has one."""
         return next((t.counterexample for t in self.trials if t.counterexample), None)
 
     @property
@@ -228,6 +229,9 @@ def _rule_one(
     elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):
         verdict = bad
         reason = next(t.reason for t in trials if t.outcome == bad)
+    elif any(t.outcome == "untried" for t in trials):
+        verdict = "untested"
+        reason = next(t.reason for t in trials if t.outcome == "untried")
     elif fixed := [w for w in held if w not in inherited]:
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
     elif any(t.broke for t in trials):
@@ -295,7 +299,7 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     if not shown:
         return replace(ruling, trials=tuple(trials))
     roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
-    reason = f"follows from {', '.join(roots)}: holds on every input tried on which that holds"
+    reason = f"follows from {', '.join(roots)}: no input breaks it on which that holds"
     return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
 
 
@@ -315,7 +319,7 @@ class Summary:
 
 
 def summarize(rulings: Sequence[Ruling]) -> Summary:
-    """Counts, and the root causes."""
+    """The number of requirements with each verdict, and the root causes."""
     counts: dict[str, dict[str, int]] = {}
     for r in rulings:
         level = counts.setdefault(r.requirement.level, {})
@@ -331,7 +335,7 @@ def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
       rulings: Of every requirement that was asked for.
       level: `must`: departures from `should` are reported, not failed. `should`: they fail too.
     """
-    untried = ("skipped", "passed")  # a law that passed on no input was not tried
+    untried = ("skipped", "untried", "passed")  # a law that passed on no input was not tried
     trials = [trial for ruling in rulings for trial in ruling.trials]
     if not any(t.examples or t.broke or t.outcome not in untried for t in trials):
         return 2

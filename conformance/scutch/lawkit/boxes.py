@@ -37,3 +37,28 @@ def outermost_boxes(meta: Any, tree: Any) -> list[Any]:
 def emptied(box: Any) -> Any:
     """A box with `0` in the place of each leaf: two that are alike have the same metadata."""
     return jax.tree_util.tree_map(lambda _: 0, box)
+
+
+def names_of(box: Any) -> tuple[Any, ...]:
+    """The attribute `names` of a box, once it is known to be plain data: see `plain_names`."""
+    return plain_names(box.names)
+
+
+def plain_names(names: Any) -> tuple[Any, ...]:
+    """The names of a box, once they are known to be a tuple of strings, of tuples of them, of None.
+
+    A class of the implementation's own could equal whatever it is compared with.
+
+    Args:
+      names: What the box says.
+
+    Raises:
+      AssertionError: They, or one of them, are of another class, be it a subclass of these.
+    """
+    inner = [part for name in names if type(name) is tuple for part in name]
+    outer = [name for name in names if type(name) is not tuple and name is not None]
+    if type(names) is not tuple or any(type(part) is not str for part in (*inner, *outer)):
+        raise AssertionError(
+            f"the names are {names!r}; expected a plain tuple of strings, tuples of them, and None"
+        )
+    return names

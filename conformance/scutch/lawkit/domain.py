@@ -75,6 +75,19 @@ class NotAvailable(BaseException):
         super().__init__(reason)
 
 
+class Untried(NotAvailable):
+    """The judge could not do its part, so a law was not tried: its requirement is untested.
+
+    Wrong, in the judge, because the implementation would be blamed:
+
+        raise RuntimeError("no process could be started")
+
+    Right:
+
+        raise Untried("no process could be started")
+    """
+
+
 def assume(condition: object) -> None:
     """Leave the law where a condition on its input does not hold.
 

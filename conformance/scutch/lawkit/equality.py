@@ -10,6 +10,7 @@ dtype and contents: fields are compared, not `__eq__`, which is itself under jud
 
 import dataclasses
 import operator
+import sys
 from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
@@ -19,12 +20,17 @@ import numpy as np
 
 from scutch.lawkit.tolerances import CALLS, near
 
-_ARRAYS = (np.ndarray, np.generic, jax.Array)
-_ATOMS = (str, bytes, bool, int, float, complex, type(None))
+_SEQUENCES = (list, tuple)
+_ATOMS: tuple[Any, ...] = (bool, int, float, complex, str, bytes, type(None))
+_TRUSTED = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
+"""The packages whose classes say themselves what is equal."""
 
 
 def alike(one: Any, other: Any) -> bool:
     """Whether two values are of one type and equal in every part.
+
+    No method of a class that an implementation may have written decides it: a subclass of `tuple`,
+    `str` or `dict` is compared by what it holds, whatever its `==`, length or iterator says.
 
     Args:
       one: An array, a scalar, a string, a container, a dataclass, a box with `names`, a key.
@@ -32,31 +38,59 @@ def alike(one: Any, other: Any) -> bool:
     """
     if one is other:
         return True
-    if isinstance(one, _ARRAYS):
-        return isinstance(other, _ARRAYS) and _same_array(one, other)
     kind = type(one)
+    if _is_array(kind):
+        return _is_array(type(other)) and _same_array(one, other)
     if kind is not type(other):
         return False
-    if issubclass(kind, _ATOMS):
-        return bool(one == other)
+    for base in _ATOMS:
+        if issubclass(kind, base):
+            return base.__eq__(one, other) is True and _same_attributes(one, other)
     if issubclass(kind, dict):
-        return one.keys() == other.keys() and all(alike(one[k], other[k]) for k in one)
-    if kind is list or kind is tuple:
-        return len(one) == len(other) and all(map(alike, one, other))
+        return _same_items(one, other) and _same_attributes(one, other)
+    for container in _SEQUENCES:
+        if issubclass(kind, container):
+            mine, yours = [*container.__iter__(one)], [*container.__iter__(other)]
+            same = len(mine) == len(yours) and all(map(alike, mine, yours))
+            return same and _same_attributes(one, other)
     if dataclasses.is_dataclass(kind):
         return all(
             alike(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(kind)
         )
     if kind is FunctionType and one.__code__ is other.__code__:
         return True  # made twice by one line: what made the boxes is not compared
-    if hasattr(one, "__dict__") and (hasattr(one, "replace_boxed") or _has_no_equality(kind)):
-        return alike(vars(one), vars(other))
-    return bool(one == other)
+    if _is_trusted(kind):
+        return bool(one == other)
+    return _same_attributes(one, other) and object.__getstate__(one) is not None
 
 
-def _has_no_equality(kind: type) -> bool:
-    """Whether a class leaves equality to `object`, for which only an object itself is equal."""
-    return getattr(kind, "__eq__", None) is object.__eq__
+def _is_array(kind: type) -> bool:
+    """Whether a class is an array's: of NumPy itself, or of JAX, tracers included."""
+    arrays = (np.generic, jax.Array, jax.core.Tracer)
+    return kind is np.ndarray or (issubclass(kind, arrays) and _is_trusted(kind))
+
+
+def _is_trusted(kind: type) -> bool:
+    """Whether a class is one of the packages in `_TRUSTED`, and does not only say so."""
+    found: Any = sys.modules.get(str(kind.__module__))
+    for name in str(kind.__qualname__).split("."):
+        found = getattr(found, name, None)
+    return found is kind and str(kind.__module__).partition(".")[0] in _TRUSTED
+
+
+def _same_attributes(one: Any, other: Any) -> bool:
+    """Whether two values of one class are alike in the attributes and slots that they hold."""
+    return alike(object.__getstate__(one), object.__getstate__(other))
+
+
+def _same_items(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    """Whether two dictionaries have keys that are alike, with values that are."""
+    left = [*dict.items(other)]
+    for key, value in dict.items(one):
+        place = next((n for n, (k, _) in enumerate(left) if alike(key, k)), None)
+        if place is None or not alike(value, left.pop(place)[1]):
+            return False
+    return not left
 
 
 def _same_array(one: Any, other: Any) -> bool:
@@ -99,10 +133,13 @@ def leaf_pairs(found: Any, expected: Any) -> list[tuple[str, Any, Any]]:
     if structures[0] != structures[1]:
         raise AssertionError(f"it has the structure {structures[0]}, expected {structures[1]}")
     ours, _ = jax.tree_util.tree_flatten_with_path(found)
-    theirs = jax.tree_util.tree_leaves(expected)
+    theirs, _ = jax.tree_util.tree_flatten_with_path(expected)
+    paths = [[jax.tree_util.keystr(path) for path, _ in each] for each in (ours, theirs)]
+    if not alike(*paths):  # a node's own `==` may call two structures equal
+        raise AssertionError(f"it has leaves at {paths[0]}, expected {paths[1]}")
     return [
-        (jax.tree_util.keystr(path), one, other)
-        for (path, one), other in zip(ours, theirs, strict=True)
+        (path, one, other)
+        for path, (_, one), (_, other) in zip(paths[0], ours, theirs, strict=True)
     ]
 
 
@@ -155,5 +192,5 @@ def assert_close(
 def _close_leaves(one: Any, other: Any, rtol: float, atol: float) -> bool:
     """Whether two strings are equal, or two arrays have one shape and close contents."""
     if isinstance(one, str):
-        return bool(one == other)
+        return alike(one, other)
     return near(one, other, rtol=rtol, atol=atol)

@@ -18,13 +18,22 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, Sharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
+from scutch.lawkit.boxes import plain_names
 from scutch.lawkit.equality import alike
 
 
 def entries(spec: Any) -> tuple[Any, ...]:
-    """The entries of a spec without trailing `None`; a tuple of one axis is that axis."""
+    """The entries of a spec without trailing `None`; a tuple of one axis is that axis.
+
+    Args:
+      spec: A `PartitionSpec`, or the names of a box.
+
+    Raises:
+      AssertionError: An entry is of a class that could equal what it is not.
+    """
+    plain_names(tuple(None if e is PartitionSpec.UNCONSTRAINED else e for e in spec))
     found = [e[0] if isinstance(e, tuple) and len(e) == 1 else e for e in spec]
     while found and found[-1] in (None, ()):
         found.pop()

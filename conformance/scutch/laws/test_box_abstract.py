@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.boxes import outermost_boxes
+from scutch.lawkit.boxes import names_of, outermost_boxes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
@@ -67,7 +67,7 @@ def test_abstract_values_are_accepted_under_a_mesh(meta, subject, placed):
     and dtype.
     """
     box, mesh = placed
-    assume(subject.tuples or not any(isinstance(name, tuple) for name in box.names))
+    assume(subject.tuples or not any(isinstance(name, tuple) for name in names_of(box)))
     value = box.unbox(apply_constraint=False)
     with in_context(mesh if box.mesh is None else None):
         reached("context" if box.mesh is None else "own")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.lawkit.boxes import names_of
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
@@ -76,11 +77,11 @@ def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
     """`add_axis` at an index beyond the rank fills the gap with `None`; removing the axis again
     leaves the same partition spec up to trailing `None`.
     """
-    index = len(box.names) + gap
+    index = len(names_of(box)) + gap
     params = {meta.PARTITION_NAME: name}
     added = box.add_axis(index, params)
-    assert added.names == (*box.names, *[None] * gap, name)
-    assert entries(added.remove_axis(index, params).names) == entries(box.names)
+    assert names_of(added) == (*names_of(box), *[None] * gap, name)
+    assert entries(names_of(added.remove_axis(index, params))) == entries(names_of(box))
 
 
 @requirement("BOX-8a")
@@ -95,7 +96,7 @@ def test_adding_needs_a_partition_name(box, index):
 @given(box=boxes(arrays(min_rank=1)), index=positions)
 def test_removing_needs_a_partition_name(box, index):
     """`remove_axis` without a partition name raises the partitioning error."""
-    error = refused(lambda: box.remove_axis(index % len(box.names), {}))
+    error = refused(lambda: box.remove_axis(index % len(names_of(box)), {}))
     assert is_partitioning_error(error), f"expected the partitioning error, not {error!r}"
 
 
@@ -108,9 +109,9 @@ def test_removing_needs_a_partition_name(box, index):
 def test_the_partitioning_error_names_the_box(box, index, method):
     """The partitioning error has in its message the class of the box and its names."""
     reached(method)
-    named = [name for name in box.names if isinstance(name, str)]
+    named = [name for name in names_of(box) if isinstance(name, str)]
     refused(
-        lambda: getattr(box, method)(index % len(box.names), {}),
+        lambda: getattr(box, method)(index % len(names_of(box)), {}),
         naming=(type(box).__name__, *named),
     )
 
@@ -134,8 +135,8 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     """`remove_axis` raises an error when the partition name is not the name of the axis at the
     index.
     """
-    index %= len(box.names)
-    assume(box.names[index] != name)
+    index %= len(names_of(box))
+    assume(names_of(box)[index] != name)
     refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
 
 
@@ -172,7 +173,7 @@ def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
     grown = np.expand_dims(np.empty([n + 2 for n in shape]), -back)
     added = box.add_axis(-back, {meta.PARTITION_NAME: name})
     place = grown.shape.index(1)
-    assert added.names == (*box.names[:place], name, *box.names[place:])
+    assert names_of(added) == (*names_of(box)[:place], name, *names_of(box)[place:])
 
 
 @requirement("BOX-11", must_reach=("last",))
@@ -181,9 +182,9 @@ def test_a_negative_index_removes_the_axis_of_the_array(meta, box, back):
     """`remove_axis(-k, params)` takes away the name of the axis that is counted `k` from
     the end.
     """
-    assume(back <= len(box.names))
+    assume(back <= len(names_of(box)))
     if back == 1:
         reached("last")
-    place = len(box.names) - back
-    removed = box.remove_axis(-back, {meta.PARTITION_NAME: box.names[place]})
-    assert removed.names == (*box.names[:place], *box.names[place + 1 :])
+    place = len(names_of(box)) - back
+    removed = box.remove_axis(-back, {meta.PARTITION_NAME: names_of(box)[place]})
+    assert names_of(removed) == (*names_of(box)[:place], *names_of(box)[place + 1 :])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.boxes import emptied, outermost_boxes
+from scutch.lawkit.boxes import emptied, names_of, outermost_boxes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_same_objects
 from scutch.lawkit.marks import reached, requirement
@@ -107,7 +107,7 @@ def test_structure_holds_the_mesh(subject, box, grids):
     they have equal ones.
     """
     meshes = [None if n == 0 else _mesh(n) for n in grids]
-    one, other = (subject.make(box.unbox(), box.names, mesh) for mesh in meshes)
+    one, other = (subject.make(box.unbox(), names_of(box), mesh) for mesh in meshes)
     reached("equal" if grids[0] == grids[1] else "unequal")
     structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
     assert (structures[0] == structures[1]) == (grids[0] == grids[1])

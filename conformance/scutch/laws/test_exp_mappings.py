@@ -60,8 +60,8 @@ def test_one_function_goes_by_the_default_key(export, backend, params, steps):
     polymorphic=st.fixed_dictionaries(dict.fromkeys(METHODS, st.booleans())),
 )  # fmt: skip
 def test_each_function_has_its_own_shape_and_options(export, backend, described, polymorphic):
-    """Each function of a mapping has the polymorphic shape that stands under its key: one for rows
-    of two numbers refuses other rows, and one beside it takes them.
+    """Of two functions with polymorphic shapes of their own, the one for rows of two numbers
+    refuses other rows, and the other one takes them.
     """
     backend = on_any(export, backend)
     functions = exported.functions(described, PARAMS)
@@ -148,8 +148,8 @@ def test_a_refusal_shows_both_sets_of_keys(export, backend, mismatched, argument
 @costly
 @given(backend=backends(), described=program_maps(), at=st.integers(0, 2), one=st.booleans())
 def test_shapes_among_the_options_are_refused(export, backend, described, at, one):
-    """The error for keys that do not fit names the argument whose keys they are, whichever
-    functions there are.
+    """`polymorphic_shapes` among the conversion options of any function is an error that names the
+    argument that is for them.
     """
     backend = on_any(export, backend)
     keys = list(described)

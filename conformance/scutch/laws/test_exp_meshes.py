@@ -126,8 +126,8 @@ def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, describe
     order=st.permutations(["x", "y"]), axis=st.integers(0, 1),
 )  # fmt: skip
 def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, axis):
-    """A variable with `pspecs` that shard one axis over two mesh axes is sharded over one of them,
-    the larger one, and keeps every value; after an update as well.
+    """A spec with several mesh axes for one axis is refused unless that is allowed; then the axis
+    keeps the larger one, and variables have every value, after an update as well.
     """
     backend = on_only(export, TENSORFLOW)
     spec = PartitionSpec(*[None] * axis, tuple(order))

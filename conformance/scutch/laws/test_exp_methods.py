@@ -40,8 +40,8 @@ odd = parameter_trees(leaf=numbers, depth=1)
 def test_a_method_gives_what_its_function_gives(
     export, backend, params, described, one, rows, width, form
 ):
-    """A method returns what its function returns for every tree of parameters: structure, shapes,
-    dtypes and values.
+    """A method of a module returns what its function returns for the parameters, in structure,
+    shapes, dtypes and values.
     """
     reached("one" if one else "mapping")
     backend = on_any(export, backend)
@@ -65,8 +65,8 @@ def test_a_method_gives_what_its_function_gives(
 def test_a_loaded_method_gives_what_the_saved_one_gave(
     export, backend, params, described, rows, width, form, polymorphic
 ):
-    """Parameters with any keys can be exported: the methods return what the functions return, and
-    the variables have the values of the parameters.
+    """A loaded method gives the outputs of the one that was saved, whatever the keys of the
+    parameters are, and the loaded variables have the values of the saved ones.
     """
     reached("some size" if polymorphic else "one size")
     backend = on_any(export, backend)

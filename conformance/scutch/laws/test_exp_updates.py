@@ -126,8 +126,8 @@ def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
     backend=backends(), params=small, described=program_maps(), fault=faults, at=st.integers(0, 5)
 )
 def test_a_refused_update_changes_nothing(export, backend, params, described, fault, at):
-    """After a refused update, whichever leaf was at fault, variables, methods and JAX methods are
-    as before.
+    """After `update_variables` was refused, whichever leaf was at fault, variables, methods and JAX
+    methods are as before.
     """
     reached(fault)
     module, functions = _module(on_any(export, backend), params, described)

@@ -21,6 +21,7 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.placement import entries
 from scutch.strategies import axis_names, logical_names, meshes, rules, trees
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
@@ -37,6 +38,7 @@ def _mapped(logical, names, mapping):
     """The entries of the spec that rules give names; fails unless there is one for each name."""
     spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
     assert len(spec) == len(names), f"{names} were mapped to {spec}, expected one entry for each"
+    entries(spec)  # fails unless they are plain
     return tuple(spec)
 
 
@@ -47,7 +49,7 @@ def _ruled(names):
 
 def _same_entry(one, other):
     """Whether two entries of specs mean the same: an axis alone is the tuple of that axis."""
-    return _axes(one) == _axes(other) and (one is UNCONSTRAINED) == (other is UNCONSTRAINED)
+    return alike(_axes(one), _axes(other)) and (one is UNCONSTRAINED) == (other is UNCONSTRAINED)
 
 
 @requirement("LOG-1", must_reach=("passed over", "second rule"))
@@ -147,7 +149,7 @@ def test_a_spec_has_an_entry_for_each_name(logical, names, mapping):
     names it is `None`.
     """
     spec = logical.logical_to_mesh_axes(unconstrained(names), mapping)
-    assert isinstance(spec, PartitionSpec)
+    assert type(spec) is PartitionSpec
     assert len(spec) == len(names)
     assert logical.logical_to_mesh_axes(None, mapping) is None
 
@@ -244,11 +246,11 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     with logical.logical_axis_rules(mapping if how == "context" else ()):
         if how == "set":
             logical.set_logical_axis_rules(mapping)
-        assert tuple(logical.get_logical_axis_rules()) == mapping
+        assert alike(tuple(logical.get_logical_axis_rules()), mapping)
         implied = logical.logical_to_mesh_axes(names)
         told = logical.logical_to_mesh_axes(names, passed)
-    assert implied == logical.logical_to_mesh_axes(names, mapping)
-    assert told == logical.logical_to_mesh_axes(names, passed)
+    assert alike(implied, logical.logical_to_mesh_axes(names, mapping))
+    assert alike(told, logical.logical_to_mesh_axes(names, passed))
 
 
 @requirement("LOG-6b", must_reach=("exception", "set inside"))
@@ -277,12 +279,12 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
             with logical.logical_axis_rules(rest[0]):
                 enter(rest[1:])
         finally:
-            assert tuple(logical.get_logical_axis_rules()) == before
+            assert alike(tuple(logical.get_logical_axis_rules()), before)
 
     with logical.logical_axis_rules(outer):
         error = raised(lambda: enter(stack))
         assert isinstance(error, Interruption) if fails else error is None
-        assert tuple(logical.get_logical_axis_rules()) == outer
+        assert alike(tuple(logical.get_logical_axis_rules()), outer)
 
 
 @requirement("LOG-6d", must_reach=("nested",))
@@ -293,7 +295,7 @@ def test_entering_a_context_replaces_the_rules(logical, stack):
     with contextlib.ExitStack() as contexts:
         for mapping in stack:
             contexts.enter_context(logical.logical_axis_rules(mapping))
-            assert tuple(logical.get_logical_axis_rules()) == mapping
+            assert alike(tuple(logical.get_logical_axis_rules()), mapping)
 
 
 @requirement("LOG-6c", must_reach=("context", "set"))
@@ -316,5 +318,5 @@ def test_other_threads_do_not_see_the_rules(logical, mapping, theirs, how):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-        assert seen == [()]
-        assert tuple(logical.get_logical_axis_rules()) == mapping
+        assert alike(seen, [()])
+        assert alike(tuple(logical.get_logical_axis_rules()), mapping)

@@ -82,7 +82,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one requirement.
+    """The verdict on one requirement, with what broke it.
 
     Args:
       id: Such as `BOX-2a`.

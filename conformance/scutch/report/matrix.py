@@ -55,7 +55,7 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True)
 class Column:
-    """One report beside others.
+    """One report as a column of the table, beside other reports.
 
     Args:
       label: Names it; no other column has it.
@@ -81,7 +81,7 @@ class Column:
 
     @property
     def departures(self) -> tuple[Outcome, ...]:
-        """The same for requirements of a should, where the run does not ask for these."""
+        """Broken shoulds that do not follow from others, where the run does not ask for shoulds."""
         return tuple(one for one in self._faults if not self._counts(one))
 
     @property
@@ -171,7 +171,7 @@ class Area:
 
     @property
     def title(self) -> str:
-        """What the chapter is about."""
+        """What the area is about, in a few words."""
         return AREAS.get(self.name, "")
 
 

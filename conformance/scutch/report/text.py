@@ -1,28 +1,9 @@
-"""Text that others wrote, made safe to show.
-
-Names, reasons, inputs and errors come from the implementation under judgement. They may hold
-terminal escapes, lone surrogates or characters that turn a line around; each of these is shown as
-the escape that a Python literal would use, so that a reader sees what is there.
-"""
+"""Text of reports: on one line, with a number, and published as a file."""
 
 import os
-import re
 from pathlib import Path
 
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
-    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # zero width, and direction
-    "\ud800-\udfff]"  # half a character
-)
-
-
-def visible(text: str) -> str:
-    r"""`text` with every character that would not be seen written as its escape.
-
-    >>> print(visible("one\x1b[31mtwo"))
-    one\x1b[31mtwo
-    """
-    return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
+from scutch.judging.readable import visible as visible
 
 
 def line(text: str) -> str:

@@ -1,15 +1,15 @@
-"""Lies of rules: LOG-1 to LOG-7."""
+"""Lies of rules: LOG-1 to LOG-7, and LOG-10."""
 
 import contextlib
 from types import SimpleNamespace
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
-from scutch_reference import logical, meta
+from scutch_reference import logical, meta, nnx
 from scutch_reference.errors import NamesError
 from scutch_reference.logical import LogicallyPartitioned
 from scutch_reference.placement import UNCONSTRAINED, mesh_axes
-from trials.liars.tale import instead_of, variant
+from trials.liars.tale import instead_of, of_objects, variant
 
 _honest = logical.resolve
 
@@ -173,6 +173,66 @@ def small_is_unsharded(tree):
 def size_one_is_unsharded(tree):
     """Breaks LOG-7d: a logical axis of size one has no name in the spec."""
     return unsharded_up_to(1, tree)
+
+
+@variant("resolve")
+def decides_for_the_compiler(names, rules):
+    """Breaks LOG-10b: a rule that leaves an axis to the compiler makes it unsharded."""
+    return _honest(names, tuple((n, None if to is UNCONSTRAINED else to) for n, to in rules))
+
+
+@variant("checked_rules")
+def takes_two_of_three(rules):
+    """Breaks LOG-10c: what a rule has beyond its two parts is dropped."""
+    if isinstance(rules, tuple | list):
+        rules = [rule[:2] if isinstance(rule, tuple) else rule for rule in rules]
+    return logical.checked_rules(rules)
+
+
+def _with_rules(tree, own_to_own, context_to_context):
+    """The partition specs of a state of one variable, whose rules and those in context change."""
+
+    def changed(leaf):
+        own, context = leaf.get_metadata("sharding_rules", ()), logical.get_logical_axis_rules()
+        with logical.logical_axis_rules(context_to_context(own, context)):
+            return nnx.get_partition_spec(leaf.copy(sharding_rules=own_to_own(own)))
+
+    is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
+    return jax.tree_util.tree_map(changed, tree, is_leaf=is_variable)
+
+
+def _last(rules):
+    return tuple(dict(rules).items())
+
+
+@of_objects
+class LastRuleWins:
+    """Breaks LOG-10a: of several rules for a name the last holds, for a variable."""
+
+    def get_partition_spec(tree):
+        return _with_rules(tree, _last, lambda own, context: _last(context))
+
+
+@of_objects
+class OwnRulesAlone:
+    """Breaks LOG-10d: a variable with rules of its own has no others."""
+
+    def get_partition_spec(tree):
+        def for_own_names(own, context):
+            return [rule for rule in context if not own or rule[0] in dict(own)]
+
+        return _with_rules(tree, lambda own: own, for_own_names)
+
+
+@of_objects
+class OwnRulesWin:
+    """Breaks LOG-10e: rules in context that contradict a variable's own are passed over."""
+
+    def get_partition_spec(tree):
+        def for_other_names(own, context):
+            return [rule for rule in context if rule[0] not in dict(own)]
+
+        return _with_rules(tree, lambda own: own, for_other_names)
 
 
 @instead_of("logical_to_mesh")

@@ -5,7 +5,8 @@ keeps the variables of its object in collections. A call takes the variables acr
 the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
 tells the inner one what the outer one does.
 
->>> >>> model = to_linen(nnx.Linear, 2, 3)
+>>> import jax.numpy as jnp
+>>> model = to_linen(nnx.Linear, 2, 3)
 >>> variables = model.init(jax.random.key(0), jnp.ones((1, 2)))
 >>> sorted(variables["params"])
 ['bias', 'kernel']
@@ -334,6 +335,7 @@ def functional(cls: Callable[..., Any]) -> Callable[..., Functional]:
     Args:
       cls: The class.
 
+    >>> import jax.numpy as jnp
     >>> model = functional(nnx.Linear)(2, 3)
     >>> state = model.init(rngs=nnx.Rngs(0))
     >>> output, (graphdef, state) = model.apply(state)(jnp.ones((1, 2)))

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.nn import initializers
 from jax.typing import DTypeLike
 
 from .. import functional
-from ..functional import Array, Axes
+from ..functional import Axes
 from .module import Fn, Module, compact, nowrap
 
 

@@ -212,7 +212,7 @@ class _Comparison:
         return sources
 
     def _send(self, value: Any, group: int) -> Source:
-        """Let a value come out in a group."""
+        """Add a value to the arrays of a group, and return where it is."""
         self.arrays[group].append(value)
         source = (group, len(self.arrays[group]) - 1)
         self.sources[id(value), group] = source

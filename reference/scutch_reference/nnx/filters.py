@@ -49,7 +49,7 @@ class WithTag:
     tag: str
 
     def __call__(self, path: Path, value: Anything) -> bool:
-        """Return whether the value has the tag."""
+        """Return whether the attribute `tag` of the value is the tag."""
         return getattr(value, "tag", None) == self.tag
 
 

@@ -194,18 +194,22 @@ def jit(
         made outside of that.
       LeakedTracerError: When called: a variable holds a tracer of a transformation that is over.
     """
-    options = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "donate_argnums": donate_argnums,
-        "donate_argnames": donate_argnames,
-        "keep_unused": keep_unused,
-        "device": device,
-        "backend": backend,
-        "inline": inline,
-        "abstracted_axes": abstracted_axes,
-    }
-    return lift(JitWrapped, fun, in_shardings, out_shardings, graph_updates, **options)
+    return lift(
+        JitWrapped,
+        fun,
+        in_shardings,
+        out_shardings,
+        graph_updates,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        keep_unused=keep_unused,
+        device=device,
+        backend=backend,
+        inline=inline,
+        abstracted_axes=abstracted_axes,
+    )
 
 
 def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped[..., R]:

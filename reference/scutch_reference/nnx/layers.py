@@ -16,11 +16,11 @@ from dataclasses import InitVar, field
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.nn import initializers
 
 from .. import functional
-from ..functional import Array, Axes
+from ..functional import Axes
 from .modules import Module
 from .objects import data, dataclass
 from .rngs import Rngs
@@ -78,9 +78,9 @@ class Linear(_Layer):
         self.kernel = self._parameter(
             rngs, kernel, metadata[0], self.in_features, self.out_features
         )
-        self.bias = data(None)
-        if self.use_bias:
-            self.bias = self._parameter(rngs, bias, metadata[1], self.out_features)
+        self.bias = data(
+            self._parameter(rngs, bias, metadata[1], self.out_features) if self.use_bias else None
+        )
 
     def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
         """Return the map of the inputs.
@@ -170,11 +170,12 @@ class _Norm(_Layer):
     scale_metadata: InitVar[Metadata] = None
 
     def __post_init__(self, rngs: Rngs, bias: Any, scale: Any, *metadata: Metadata) -> None:
-        self.scale, self.bias = data(None), data(None)
-        if self.use_scale:
-            self.scale = self._parameter(rngs, scale, metadata[1], self.num_features)
-        if self.use_bias:
-            self.bias = self._parameter(rngs, bias, metadata[0], self.num_features)
+        self.scale = data(
+            self._parameter(rngs, scale, metadata[1], self.num_features) if self.use_scale else None
+        )
+        self.bias = data(
+            self._parameter(rngs, bias, metadata[0], self.num_features) if self.use_bias else None
+        )
 
     def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
         return functional.moments(

@@ -11,7 +11,6 @@ not; both may be used in models.
 """
 
 import inspect
-import operator
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
 from typing import Any, Generic, SupportsIndex
 
@@ -238,10 +237,10 @@ class List(Module, MutableSequence[A], Generic[A]):
         put(self, len(self), value)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._edit(operator.setitem, index, value)
+        self._edit(list.__setitem__, index, value)
 
     def __delitem__(self, index: Any) -> None:
-        self._edit(operator.delitem, index)
+        self._edit(list.__delitem__, index)
 
     def insert(self, index: SupportsIndex, value: A) -> None:
         """Add an element before another.

@@ -15,7 +15,6 @@ the choice to the transformation.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import jax
@@ -90,13 +89,13 @@ class FilterPrefix:
 class StateSharding(FilterPrefix):
     """A sharding, or a partition spec, for each filter (JIT-6); see `FilterPrefix`."""
 
-    shardings = property(attrgetter("values_"))
+    shardings = property(lambda self: self.values_)
 
 
 class StateAxes(FilterPrefix):
     """An axis, None or `Carry` for each filter (JIT-6); see `FilterPrefix`."""
 
-    axes = property(attrgetter("values_"))
+    axes = property(lambda self: self.values_)
 
 
 def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:

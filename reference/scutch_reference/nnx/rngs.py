@@ -122,7 +122,7 @@ for _name, _function in _INITIALIZING.items():
 
 
 class RngStream(_Random, Pytree):
-    """One stream of keys (OBJ-6).
+    """A stream of keys: each call gives the next one (OBJ-6).
 
     The functions of `jax.random` are methods, without the key: `stream.normal((2, 3))`.
 

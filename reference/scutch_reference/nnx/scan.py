@@ -5,7 +5,8 @@ Words: in each step a leaf or argument is *carried* from the step before (its ax
 *stacked* along an axis. Leaves of objects come out in every step, in the groups of the frame; where
 one is carried, only what the last step made counts.
 
->>> >>> from scutch_reference import nnx
+>>> import jax.numpy as jnp
+>>> from scutch_reference import nnx
 >>> total = nnx.Dict(n=nnx.Variable(jnp.array(0)))
 >>> @scan(in_axes=(Carry, 0), out_axes=(Carry, 0))
 ... def add(total, x):
@@ -157,8 +158,9 @@ class _Output:
         try:
             parts = self.structure.flatten_up_to(out)
         except ValueError as error:
-            like = f"scan needs an output like {self.prefix!r}, got {out!r}."
-            raise LiftingError(like) from error
+            raise LiftingError(
+                f"scan needs an output like {self.prefix!r}, got {out!r}."
+            ) from error
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
         if Carry in self.plain:
             parts[self.axes.index(Carry)] = None

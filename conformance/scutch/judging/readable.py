@@ -1,0 +1,51 @@
+"""Text that others wrote, made safe to show and to send.
+
+Names, reasons, inputs and errors come from the implementation under judgement. They may hold
+terminal escapes, lone surrogates or characters that turn a line around; each of these is shown as
+the escape that a Python literal would use, so that a reader sees what is there.
+"""
+
+import re
+from typing import Any
+
+LONGEST = 8_000
+"""Characters of an error's message that are kept."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # zero width, and direction
+    "\ud800-\udfff]"  # half a character
+)
+
+
+def visible(text: str) -> str:
+    r"""`text` with every character that would not be seen written as its escape.
+
+    >>> print(visible("one\x1b[31mtwo"))
+    one\x1b[31mtwo
+    """
+    return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    """`text`, or its first characters and how many there were.
+
+    >>> shortened("a long story", most=6)
+    'a long ... (12 characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters)"
+
+
+def readable(data: Any) -> Any:
+    """Data of JSON with every text in it `visible`.
+
+    Args:
+      data: A dictionary, list, text, number, truth value or `None`.
+    """
+    if isinstance(data, str):
+        return visible(data)
+    if isinstance(data, list):
+        return [readable(each) for each in data]
+    if isinstance(data, dict):
+        return {visible(key): readable(value) for key, value in data.items()}
+    return data

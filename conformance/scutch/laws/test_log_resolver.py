@@ -1,0 +1,120 @@
+"""Names and rules become a spec in one way, whoever asks: LOG-10 (`002_`, `004_`).
+
+Rules are as users have them: several for one name, several that contend for one mesh axis, rules
+that map to nothing, to several axes, and to `UNCONSTRAINED`; some that a variable holds itself, and
+some in context.
+
+The oracle is `logical_to_mesh_axes` with the rules that hold, which LOG-1 to LOG-4 judge.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
+
+from scutch.lawkit.domain import assume
+from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.states import raw_value
+from scutch.strategies import logical_names, rules
+from scutch.strategies.names import LOGICAL
+
+UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
+
+
+def _state(nnx, names, **notes):
+    """The state of one variable with names, and with rules of its own."""
+    variable = nnx.Param(None, out_sharding=names, eager_sharding=False, **notes)
+    return nnx.state(nnx.Dict(kernel=variable))
+
+
+def _spec(nnx, state):
+    """The spec that an implementation gives the variable."""
+    return raw_value(nnx, nnx.get_partition_spec(state)["kernel"])
+
+
+def _ruled(names, *mappings):
+    """Whether some rule is about each name, and some name is there: other names are as they are."""
+    about = {name for mapping in mappings for name, _ in mapping}
+    return bool(about & set(names)) and set(names) <= about | {None}
+
+
+@requirement("LOG-10a", must_reach=("several for one name", "contending"))
+@given(names=logical_names(), mapping=rules(), own=st.booleans())
+def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, own):
+    """A variable with names has, by rules of its own or in context, the spec of its names, also
+    where several rules are for one name or contend for one mesh axis.
+    """
+    assume(_ruled(names, mapping))
+    if len({name for name, _ in mapping}) < len(mapping):
+        reached("several for one name")
+    if len({target for _, target in mapping}) < len(mapping):
+        reached("contending")
+    state = _state(nnx, names, **({"sharding_rules": mapping} if own else {}))
+    with logical.logical_axis_rules(() if own else mapping):
+        found = _spec(nnx, state)
+    assert tuple(found) == tuple(logical.logical_to_mesh_axes(names, mapping))
+
+
+@requirement("LOG-10b", must_reach=("unconstrained",))
+@given(names=logical_names(), mapping=rules(unconstrained=True))
+def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping):
+    """A name whose first rule maps to `UNCONSTRAINED` has that in the spec, and takes no axis."""
+    assume("UNCONSTRAINED" not in names)
+    mapping = [(n, UNCONSTRAINED if to == "UNCONSTRAINED" else to) for n, to in mapping]
+    decided = [n for n in names if (dict(reversed(mapping)).get(n) is UNCONSTRAINED)]
+    assume(decided)
+    reached("unconstrained")
+    spec = logical.logical_to_mesh_axes(names, mapping)
+    rest = [(n, to) for n, to in mapping if n not in decided]
+    expected = logical.logical_to_mesh_axes([None if n in decided else n for n in names], rest)
+    for name, entry, other in zip(names, spec, expected, strict=True):
+        assert entry == (UNCONSTRAINED if name in decided else other), f"{name} of {spec}"
+
+
+NO_RULES = (
+    (("batch", "data", "model"),), (("batch",),), (3,), ((),), (("batch", "data"), None), 3, 1.5,
+)  # fmt: skip
+
+
+@requirement("LOG-10c")
+@given(before=rules(max_size=3), wrong=st.sampled_from(NO_RULES), names=logical_names())
+def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
+    """Rules of one part or of three, and what is no rule, are an error wherever they stand."""
+    mapping = (*before, *wrong) if isinstance(wrong, tuple) else wrong
+    assume(any(name in LOGICAL for name in names))
+    refused(lambda: logical.logical_to_mesh_axes(names, mapping))
+
+
+@requirement("LOG-10d", must_reach=("both",))
+@given(
+    names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True)
+)
+def test_rules_of_a_variable_and_in_context_hold_together(logical, nnx, names, mapping, split):
+    """A variable has the spec of its names by its own rules and those in context for other names;
+    rules that both have are the same rules.
+    """
+    first = {name: (name, target) for name, target in reversed(mapping)}
+    own = tuple(rule for name, rule in first.items() if name in split)
+    others = tuple(rule for name, rule in first.items() if name not in split)
+    targets = [
+        axis for _, to in (*own, *others) for axis in (to if isinstance(to, tuple) else [to])
+    ]
+    assume(_ruled(names, own, others) and len(set(targets)) == len(targets))
+    if own and others:
+        reached("both")
+    state = _state(nnx, names, sharding_rules=own)
+    with logical.logical_axis_rules((*others, *own[:1])):
+        found = _spec(nnx, state)
+    assert tuple(found) == tuple(logical.logical_to_mesh_axes(names, (*own, *others)))
+
+
+@requirement("LOG-10e")
+@given(
+    name=st.sampled_from(LOGICAL),
+    targets=st.permutations(["data", "model", "layers", None, ("data", "model")]),
+)
+def test_rules_that_contradict_each_other_are_refused(logical, nnx, name, targets):
+    """Where a variable's own rule and the one in context differ, the error shows what both say."""
+    own, other = targets[:2]
+    state = _state(nnx, (name,), sharding_rules=((name, own),))
+    with logical.logical_axis_rules(((name, other),)):
+        refused(lambda: _spec(nnx, state), naming=(own, other))

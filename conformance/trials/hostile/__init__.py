@@ -1,0 +1,75 @@
+"""Implementations that try to fool, stop or blame the judge, for the trials in `test_hostile_*`.
+
+Each is the reference but for one thing that it does while one law is tried, its *own*; so its own
+requirement has the verdict that the table says, and every other one that of the reference. Which
+law is tried is read from `PYTEST_CURRENT_TEST`, as a real one could.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from scutch.adapters.reference import implementation as reference
+from scutch.implementation import Implementation, Namespace
+from scutch_reference import logical, meta
+
+
+@dataclass(frozen=True)
+class Case:
+    """One hostile implementation.
+
+    Args:
+      name: What it does.
+      law: The name of the law during which it does it.
+      act: Called with the method of the box class, the box and its arguments; gives the result.
+      verdict: What the law's requirement must get.
+    """
+
+    name: str
+    law: str
+    act: Callable[..., Any]
+    verdict: str = "failed"
+
+
+METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis", "get_partition_spec")
+"""What a hostile box class may do otherwise than the reference's."""
+
+
+def tried() -> str:
+    """The name of the law that is being tried."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].partition(" ")[0]
+
+
+def hostile(acts: dict[str, Callable[..., Any]], **spaces: Any) -> Implementation:
+    """An implementation that does what `acts` says for the law that is being tried.
+
+    Args:
+      acts: What is done, by the name of the law.
+      spaces: What stands in the place of names of `meta` and `logical`, as dictionaries.
+    """
+
+    def boxes(honest: type) -> type:
+        def method(name: str) -> Any:
+            own = getattr(honest, name)
+
+            def call(self: Any, *args: Any) -> Any:
+                act = acts.get(tried())
+                return own(self, *args) if act is None else act(own, self, *args)
+
+            call.__name__ = name
+            return call
+
+        return type(honest.__name__, (honest,), {name: method(name) for name in METHODS})
+
+    own = {"Partitioned": boxes(meta.Partitioned), **spaces.get("meta", {})}
+    lying = {"LogicallyPartitioned": boxes(logical.LogicallyPartitioned)}
+    lying |= spaces.get("logical", {})
+    return Implementation(
+        "hostile", "1", meta=Namespace("hostile: meta", SimpleNamespace(**own), meta),
+        logical=Namespace("hostile: logical", SimpleNamespace(**lying), logical),
+    )  # fmt: skip
+
+
+HONEST = reference
