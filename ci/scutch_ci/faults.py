@@ -107,6 +107,8 @@ def faults_in(source: str, file: str) -> tuple[Fault, ...]:
         starts.append(starts[-1] + len(line))
     found = {}
     for node, scope, in_function in _nodes(ast.parse(source), "", False):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and not in_function:
+            continue  # the union of types of an alias
         for changed, new in _changes(node):
             first, last = starts[changed.lineno - 1], starts[(changed.end_lineno or 1) - 1]
             span = first + changed.col_offset, last + (changed.end_col_offset or 0)

@@ -19,7 +19,7 @@ from scutch.report.matrix import Column, matrix
 from scutch.report.text import publish
 
 from benchmarks.drawing import Points, figure_text, line_chart
-from scutch_ci import measurements, regressions
+from scutch_ci import measurements, mutants, regressions
 from scutch_ci.checkout import commit_range
 from scutch_ci.configurations import Key
 from scutch_ci.environments import Environment
@@ -164,9 +164,13 @@ def measured_in(night: Night) -> list[Measured]:
 
 
 def scores(night: Night) -> list[str]:
-    """How many must requirements hold of how many, one text for each report of a night."""
+    """How many must requirements hold of how many, one text for each report of a night; and how
+    many planted faults the laws found.
+    """
     columns = (Column(name, load(path)) for name, path in night.reports.items())
-    return [f"{one.label}: {one.passed('must')} of {one.claimed('must')}" for one in columns]
+    held = [f"{one.label}: {one.passed('must')} of {one.claimed('must')}" for one in columns]
+    planted = {name: mutants.results_in(path) for name, path in night.mutants.items()}
+    return held + [f"faults in {n}: {mutants.score(found)}" for n, found in planted.items()]
 
 
 def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:

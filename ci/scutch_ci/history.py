@@ -65,6 +65,11 @@ class Night:
         """The files of measured figures, by environment and group of benchmarks."""
         return {path.stem: path for path in sorted(self.folder.glob("benchmarks/*.json"))}
 
+    @property
+    def mutants(self) -> dict[str, Path]:
+        """What planted faults came to, by implementation."""
+        return {path.stem: path for path in sorted(self.folder.glob("mutants/*.jsonl"))}
+
     def has_counterpart(self, file: Path) -> bool:
         """Whether it has a report or figures of the same name as a file of another night."""
         return (self.folder / file.parent.name / file.name).exists()

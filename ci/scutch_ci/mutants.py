@@ -492,12 +492,15 @@ def read(file: Path, wanted: set[str], again: bool) -> dict[str, Result]:
       wanted: The diffs.
       again: Whether only what was found, or cannot be imported, counts.
     """
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    results = [Result(**json.loads(line)) for line in lines]
     return {
-        result.diff: result for result in results
+        result.diff: result for result in (results_in(file) if file.exists() else ())
         if result.diff in wanted and (not again or result.outcome in ("found", "broken"))
     }  # fmt: skip
+
+
+def results_in(file: Path) -> list[Result]:
+    """The results in a file."""
+    return [Result(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
 
 
 def tried_all(

@@ -27,7 +27,15 @@ from scutch.report.document import load
 from scutch.report.matrix import Column
 from scutch.report.text import count
 
-from scutch_ci import asv_site, conformance, front_page, measurements, regressions, tasks
+from scutch_ci import (
+    asv_site,
+    conformance,
+    front_page,
+    measurements,
+    mutants,
+    regressions,
+    tasks,
+)
 from scutch_ci.checkout import (
     ROOT,
     NothingMeasured,
@@ -99,6 +107,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="judge only these, as in ci/conformance; repeatable")  # fmt: skip
     add("--implementations", default=",".join(conformance.IMPLEMENTATIONS), metavar="A,B",
         help="what to judge: names, module:attribute or files (%(default)s)")  # fmt: skip
+    add("--mutants", type=int, default=40, metavar="N",
+        help="plant N faults in the reference and in Flax, others each night (%(default)s)"
+    )  # fmt: skip
     add("--no-conformance", action="store_true", help="do not judge")
     add("--select", default="", metavar="REGEX",
         help="measure only benchmarks that match, such as \"time_call\\('reference'\"")  # fmt: skip
@@ -213,9 +224,38 @@ def planned_tasks(
         for environment in environments if not options.no_conformance
         for implementation in options.implementations.split(",")
     ]  # fmt: skip
+    for implementation in mutants.PACKAGES if options.mutants > 0 else ():
+        if implementation in options.implementations.split(","):
+            planned.append(planting_task(options, night, environments[0], implementation))
     for environment in environments if not options.no_benchmarks else ():
         planned += measuring_tasks(options, night, environment)
     return planned
+
+
+def planting_task(
+    options: argparse.Namespace, night: Night, environment: Environment, implementation: str
+) -> Task:
+    """The task that plants a sample of faults in an implementation; the commit draws which."""
+    result = night.folder / "mutants" / f"{implementation}.jsonl"
+    tried = result.with_suffix(".tried")
+
+    def make(scratch: Path, log: Path) -> None:
+        command = (
+            *(environment.python, "-P", "-m", "scutch_ci.mutants", "--results", str(tried)),
+            *("--implementation", implementation, "--sample", str(options.mutants)),
+            *("--seed", str(int(night.commit[:8], 16))),
+        )
+        variables = environment_of(ROOT)
+        variables["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'ci'}{os.pathsep}{ROOT}"
+        code = tasks.run(command, log, ROOT, variables)
+        if code not in (0, 1):
+            raise TaskFailed(f"planting faults ended with {code}: {last_line(log.read_text())}")
+        os.replace(tried, result)
+
+    def summary(path: Path) -> str:
+        return f"{mutants.score(mutants.results_in(path))} found"
+
+    return Task(f"plant faults in {implementation}", result, make, summary)
 
 
 def judging_task(

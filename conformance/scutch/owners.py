@@ -31,6 +31,7 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Key
 from scutch.inputs.subjects import Subject
 from scutch.judging import hypothesis_parts, suite
+from scutch.judging import known as known_failures
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
@@ -61,7 +62,8 @@ class Judgment:
       title: The class.
       rulings: One for each requirement that was judged.
       lacks: What the class does not have.
-      untried: Requirements that are about what it does not have.
+      untried: Requirements that are about what it does not have, or that the implementation it was
+        judged with is known to break.
     """
 
     title: str
@@ -234,11 +236,13 @@ def judge_box(
         else:
             chosen = check(implementation, implementation.name)
         rows = _rows(chosen, requirements, exclude)
+        faulty = _not_its_own(chosen)
         built = _Examined(box_class, chosen, make, names, params, indices, nests)
         laws = [
             law
             for law in suite.tried_by(row.id for row in rows)
             if law.subject is not None
+            and law.requirement not in faulty
             and suite.UNASSERTED not in law.fixtures
             and not (law.requirement == SPEC_LAW and SPEC in built.lacks)
         ]
@@ -282,6 +286,19 @@ def _rows(
         row for row in catalogue.select(patterns)
         if row.id not in left_out and set(row.capabilities) <= set(chosen.claims)
     )  # fmt: skip
+
+
+def _not_its_own(chosen: Implementation) -> set[str]:
+    """What an implementation is known to break, with its own boxes or with those of its users.
+
+    A class is not convicted of it: that the bridge of Flax gives a box a field that it has not
+    asked for is not the fault of the box.
+    """
+    releases = [(chosen.name, chosen.version), *filter(None, [chosen.upstream])]
+    return {
+        entry.requirement
+        for entry in known_failures.applicable(known_failures.shipped(), *releases)
+    }
 
 
 class _Examined:

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict, replace
 
 import pytest
+from scutch_ci import front_page, mutants
 from scutch_ci.faults import faults_in
+from scutch_ci.history import Night
 
 SOURCE = '''\
 """A box class that adds axes on its own."""
@@ -48,7 +51,8 @@ def changes(source):
         ("x = a and b", ["x = (a or b)"]),
         ("x = not a", ["x = (a)"]),
         ("x = a + 1", ["x = a - 1", "x = a + 2"]),
-        ("x = a | b", ["x = (a)"]),
+        ("x = int | str", []),
+        ("def f(): return a | b", ["def f(): return None", "def f(): return (a)"]),
         ("x = f(a, key=b)", ["x = f(a)"]),
         ("x = [a for a in b if a.c]", ["x = [a for a in b if True]"]),
         ("x.a = b", ["pass"]),
@@ -122,3 +126,14 @@ def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_sto
     again, same = outcomes()
     assert f"{len(same)} of them tried before" in again
     assert same == results
+
+
+def test_the_nightly_shows_the_score(tmp_path):
+    night = Night(tmp_path, "0" * 40, {}, {})
+    result = mutants.Result("f", "file.py", "found", "law", "", 1, 0.1, "diff")
+    (tmp_path / "mutants").mkdir()
+    lines = [
+        json.dumps(asdict(replace(result, outcome=o))) for o in ("found", "survived", "broken")
+    ]
+    (tmp_path / "mutants" / "reference.jsonl").write_text("\n".join(lines))
+    assert front_page.scores(night) == ["faults in reference: 1 of 2, 50 %"]

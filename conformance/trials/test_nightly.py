@@ -18,6 +18,7 @@ NAME = "dispatch.Dispatch.track_python_calls"
 OPTIONS = (
     *("--python", sys.executable, "--machine", "trial", "--implementations", "reference"),
     *("--profile", "quick", "--requirement", "BOX-5", "--requirement", "BOX-1", "--quick"),
+    *("--mutants", "0"),
     *("--select", rf"{NAME}\('(reference|jax)', 'forward', 4\)|Traces.track_traces\('reference"),
 )
 BROKEN_LAW = """

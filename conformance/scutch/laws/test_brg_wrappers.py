@@ -1,4 +1,4 @@
-"""Modules of one kind wrapped as modules of the other: BRG-7.
+"""Modules of one kind wrapped as modules of the other: BRG-7, BRG-9.
 
 The oracle is the wrapped module itself, used without the wrapper, on the layer of
 `scutch.inputs.paired_layers`. `ToNNX` wraps a Linen module, `ToLinen` an NNX class.
@@ -194,6 +194,22 @@ def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, s
     assert_close(run(seed), outputs, **CALLS)
     assert not close(run(seed + 4), outputs, **CALLS)
     assert not any(close(one, two, **CALLS) for one, two in itertools.pairwise(outputs[1:]))
+
+
+@requirement("BRG-9a")
+@given(seed=seeds, used=st.integers(0, 1), size=features)
+def test_wrappers_that_share_streams_start_differently(linen, nnx, bridge, meta, seed, used, size):
+    """Two wrappers of one module that are given the same streams have other parameters, and draw
+    other numbers in a call.
+    """
+    module, streams = _module(linen, meta, initial="drawn", size=size), nnx.Rngs(seed, dropout=seed)
+    for _ in range(used):
+        streams.params()
+    one, other = (bridge.ToNNX(module, rngs=streams).lazy_init(X) for _ in range(2))
+    assert not close(variables_of(nnx, one), variables_of(nnx, other), **CALLS)
+    nnx.update(other, nnx.state(one, nnx.Param))
+    first, second = (wrapper(X, mode=NOISY) for wrapper in (one, other))
+    assert not close(first, second, **CALLS)
 
 
 @requirement("BRG-7d")

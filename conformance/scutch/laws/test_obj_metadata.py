@@ -109,15 +109,18 @@ def test_metadata_in_another_order_is_the_same(nnx, notes, order, later):
 GIVEN = ("keyword", "mapping", "pair", "creation")
 
 
-@requirement("OBJ-5j", must_reach=("all", "one", *GIVEN))
+READ = ("all", "one", "mapping itself", "all itself")
+
+
+@requirement("OBJ-5j", must_reach=(*READ, *GIVEN))
 @given(
     content=st.lists(st.integers(0, 3), max_size=2),
     wraps=st.sampled_from(["list", "dict", "list in dict"]),
-    how=st.sampled_from(["all", "one", *GIVEN]),
+    how=st.sampled_from([*READ, *GIVEN]),
 )
 def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
     """Changing a list or dict that was given as metadata, or that `get_metadata` returned, does not
-    change the metadata of the variable.
+    change the metadata of the variable; nor does writing to the mapping of all metadata itself.
     """
     reached(how)
 
@@ -136,9 +139,15 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
             variable.set_metadata(note=container)
         case "mapping":
             variable.set_metadata({**variable.get_metadata(), "note": container})
-        case "pair" | "all" | "one":
+        case "mapping itself":
+            whole = {**variable.get_metadata(), "note": container}
+            variable.set_metadata(whole)
+            whole["note"], container = "spoilt", {}
+        case "pair" | "all" | "one" | "all itself":
             variable.set_metadata("note", container)
-    if how == "all":
+    if how == "all itself":
+        variable.get_metadata()["note"], container = "spoilt", {}
+    elif how == "all":
         container = variable.get_metadata()["note"]
     elif how == "one":
         container = variable.get_metadata("note")

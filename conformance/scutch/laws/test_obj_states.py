@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.filters import build_filter
 from scutch.inputs.graphs import leaves, metadata, same_leaves
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.states import flat_state, raw_value
@@ -121,6 +122,28 @@ def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
 def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     """The error for a key that the state lacks shows the key."""
     refused(_replacing(nnx, mapping, place), naming=("unknown",))
+
+
+@requirement("OBJ-4h", must_reach=("deep", "written", "deleted"))
+@given(mapping=state_dicts(), place=st.integers(0, 7), deletes=st.booleans())
+def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, deletes):
+    """A leaf that is written or deleted by items, at any depth, is changed in the state itself."""
+    state = nnx.State(mapping)
+    expected = flat_state(nnx, state)
+    assume(expected)
+    path = list(expected)[place % len(expected)]
+    reached("deep" if len(path) > 1 else "shallow")
+    home = state
+    for key in path[:-1]:
+        home = home[key]
+    if deletes:
+        reached("deleted")
+        del home[path[-1]]
+        del expected[path]
+    else:
+        reached("written")
+        home[path[-1]] = expected[path] = nnx.Param(np.full(3, 7))
+    assert same_leaves(nnx, flat_state(nnx, state), expected)
 
 
 def _reversed(mapping):

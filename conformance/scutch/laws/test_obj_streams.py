@@ -132,16 +132,25 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     name=st.sampled_from(METHODS),
     used=st.integers(0, 2),
     whole=st.booleans(),
+    options=st.fixed_dictionaries(
+        {"shape": st.sampled_from([(2,), (), (1, 3)])},
+        optional={"dtype": st.sampled_from(["float16", "float32"])},
+    ),
+    by_name=st.booleans(),
 )
-def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole):
+def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, options, by_name):
     """`rngs.normal(...)` and its likes give what the function of `jax.random` gives with the next
-    key of the stream, and use that key up.
+    key of the stream and the same arguments, and use that key up.
     """
+    ordered = tuple(options[part] for part in ("shape", "dtype") if part in options)
+    arguments, keywords = ((), options) if by_name else (ordered, {})
     rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
     streams = (rngs, others) if whole else (rngs.params, others.params)
     reached("streams" if whole else "stream")
     for _ in range(used):
         streams[0](), streams[1]()
-    found = getattr(streams[0], name)((2,))
-    assert np.array_equal(found, getattr(jax.random, name)(streams[1](), (2,)))
+    found = getattr(streams[0], name)(*arguments, **keywords)
+    expected = getattr(jax.random, name)(streams[1](), *arguments, **keywords)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)
     assert _data(streams[0]()) == _data(streams[1]())

@@ -342,3 +342,19 @@ class CarriesOnlyWhatChanges:
     def scan(target, variable_carry=(), **options):
         demanding = _needs_mutable(target, variable_carry)
         return linen.scan(demanding, variable_carry=variable_carry, **options)
+
+
+@lifted
+class NeverUnrolls:
+    """Breaks OBJ-8o: a loop over objects is unrolled by one step, whatever was asked for."""
+
+    def scan(f=None, unroll=1, **options):
+        return nnx.scan(f, **options)
+
+
+@of_linen
+class NeverUnrollsModules:
+    """Breaks LIN-9f: a loop of a module is unrolled by one step, whatever was asked for."""
+
+    def scan(target, unroll=1, **options):
+        return linen.scan(target, **options)

@@ -128,6 +128,34 @@ class UnknownKeyUnnamed:
             raise ValueError("a key is not there") from error
 
 
+class Lasting(nnx.State):
+    """A state of which nothing can be deleted, and which is a node with sorted children."""
+
+    def __delitem__(self, key):
+        self[key]
+
+
+def _sorted(state):
+    return sorted(state, key=lambda key: (isinstance(key, str), key))
+
+
+jax.tree_util.register_pytree_node(
+    Lasting,
+    lambda state: ([state[key] for key in _sorted(state)], tuple(_sorted(state))),
+    lambda keys, values: Lasting(zip(keys, values, strict=True)),
+)
+
+
+@of_objects
+class DeletesNothing:
+    """Breaks OBJ-4h: what is deleted of a state stays."""
+
+    State = Lasting
+
+    def from_flat_state(flat):
+        return Lasting(dict(nnx.from_flat_state(flat)))
+
+
 class Unsorted:
     """Registers a state as a node with children in the order of its making."""
 

@@ -1,4 +1,4 @@
-"""Lies of the bridge's wrappers, and of names that cross in them: BRG-7 and BRG-8."""
+"""Lies of the bridge's wrappers, and of names that cross in them: BRG-7 to BRG-9."""
 
 import jax
 from scutch_reference import bridge, linen, meta, nnx
@@ -103,6 +103,15 @@ class OwnSeed:
         @linen.nowrap
         def to_linen__remade(self, keys):
             return super().to_linen__remade({name: jax.random.key(0) for name in keys})
+
+
+@of_bridge
+class StreamsOfItsOwn:
+    """Breaks BRG-9a: a wrapper copies the streams that it is given, so that two draw alike."""
+
+    class ToNNX(bridge.ToNNX):
+        def __init__(self, module, rngs=None):
+            super().__init__(module, rngs=nnx.clone(rngs))
 
 
 @of_bridge

@@ -1,0 +1,214 @@
+"""Box classes of public projects, written anew from what their authors say of them.
+
+Each is here as its project describes it: which fields, and what becomes of them when an axis is
+added. None of their code is here. `PUBLIC` says how an owner judges each, as in the README, and
+what it is convicted of, with the reason in a sentence.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from flax.core import meta
+from jax.sharding import PartitionSpec
+
+
+class Plain(struct.PyTreeNode, meta.AxisMetadata):
+    """A value, and nothing that a transformation changes: what the others add to."""
+
+    value: Any
+
+    def unbox(self):
+        return self.value
+
+    def replace_boxed(self, val):
+        return self.replace(value=val)
+
+    def add_axis(self, index, params):
+        return self
+
+    def remove_axis(self, index, params):
+        return self
+
+
+class Rated(Plain):
+    """Of optimizers by the spectral norm: a learning rate of its own for each parameter."""
+
+    lr_scale: float = struct.field(pytree_node=False, default=1.0)
+
+
+class Noted(Plain):
+    """Of a quantization library's freezer: a text beside the value."""
+
+    note: str | None = struct.field(pytree_node=False, default=None)
+
+
+class Widths(Plain):
+    """Of the maximal update parametrization: for each axis, how much wider it is than the base."""
+
+    dims: tuple = struct.field(pytree_node=False, default=())
+
+    def add_axis(self, index, params):
+        return self.replace(dims=(*self.dims[:index], None, *self.dims[index:]))
+
+    def remove_axis(self, index, params):
+        return self.replace(dims=(*self.dims[:index], *self.dims[index + 1 :]))
+
+
+class Cut(Plain):
+    """Of a data-parallel trainer: the number of the one axis that is sharded."""
+
+    axis: int = struct.field(pytree_node=False, default=0)
+
+    def add_axis(self, index, params):
+        return self.replace(axis=self.axis + (index <= self.axis))
+
+    def remove_axis(self, index, params):
+        return self.replace(axis=self.axis - (index < self.axis))
+
+
+class Proposed(Plain):
+    """Of the proposal for axis metadata: names, inserted and removed, without padding."""
+
+    names: tuple = struct.field(pytree_node=False, default=())
+
+    def add_axis(self, index, params):
+        name = params[meta.PARTITION_NAME]
+        return self.replace(names=(*self.names[:index], name, *self.names[index:]))
+
+    def remove_axis(self, index, params):
+        if self.names[index] != params[meta.PARTITION_NAME]:
+            raise ValueError(f"axis {index} of {self.names}")
+        return self.replace(names=(*self.names[:index], *self.names[index + 1 :]))
+
+
+class Constraining(Proposed):
+    """Of the first release with metadata: unboxing asks for the sharding, under a mesh."""
+
+    def unbox(self, apply_constraint=True):
+        if not apply_constraint or jax.sharding.get_abstract_mesh().empty:
+            return self.value
+        return jax.lax.with_sharding_constraint(self.value, self.get_partition_spec())
+
+    def get_partition_spec(self):
+        return PartitionSpec(*self.names)
+
+
+class Emptied(Proposed):
+    """Of the first releases of the bridge: what crosses is popped out of the box itself."""
+
+    def to_nnx_metadata(self):
+        told = vars(self)
+        told["out_sharding"] = told.pop("names")
+        return told
+
+    @classmethod
+    def from_nnx_metadata(cls, metadata):
+        return cls(metadata["value"], metadata["out_sharding"])
+
+
+class Unfinished(Plain):
+    """Of the bridge: the metadata of a variable, whose names no added axis reaches."""
+
+    metadata: Mapping[str, Any] = struct.field(pytree_node=False, default_factory=dict)
+
+
+class Repeated(Plain):
+    """Of a layer library: how often a layer is repeated, in front of the shape of its weight."""
+
+    repeats: tuple = struct.field(pytree_node=False, default=())
+
+    def add_axis(self, index, params):
+        return self.replace(repeats=(params["times"], *self.repeats))
+
+    def remove_axis(self, index, params):
+        if self.repeats[0] != params["times"]:
+            raise ValueError(f"{self.repeats} does not begin with {params['times']}")
+        return self.replace(repeats=self.repeats[1:])
+
+
+class Averaged(Plain):
+    """Of tests of lifted transformations: an added axis is averaged away, a removed one spread."""
+
+    def add_axis(self, index, params):
+        return self.replace(value=self.value.mean(axis=index))
+
+    def remove_axis(self, index, params):
+        shape = list(self.value.shape)
+        shape.insert(index, params["axis_size"])
+        return self.replace(value=jnp.broadcast_to(self.value, shape))
+
+
+class Misspelt(Proposed):
+    """Of a prototype of objects: removing an axis reads a field that there is not."""
+
+    def remove_axis(self, index, params):
+        return self.replace(names=self.shardings[:index])
+
+
+@struct.dataclass
+class Beside:
+    """Of a quantization library: an array and how it is quantized. It is no axis metadata."""
+
+    array: Any
+    how: str = struct.field(pytree_node=False, default="int8")
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public box class, and what a judge owes it.
+
+    Args:
+      box_class: The class.
+      options: Of `judge_box`, as its owner would give them.
+      convicted: The root causes: musts, each with why it is rightly one.
+      refused: A part of the error that says why it cannot be judged; empty if it can.
+      lacks: Some of what it is found to lack.
+    """
+
+    box_class: type
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    convicted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    refused: str = ""
+    lacks: tuple[str, ...] = ()
+
+
+PUBLIC = (
+    Public(nn.Partitioned),
+    Public(nn.LogicallyPartitioned),
+    Public(Rated, lacks=("names",)),
+    Public(Noted, {"make": lambda value: Noted(value, "frozen")}, lacks=("names",)),
+    Public(Widths, {"make": lambda value, names: Widths(value, (2.0,) * len(names))}),
+    Public(Cut, {"make": lambda value: Cut(value, 0)}),
+    Public(Proposed),
+    Public(Constraining),
+    Public(Repeated, {"params": {"times": 3}, "indices": {0}}),
+    Public(Emptied),
+    Public(
+        Unfinished,
+        {
+            "make": lambda value, names: Unfinished(value, {"names": names}),
+            "names": lambda box: box.metadata["names"],
+        },
+        {
+            "BOX-8c": "the added axis is not there, whatever its name",
+            "BOX-27a": "after a scan the names are those of one layer, and shard the wrong axes",
+            "BOX-27b": "inside a scan the names are still those of all layers",
+        },
+    ),
+    Public(
+        Averaged,
+        {"params": {"axis_size": 2}, "requirements": ["BOX-3", "BOX-4*", "BOX-5", "BOX-10"]},
+        {
+            "BOX-5": "the mean of the box is not the box, and spreading it does not bring it back",
+            "BOX-10": "the content of a box is to stay when its metadata change",
+        },
+    ),
+    Public(Misspelt, refused="'Misspelt' object has no attribute 'shardings'"),
+    Public(Beside, refused="expected a class that extends"),
+)
