@@ -8,7 +8,7 @@ from hypothesis import given
 
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import difference
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.strategies.transformations import (
     plain_grad_calls,
     plain_listed_calls,
@@ -58,6 +58,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 
 @requirement("OBJ-8c", must_reach=("returned", "refused"))
 @costly
+@at_least(35)
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `remat` gives the values, the number of traces and the refusals of
