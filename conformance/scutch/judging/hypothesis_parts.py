@@ -10,16 +10,18 @@ which an implementation could tell pytest or Hypothesis not to judge it. The tri
     search(law.function, calls.append, fixtures={"meta": meta}, examples=100, seed=0)
 """
 
+import contextlib
 import functools
+import tempfile
 import unittest
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
 import scutch
@@ -123,6 +125,20 @@ def search(
         return None
     finally:
         law.hypothesis.inner_test = inner
+
+
+@contextlib.contextmanager
+def leaving_no_folder() -> Iterator[None]:
+    """Hypothesis keeps its notes in a temporary folder, unless its own is in the current one."""
+    if Path(".hypothesis").exists():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True) as folder:
+        configuration.set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            configuration.set_hypothesis_home_dir(None)
 
 
 class Diverted(AssertionError):
