@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import struct
 import unittest
 from pathlib import Path
@@ -263,8 +264,13 @@ def test_an_error_without_words_is_told_by_its_type():
 
 
 def test_a_user_can_interrupt_a_run_that_is_not_isolated():
-    with pytest.raises(KeyboardInterrupt):
-        try_law(the_law("BOX-5"), _raising(lambda: _raise(KeyboardInterrupt())), examples=5)
+    """Where the signal is not ignored, as a shell has it for what runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            try_law(the_law("BOX-5"), _raising(lambda: _raise(KeyboardInterrupt())), examples=5)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_trial_is_sent_without_its_exception():
