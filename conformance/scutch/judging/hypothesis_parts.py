@@ -34,7 +34,7 @@ _SAYING = (domain.__file__, implementation.__file__)
 
 
 def law_settings(
-    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+    examples: int, *, share: float = 1.0, least: int = 20, shrink: bool = True
 ) -> settings:
     """Hypothesis settings for one law.
 
@@ -102,7 +102,7 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    least = getattr(law, "scutch_least", 15)
+    least = getattr(law, "scutch_least", 20)
     law._hypothesis_internal_use_settings = law_settings(
         examples, share=share, least=least, shrink=shrink
     )
