@@ -88,8 +88,10 @@ def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms,
 
 
 LAYERS, LENGTH = "layers", 3
-NAMES = (("data",), (None,), ("data", None), (None, "model"), ("data", "model"))
-NAMES += ((LAYERS,), (LAYERS, None), ("data", LAYERS))
+NAMES = (
+    ("data",), (None,), ("data", None), (None, "model"), ("data", "model"),
+    (LAYERS,), (LAYERS, None), ("data", LAYERS),
+)  # fmt: skip
 WAYS = ("given", "given by type", "made", "replaced")
 """How a lifted function comes by a named variable: it is given one, by an axis for all or by type;
 it makes one; it puts a new one in the place of the one that it was given."""
