@@ -6,8 +6,10 @@ bad, with one message that says which, where, and what was expected.
 
 import argparse
 import difflib
+import importlib.util
 import io
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -202,14 +204,23 @@ def _help_of_run() -> int:
 def _run(rest: Sequence[str]) -> int:
     import pytest
 
-    words = ["-p", "scutch.plugin", "--pyargs", "scutch", *rest]
-    if "SCUTCH_COMMAND" in os.environ:
-        return int(pytest.main(words))
-    os.environ["SCUTCH_COMMAND"] = "scutch run"  # what replay commands begin with
+    parallel = [word for word in rest if re.match(r"-n|--numprocesses|--dist", word)]
+    if parallel and importlib.util.find_spec("xdist") is None:
+        return _refuse(f'{parallel[0]} needs pytest-xdist: pip install "scutch[report]"')
+    own = Path(__file__).with_name("judge.toml")  # not the settings of the folder that it is run in
+    words = ["-p", "scutch.plugin", "-c", str(own), "--noconftest"]
+    words += ["-p", "no:benchmark", "-p", "no:tmpdir"]  # which make folders
+    if "no:cacheprovider" not in rest:
+        words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
+    words += ["--pyargs", "scutch", *rest]
+    told = "SCUTCH_COMMAND" in os.environ
+    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
     try:
-        return int(pytest.main(words))
+        code = int(pytest.main(words))
     finally:
-        del os.environ["SCUTCH_COMMAND"]
+        if not told:
+            del os.environ["SCUTCH_COMMAND"]
+    return code if code in (0, 1) else 2  # pytest has 3 to 5 for what is no verdict either
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -333,6 +344,8 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
         "level": requirement.level,
         "domain": requirement.domain,
         "source": requirement.source,
+        "documents": "\n".join(f"{d.title}\n{d.address}" for d in requirement.documents),
+        "quote": requirement.quote,
         "capability": requirement.capability,
         "since": requirement.since,
         "needs": ", ".join(requirement.needs),
@@ -347,4 +360,6 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
                 lines.append(f"  {name if number == again == 0 else '':12}{piece}")
+    for law in index.laws_of(requirement.id):
+        lines += ["", textwrap.indent(index.code_of(law), "    ")]
     return "\n".join(lines)

@@ -415,6 +415,9 @@ def check(found: Any, where: str) -> Implementation:
                 f"implementation {where!r}",
                 f"{name} is {getattr(found, name)!r}; expected a string",
             )
+    for name in ("name", "version"):
+        if not getattr(found, name).strip():
+            raise SetupError(f"implementation {where!r}", f"its {name} is empty")
     if not found.claims:
         raise SetupError(
             f"implementation {where!r}",

@@ -32,7 +32,7 @@ from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Ke
 from scutch.inputs.subjects import Subject
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging import known as known_failures
-from scutch.judging.profiles import PROFILES, prepare_devices
+from scutch.judging.profiles import PROFILES, check_settings, prepare_devices
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
@@ -228,7 +228,9 @@ def judge_box(
       SetupError: The implementation cannot be found, a pattern names nothing, or the class cannot
         be judged so: nothing was tried.
     """
+    suite.prove_assertions()
     prepare_devices()
+    check_settings()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the owner's project may turn warnings into errors
         if isinstance(implementation, str):

@@ -9,6 +9,7 @@ Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
 
 import contextlib
 import functools
+import inspect
 import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,7 +29,8 @@ from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
 from scutch.progress import Progress, resume, seed_in
-from scutch.report import write
+from scutch.report import ReportError, write
+from scutch.report.document import check_path
 
 RETRIED = 50
 """On how many inputs a broken law is tried again where others hold, at most."""
@@ -103,6 +105,7 @@ class Judge:
       trials: What they did, in this run and in the one that it resumes.
       rulings: The verdicts, once the run has ended.
       complete: Whether every law was tried.
+      unwritten: Why the report could not be written, if it could not.
     """
 
     run: Run
@@ -113,6 +116,7 @@ class Judge:
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
     complete: bool = False
+    unwritten: str = ""
 
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(
@@ -270,9 +274,14 @@ class Judge:
         if path:
             prefix = terminal.command(self.config)
             document = terminal.document(self.run, self.rulings, prefix, complete=self.complete)
-            write(document, Path(path))
+            try:
+                write(document, Path(path))
+            except ReportError as error:
+                self.unwritten = str(error)
         if self.complete:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
+        if self.unwritten:
+            session.exitstatus = 2
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -287,6 +296,8 @@ class Judge:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
             terminal.show(terminalreporter, self.run, rulings, prefix, complete=self.complete)
+        if self.unwritten:
+            terminalreporter.write_line(self.unwritten, red=True)
 
 
 JUDGE = pytest.StashKey[Judge]()
@@ -310,7 +321,7 @@ def add_options(add: Callable[..., Any]) -> None:
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
-    add("--examples", type=int, metavar="N", help="inputs for each law (default: the profile's)")
+    add("--examples", metavar="N", help="inputs for each law (default: the profile's)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
         help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable"
     )  # fmt: skip
@@ -322,18 +333,18 @@ def add_options(add: Callable[..., Any]) -> None:
         "repeatable (default: shipped, those that come with scutch)"
     )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
-    add("--seed", type=int, metavar="N", help="seed of the search (default: the profile's)")
+    add("--seed", metavar="N", help="seed of the search (default: the profile's)")
     add("--resume", metavar="FILE",
         help="keep in this file what each law did, and do not try again what an earlier part of "
         "this run has tried, which was cut off")  # fmt: skip
     add("--replay", default="", metavar="CALL",
         help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
-    add("--law-timeout", type=float, metavar="SECONDS",
+    add("--law-timeout", metavar="SECONDS",
         help="time that one law may take (default: the profile's)")  # fmt: skip
     add("--platform", metavar="NAME",
         help="the platform of JAX that laws run on: cpu (the default, with eight fake devices), "
         "cuda, tpu; what needs more devices than there are is unclaimed")  # fmt: skip
-    add("--processes", type=int, metavar="N",
+    add("--processes", metavar="N",
         help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
         "for none (default: 2)")  # fmt: skip
     add("--launched", action="store_true",
@@ -353,14 +364,13 @@ def pytest_configure(config: pytest.Config) -> None:
     profiles.prepare_devices(option.platform)
     with contextlib.ExitStack() as kept:
         kept.enter_context(profiles.compiled_once())
+        kept.enter_context(hypothesis_parts.leaving_no_folder())
         config.add_cleanup(kept.pop_all().close)
     isolate = not (option.in_process or option.usepdb) and isolation.available()
     worker = getattr(config, "workerinput", None)
     try:
-        if option.scutch_report and not option.scutch_report.endswith(".json"):
-            raise SetupError(
-                f"--report {option.scutch_report!r}", "expected a path that ends in .json"
-            )
+        if option.scutch_report and not worker:
+            check_path(option.scutch_report)
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
@@ -386,15 +396,25 @@ def _join_launched(job: Job) -> None:
 
 
 def _settle(option: Any, isolate: bool) -> Run:
-    seed = option.seed
+    seed = _number("--seed", option.seed)
     if option.resume and seed is None:
         seed = seed_in(Path(option.resume))
     return settle(
-        option.implementation, profile=option.profile, examples=option.examples, seed=seed,
+        option.implementation, profile=option.profile,
+        examples=_number("--examples", option.examples), seed=seed,
         level=option.level, patterns=option.requirement, known_files=option.known,
-        replay=option.replay, timeout=option.law_timeout, isolate=isolate,
-        processes=option.processes, launched=option.launched,
+        replay=option.replay, timeout=_number("--law-timeout", option.law_timeout, float),
+        isolate=isolate, processes=_number("--processes", option.processes),
+        launched=option.launched,
     )  # fmt: skip
+
+
+def _number(option: str, text: str | None, kind: type = int) -> Any:
+    """The number that an option has, or `None`."""
+    try:
+        return None if text is None else kind(text)
+    except ValueError:
+        raise SetupError(f"{option} {text!r}", "expected a number") from None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -447,6 +467,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in dropped]
     if replayed is not None and not judge.items:
         raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
+    if replayed is not None:
+        law, given = next(iter(judge.items.values())).law, parse_call(run.replay)[1]
+        drawn = inspect.signature(hypothesis_parts.written(law.function)).parameters
+        if set(given) != set(drawn) - set(law.fixtures):
+            inputs = ", ".join(name for name in drawn if name not in law.fixtures)
+            raise Refused(f"--replay: {law.name} takes the inputs {inputs}", 2)
 
 
 # ---------------------------------------------------------------- how a law is tried

@@ -8,6 +8,7 @@ that crashed or timed out are tried again, since what ended the run may have end
     progress.keep(trial)
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Progress:
 def seed_in(path: Path) -> int | None:
     """The seed of the run that the file is of; nothing where there is no such file."""
     lines = _lines(path)
-    return json.loads(lines[0])["seed"] if lines else None
+    return int(str(_header(path, lines)["seed"])) if lines else None
 
 
 def resume(path: Path, run: Run) -> tuple[Run, Progress]:
@@ -59,7 +60,7 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
       SetupError: The file is of a run that judged something else, or in another way.
     """
     lines, wanted = _lines(path), _identity(run)
-    found = json.loads(lines[0]) if lines else wanted
+    found = _header(path, lines) if lines else wanted
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SetupError(
@@ -67,18 +68,45 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
                 f"its run had {name} {found.get(name)!r}, and this one has {value!r}; "
                 "expected a file of the same run, or none",
             )
-    tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
+    try:
+        tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _no_progress(path) from None
     # Written anew: without a line that was cut off, and without what is to be tried again.
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     kept = [json.dumps(wanted), *(one.to_data() for one in tried.values())]
-    draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-    os.replace(draft, path)
+    try:
+        draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        raise SetupError(f"--resume {path}", f"it cannot be written: {error.strerror}") from None
     return replace(run, tried=tuple(tried)), Progress(path, tuple(tried.values()))
+
+
+def _no_progress(path: Path) -> SetupError:
+    return SetupError(
+        f"--resume {path}",
+        "it is no file of a run; expected one that --resume has written",
+    )
+
+
+def _header(path: Path, lines: Sequence[str]) -> dict[str, object]:
+    """The first line, which says what was judged, and how."""
+    try:
+        found = json.loads(lines[0])
+    except ValueError:
+        raise _no_progress(path) from None
+    if not isinstance(found, dict) or type(found.get("seed")) is not int:
+        raise _no_progress(path)
+    return found
 
 
 def _lines(path: Path) -> Sequence[str]:
     """The lines of the file that were written to their end."""
-    text = path.read_text("utf-8") if path.exists() else ""
+    try:
+        text = path.read_text("utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        raise _no_progress(path) from None
     return text.rpartition("\n")[0].splitlines()
 
 
@@ -87,8 +115,17 @@ def _identity(run: Run) -> dict[str, object]:
         "suite": scutch.__version__,
         "jax": jax.__version__,
         "implementation": f"{run.name} {run.version} ({run.where})",
+        "adapter": _fingerprint(run.where),
         "profile": run.profile,
         "examples": run.examples,
         "seed": run.seed,
         "known": [f"{entry.requirement}: {entry.witness}" for entry in run.known],
     }
+
+
+def _fingerprint(where: str) -> str:
+    """The hash of an adapter that is a file, in part: an edited one is another subject."""
+    file = Path(where if where.endswith(".py") else where.rpartition(":")[0])
+    if file.suffix != ".py" or not file.is_file():
+        return ""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

@@ -58,13 +58,18 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     head, bracket, tail = text.strip().partition("(")
     try:
         call = ast.parse(f"_{bracket}{tail}", mode="eval").body
-    except SyntaxError as error:
-        raise NotACall(f"cannot read {text!r}: {error.msg}; expected law(input=..., ...)") from None
+        inputs = [_value(keyword.value, text) for keyword in getattr(call, "keywords", ())]
+    except NotACall:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        problem = getattr(error, "msg", str(error))
+        raise NotACall(f"cannot read {text!r}: {problem}; expected law(input=..., ...)") from None
     if not isinstance(call, ast.Call) or not bracket or call.args:
         raise NotACall(f"cannot read {text!r}: expected law(input=..., ...)")
     if any(keyword.arg is None for keyword in call.keywords):
         raise NotACall(f"cannot read {text!r}: ** is not allowed")
-    return head.strip(), {str(k.arg): _value(k.value, text) for k in call.keywords}
+    names = [str(keyword.arg) for keyword in call.keywords]
+    return head.strip(), dict(zip(names, inputs, strict=True))
 
 
 def _value(node: ast.expr, text: str) -> Any:

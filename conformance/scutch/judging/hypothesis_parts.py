@@ -10,16 +10,18 @@ which an implementation could tell pytest or Hypothesis not to judge it. The tri
     search(law.function, calls.append, fixtures={"meta": meta}, examples=100, seed=0)
 """
 
+import contextlib
 import functools
+import tempfile
 import unittest
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
 import scutch
@@ -34,7 +36,7 @@ _SAYING = (domain.__file__, implementation.__file__)
 
 
 def law_settings(
-    examples: int, *, share: float = 1.0, least: int = 20, shrink: bool = True
+    examples: int, *, share: float = 1.0, least: int = 22, shrink: bool = True
 ) -> settings:
     """Hypothesis settings for one law.
 
@@ -44,7 +46,8 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least, above 0.
+      least: How many of them it gets at least, above 0. Of 22 some may be drawn twice, so that
+        20 are different.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
@@ -102,7 +105,7 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    least = getattr(law, "scutch_least", 20)
+    least = getattr(law, "scutch_least", 22)
     law._hypothesis_internal_use_settings = law_settings(
         examples, share=share, least=least, shrink=shrink
     )
@@ -123,6 +126,20 @@ def search(
         return None
     finally:
         law.hypothesis.inner_test = inner
+
+
+@contextlib.contextmanager
+def leaving_no_folder() -> Iterator[None]:
+    """Hypothesis keeps its notes in a temporary folder, unless its own is in the current one."""
+    if Path(".hypothesis").exists():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True) as folder:
+        configuration.set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            configuration.set_hypothesis_home_dir(None)
 
 
 class Diverted(AssertionError):

@@ -6,7 +6,7 @@ public name for it.
 
 from typing import Any
 
-from jax._src import distributed
+from jax._src import distributed, xla_bridge
 
 
 def key_value_store() -> Any:
@@ -23,3 +23,8 @@ def key_value_store() -> Any:
     if client is None:
         raise RuntimeError("jax.distributed.initialize() must be called before processes can talk")
     return client
+
+
+def backends_are_started() -> bool:
+    """Whether JAX has looked for devices: a fork of this process may hang when it computes."""
+    return bool(xla_bridge.backends_are_initialized())

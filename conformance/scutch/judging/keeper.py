@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-MOST = 100
+MOST = 64
 """Processes that a runner may have started, and that have not ended."""
 
 _ROUND = 0.2
@@ -32,8 +32,9 @@ _ROUND = 0.2
 PATIENCE = 5.0
 """Seconds that killed processes get to be gone."""
 
-_SUBREAPER = 36
-"""The number of `PR_SET_CHILD_SUBREAPER` in `linux/prctl.h`."""
+_SIGNAL_AFTER_PARENT, _SUBREAPER = 1, 36
+"""The numbers of `PR_SET_PDEATHSIG`, which sends a process a signal when its parent is gone, and of
+`PR_SET_CHILD_SUBREAPER`, which makes it the parent of orphans, in `linux/prctl.h`."""
 
 
 class Closable(Protocol):
@@ -83,11 +84,12 @@ def keep(judge: int, serve: Callable[[], NoReturn], channel: Closable, descripto
       descriptor: Of the open file in which the judge reads the `Ending`.
     """
     try:
-        _adopt_orphans()
+        _ask_kernel(_SUBREAPER, 1)
         told = _wake_by_signals()
         runner = os.fork()
         if runner == 0:
             os.setpgid(0, 0)  # so that it can be killed with its children, and kill no other
+            _ask_kernel(_SIGNAL_AFTER_PARENT, signal.SIGKILL)
             serve()
         channel.close()
         signal.signal(signal.SIGUSR1, lambda *_: os.kill(runner, signal.SIGUSR1))
@@ -123,11 +125,11 @@ def _wait(judge: int, runner: int, told: int) -> Ending:
         signals = os.read(told, 64) if select.select([told], [], [], _ROUND)[0] else b""
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of descendants that lose theirs, where the system has it."""
+def _ask_kernel(option: int, value: int) -> None:
+    """Set an option of this process, one of `prctl`'s, where the system has it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def descendants(process: int) -> list[int]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import jax
 
+from scutch.implementation import SetupError
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -77,6 +79,34 @@ def prepare_devices(platform: str | None = None) -> None:
     if "xla_cpu_use_fusion_emitters" not in flags and _OLD_EMITTERS_SINCE <= RELEASE < _UNTRIED:
         flags = f"{flags} --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = flags.strip()
+
+
+SETTINGS: dict[str, Any] = {
+    "jax_disable_jit": False,
+    "jax_enable_x64": False,
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_check_tracer_leaks": False,
+}
+"""Settings of JAX under which laws are written: with another value they would blame whoever is
+judged."""
+
+
+def check_settings() -> None:
+    """Refuse settings of JAX under which laws mean something else.
+
+    Raises:
+      SetupError: One of `SETTINGS` has another value.
+    """
+    for name, expected in SETTINGS.items():
+        value = getattr(jax.config, name, expected)
+        if value != expected:
+            raise SetupError(
+                f"JAX has {name} = {value!r}", f"laws are written for {expected!r}; expected the "
+                f"environment variable {name.upper()} to be left out",
+            )  # fmt: skip
 
 
 FOLDER_OF_COMPILED = "jax_compilation_cache_dir"

@@ -27,8 +27,21 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def line(text: str) -> str:
+    r"""`text` on one line: `visible`, and line breaks and tabs escaped too.
+
+    >>> print(line("one\ntwo"))
+    one\ntwo
+    """
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def shortened(text: str, most: int = LONGEST) -> str:
     """`text`, or its first characters and how many there were.
+
+    Args:
+      text: Of any length.
+      most: How many characters are kept, above 0.
 
     >>> shortened("a long story", most=6)
     'a long ... (12 characters)'

@@ -7,6 +7,7 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
     run.version, run.claims, len(run.requirements)
 """
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,11 +19,16 @@ import jax
 from scutch import catalogue
 from scutch.implementation import SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
-from scutch.judging import isolation, known, profiles
+from scutch.judging import hypothesis_parts, isolation, known, profiles, suite
+from scutch.judging.jax_parts import backends_are_started
+from scutch.judging.profiles import check_settings
+from scutch.judging.readable import line
 from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
 _PROCESSES = (1, 2, 4, 8)
+_LAST_WORDS = 500
+"""Characters that are shown of what a process printed before it ended."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +151,21 @@ def settle(
     Raises:
       SetupError: Something is not as it must be; the message says what, and what to do.
     """
+    suite.prove_assertions()
+    check_settings()
+    if isolate and backends_are_started():
+        raise SetupError(
+            "JAX", "it has looked for devices already, so that laws cannot be tried in processes "
+            "of their own; expected that no plugin and no conftest.py uses JAX, or --in-process",
+        )  # fmt: skip
     _one_of("--profile", profile, profiles.PROFILES)
     _one_of("--level", level, catalogue.LEVELS)
     if examples is not None and examples < 1:
         raise SetupError(f"--examples {examples}", "expected at least 1")
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise SetupError(f"--law-timeout {timeout:g}", "expected a number of seconds above 0")
+    if seed is not None and seed < 0:
+        raise SetupError(f"--seed {seed}", "expected a number from 0")
     if processes is not None and processes not in _PROCESSES:
         expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
         raise SetupError(f"--processes {processes}", expected)
@@ -215,7 +232,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
         answer = runner.ask(where, _PROBE_TIMEOUT)
         runner.close()
     if isinstance(answer, isolation.Lost):
-        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}")
+        words = line(answer.output.strip())[-_LAST_WORDS:]
+        said = f"; its last words: {words}" if words else ""
+        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}{said}")
     if "refused" in answer:
         raise SetupError(*answer["refused"])
     return answer
@@ -226,6 +245,11 @@ def _inspect(where: str) -> dict[str, Any]:
         found = load(where)
     except SetupError as error:
         return {"refused": [error.subject, error.problem]}
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raised = hypothesis_parts.describe(error)
+        return {"refused": [f"implementation {where!r}", f"importing it raised {raised}"]}
     try:
         devices = jax.devices()
     except (RuntimeError, AssertionError) as error:  # JAX asserts that it found a device

@@ -86,6 +86,22 @@ def laws() -> tuple[Law, ...]:
     )
 
 
+def prove_assertions() -> None:
+    """Refuse to judge where Python drops assertions: every law would hold.
+
+    Raises:
+      SetupError: A false assertion of the laws' package passes.
+    """
+    try:
+        shipped.assert_falsehood()
+    except AssertionError:
+        return
+    raise SetupError(
+        "python -O", "assertions are dropped, so every law would hold; expected Python without -O "
+        "and without PYTHONOPTIMIZE",
+    )  # fmt: skip
+
+
 def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     """The laws that a function of a module is: none, one, or one for each box class.
 

@@ -9,6 +9,7 @@ loading validates, which needs the extra `report`.
 import dataclasses
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import scutch
+from scutch.implementation import SetupError
 from scutch.judging.verdicts import Counterexample as Counterexample
 from scutch.report.text import line, publish
 
@@ -208,6 +210,29 @@ def schema() -> dict[str, Any]:
     text = resources.files("scutch.report").joinpath("schema.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
+
+
+def check_path(path: str | Path) -> None:
+    """Refuse a path at which no report can be written; missing folders are made.
+
+    Args:
+      path: Where a report is to be written.
+
+    Raises:
+      SetupError: It does not end in `.json`, is a folder, or lies where nothing can be written.
+    """
+    path, what = Path(path), f"--report {str(path)!r}"
+    if path.suffix != ".json":
+        raise SetupError(what, "expected a path that ends in .json")
+    if path.is_dir():
+        raise SetupError(what, "it is a folder; expected the path of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise SetupError(what, f"nothing can be written there: {problem}") from None
 
 
 def write(report: Report, path: str | Path) -> None:

@@ -1,18 +1,13 @@
-"""Text of reports: on one line, with a number, and published as a file."""
+"""Text of reports: on one line, with a number, and published as a file.
+
+publish(f"{count(3, 'law')} of {line(name)}", Path("site/index.html"))
+"""
 
 import os
 from pathlib import Path
 
+from scutch.judging.readable import line as line
 from scutch.judging.readable import visible as visible
-
-
-def line(text: str) -> str:
-    r"""`text` on one line: `visible`, and line breaks and tabs escaped too.
-
-    >>> print(line("one\ntwo"))
-    one\ntwo
-    """
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def count(number: int, noun: str) -> str:

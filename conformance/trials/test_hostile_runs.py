@@ -1,0 +1,112 @@
+"""What an implementation does to its process costs the law that was tried, and no other.
+
+All cases are judged in one run, as `trials.hostile.running` has them: once in one process and once
+in two. Each law but those of the cases must do what it does for the reference, whatever was tried
+before it; the run ends with a complete report; and it leaves no process, file or folder.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scutch import catalogue
+from scutch.judging import suite
+from scutch.report import load
+from trials.hostile.running import CASES, LEFT
+
+ROOT = Path(__file__).parents[2]
+WORKERS = {"one process": (), "two processes": ("-n", "2")}
+LAWS = {law.name: law.requirement for law in suite.laws()}
+CASE_OF = {LAWS[case.law]: case for case in CASES}
+BESIDE = (
+    "BOX-1", "BOX-2b", "BOX-8a", "BOX-8b", "BOX-12a", "BOX-12b", "BOX-14c", "BOX-16b",
+    "BOX-16c", "BOX-20a",
+)  # fmt: skip
+"""Requirements of which no law is attacked, judged between those that are."""
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """What came of the run with each number of workers, begun when it is asked for."""
+    done = {}
+
+    def run(workers):
+        if workers not in done:
+            done[workers] = _run(tmp_path_factory.mktemp("hostile"), WORKERS[workers])
+        return done[workers]
+
+    return run
+
+
+def _run(folder, options):
+    for name in ("left", "temporary", "work"):
+        (folder / name).mkdir()
+    report = folder / "report.json"
+    command = [
+        sys.executable, "-P", "-m", "scutch", "run", "--implementation",
+        "trials.hostile.running:implementation", "--profile", "quick", "--examples", "4",
+        "--law-timeout", "20", "--report", str(report), "-p", "no:cacheprovider", "-rA", *options,
+    ]  # fmt: skip
+    for requirement in (*CASE_OF, *BESIDE):
+        command += ["--requirement", requirement]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment |= {
+        LEFT: str(folder / "left"), "TMPDIR": str(folder / "temporary"),
+        "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    started = time.time()
+    done = subprocess.run(
+        command, cwd=folder / "work", env=environment, capture_output=True, timeout=240, check=False
+    )
+    return folder, done, report, started
+
+
+def test_the_requirements_are_those_of_the_cases_and_some_beside():
+    assert len(CASE_OF) == len(CASES)
+    assert {row.id for row in catalogue.load()} >= set(BESIDE)
+    assert not set(BESIDE) & set(CASE_OF)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_hostile_act_costs_its_own_law_and_no_other(runs, case, workers):
+    _, done, path, _ = runs(workers)
+    assert path.exists(), done.stdout.decode(errors="replace")[-3000:]
+    report = load(path)
+    verdicts = {each.id: each for each in report.requirements}
+    own = verdicts[LAWS[case.law]]
+    assert (own.verdict, own.reason) == (case.verdict, own.reason)
+    assert (own.counterexample is None) == (case.verdict == "passed")
+    assert {i: verdicts[i].verdict for i in BESIDE} == dict.fromkeys(BESIDE, "passed")
+    assert report.complete
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_what_is_printed_and_reported_can_be_read(runs, workers):
+    _, done, path, _ = runs(workers)
+    assert done.returncode == 1
+    assert b"INTERNALERROR" not in done.stdout + done.stderr
+    assert b"\x1b[2J" not in done.stdout
+    assert json.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_nothing_is_left(runs, workers):
+    folder, _, _, _ = runs(workers)
+    left = [process for process in (folder / "left").iterdir() if _is_alive(int(process.name))]
+    assert left == []
+    assert list((folder / "work").iterdir()) == []
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def _is_alive(process):
+    """Whether a process runs; one that has ended, and that nobody has asked about, does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"

@@ -1,0 +1,224 @@
+"""A set-up that cannot be judged is refused with exit code 2 and one sentence that says what to do.
+
+No traceback of the judge's, no internal error of pytest's, and no verdict on the implementation.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ADAPTER = (
+    "from scutch_reference import logical, meta\nfrom scutch import Implementation, Namespace\n"
+)
+HONEST = f"{ADAPTER}implementation = Implementation('mine', '1', meta=meta)\n"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A set-up that is wrong.
+
+    Args:
+      options: Of `scutch run`.
+      says: What the sentence must contain.
+      files: Contents by name; `None` for a folder.
+      environment: What is set.
+    """
+
+    options: tuple[str, ...]
+    says: str
+    files: dict = field(default_factory=dict)
+    environment: dict = field(default_factory=dict)
+
+
+def adapter(text, says, *options):
+    """A set-up whose adapter is wrong."""
+    return Setup(("--implementation", "mine.py", *options), says, {"mine.py": ADAPTER + text})
+
+
+SETUPS = {
+    "time of zero": Setup(("--law-timeout", "0"), "expected a number of seconds above 0"),
+    "time below zero": Setup(("--law-timeout=-1",), "expected a number of seconds above 0"),
+    "time not a number": Setup(("--law-timeout", "nan"), "expected a number of seconds above 0"),
+    "time without end": Setup(("--law-timeout", "inf"), "expected a number of seconds above 0"),
+    "time of words": Setup(("--law-timeout", "soon"), "--law-timeout 'soon': expected a number"),
+    "no inputs": Setup(("--examples", "0"), "--examples 0: expected at least 1"),
+    "inputs below zero": Setup(("--examples=-3",), "expected at least 1"),
+    "inputs of words": Setup(("--examples", "many"), "--examples 'many': expected a number"),
+    "half an input": Setup(("--examples", "1.5"), "--examples '1.5': expected a number"),
+    "seed of words": Setup(("--seed", "lucky"), "--seed 'lucky': expected a number"),
+    "seed below zero": Setup(("--seed=-1",), "--seed -1: expected a number from 0"),
+    "three processes": Setup(("--processes", "3"), "expected one of 1, 2, 4, 8"),
+    "processes of words": Setup(("--processes", "all"), "expected a number"),
+    "no such profile": Setup(("--profile", "fast"), "expected one of quick, ci"),
+    "no such level": Setup(("--level", "may"), "expected one of must, should"),
+    "no such requirement": Setup(("--requirement", "BOX-99"), "no requirement matches 'BOX-99'"),
+    "no such option": Setup(("--nonsense",), "unrecognized arguments: --nonsense"),
+    "report of another kind": Setup(("--report", "r.txt"), "a path that ends in .json"),
+    "report on a folder": Setup(("--report", "r.json"), "it is a folder", {"r.json": None}),
+    "report below a file": Setup(
+        ("--report", "file/r.json"), "nothing can be written there", {"file": ""}
+    ),
+    "report where nothing is": Setup(
+        ("--report", "/proc/none/r.json"), "nothing can be written there"
+    ),
+    "replay cut off": Setup(("--replay", "test_x("), "--replay: cannot read"),
+    "replay of nothing": Setup(("--replay", " "), "--replay: cannot read"),
+    "replay of code": Setup(("--replay", "test_x(a=__import__('os'))"), "cannot read"),
+    "replay too deep": Setup(("--replay", f"test_x(a={'[' * 5000})"), "cannot read"),
+    "replay of no key": Setup(("--replay", "test_x(a={[]: 1})"), "cannot read"),
+    "replay of no law": Setup(("--replay", "test_nowhere()"), "there is no law 'test_nowhere'"),
+    "replay of other inputs": Setup(
+        ("--replay", "test_removing_an_added_axis_restores_the_box(other=1)"),
+        "takes the inputs box, index, name",
+    ),
+    "no such known failures": Setup(("--known", "none.toml"), "known failures 'none.toml'"),
+    "known failures of bytes": Setup(("--known", "k.toml"), "known failures", {"k.toml": b"\xff"}),
+    "known failures, a folder": Setup(("--known", "k.toml"), "known fail", {"k.toml": None}),
+    "known failures cut off": Setup(("--known", "k.toml"), "k.toml", {"k.toml": "[[known"}),
+    "resume of bytes": Setup(("--resume", "r"), "it is no file of a run", {"r": b"\xff\n"}),
+    "resume of words": Setup(("--resume", "r"), "it is no file of a run", {"r": "words\n"}),
+    "resume of a list": Setup(("--resume", "r"), "it is no file of a run", {"r": "[1]\n"}),
+    "resume without a seed": Setup(("--resume", "r"), "no file of a run", {"r": '{"a": 1}\n'}),
+    "resume of another run": Setup(("--resume", "r"), "its run had", {"r": '{"seed": 7}\n'}),
+    "resume of a folder": Setup(("--resume", "r"), "it is no file of a run", {"r": None}),
+    "resume where nothing is": Setup(("--resume", "no/such/r"), "it cannot be written"),
+    "no such implementation": Setup(("--implementation", "flux"), "unknown implementation 'flux'"),
+    "no such adapter": Setup(("--implementation", "no.py"), "there is no file 'no.py'"),
+    "no such module": Setup(("--implementation", "no_such:it"), "importing no_such raised"),
+    "no such platform": Setup(("--platform", "abacus"), "--platform abacus"),
+    "XLA's flags": Setup((), "Unknown flag", environment={"XLA_FLAGS": "--nonsense"}),
+    "pytest's options": Setup((), "--odd", environment={"PYTEST_ADDOPTS": "--odd"}),
+    "adapter without a name": adapter("", "has no attribute 'implementation'"),
+    "adapter of a number": adapter("implementation = 3", "is a int; expected"),
+    "adapter with an error": adapter("raise ValueError('no wheels')", "ValueError: no wheels"),
+    "adapter that exits": adapter("raise SystemExit(0)", "importing it raised SystemExit: 0"),
+    "adapter that skips": adapter("import pytest; pytest.skip('no')", "importing it raised"),
+    "adapter that ends": adapter("import os; os._exit(0)", "the process exited with 0"),
+    "adapter that aborts": adapter("import os; os.abort()", "ended by SIGABRT"),
+    "adapter with no syntax": adapter("def", "SyntaxError"),
+    "no version": adapter("implementation = Implementation('a', ' ', meta=meta)", "is empty"),
+    "no name": adapter("implementation = Implementation('', '1', meta=meta)", "its name is empty"),
+    "nothing claimed": adapter("implementation = Implementation('a', '1')", "claims no capability"),
+    "claims that exit": adapter(
+        "class C:\n    def __getattr__(self, name): raise SystemExit(name)\n"
+        "implementation = Implementation('a', '1', meta=C())", "importing it raised SystemExit",
+    ),
+    "claims that lack": adapter(
+        "implementation = Implementation('a', '1', meta=Namespace('a'))", "but lacks AxisMetadata",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """A process that carries out commands of `scutch`."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "JAX_"))}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "trials.hostile.warm"], env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def scutch(warm, tmp_path):
+    """Carry out `scutch` in a folder; gives the exit code and what was printed."""
+
+    def call(*argv, environment=None):
+        (tmp_path / "work").mkdir(exist_ok=True)
+        request = {
+            "argv": argv, "cwd": str(tmp_path / "work"), "environment": environment or {},
+            "output": str(tmp_path / "output"),
+        }  # fmt: skip
+        warm.stdin.write(json.dumps(request) + "\n")
+        warm.stdin.flush()
+        code = int(warm.stdout.readline())
+        return code, (tmp_path / "output").read_text("utf-8", errors="replace")
+
+    return call
+
+
+def lay_out(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        if content is None:
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def files_in(folder):
+    """All files and folders, but for those that Python keeps of what it imports."""
+    return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_a_wrong_set_up_is_refused_with_a_sentence(scutch, tmp_path, setup):
+    lay_out(tmp_path / "work", setup.files)
+    before = files_in(tmp_path / "work")
+    code, text = scutch(
+        "run", "-p", "no:cacheprovider", *setup.options, environment=setup.environment
+    )  # fmt: skip
+    assert setup.says in text
+    assert code == 2
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    assert "conformance of" not in text
+    assert files_in(tmp_path / "work") == before
+
+
+THEIRS = {
+    "pytest.ini": "[pytest]\naddopts = --nonsense\n",
+    "conftest.py": "raise SystemExit(7)\n",
+    "jax.py": "raise SystemExit(8)\n",
+    "mine.py": HONEST,
+}
+
+
+def test_the_settings_of_the_folder_are_not_the_judges(scutch, tmp_path):
+    lay_out(tmp_path / "work", THEIRS)
+    chosen = ("--implementation", "mine.py", "--requirement", "BOX-8a", "--profile", "quick")
+    code, text = scutch("run", *chosen, "-p", "no:cacheprovider")
+    assert code == 0, text
+    assert "mine 1 conforms" in text
+
+
+@pytest.mark.parametrize(
+    ("python", "environment", "says"),
+    [
+        (("-O",), {}, "python -O: assertions are dropped"),
+        ((), {"JAX_DISABLE_JIT": "1"}, "jax_disable_jit = True"),
+    ],
+    ids=["without assertions", "without jit"],
+)
+def test_what_would_blame_or_acquit_everybody_is_refused(tmp_path, python, environment, says):
+    environment = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, *python, "-P", "-m", "scutch", "run", "--requirement", "BOX-8a"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert says in done.stdout + done.stderr
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_a_box_is_not_judged_without_assertions():
+    text = (
+        "import scutch; from scutch_reference import meta\n"
+        "try: scutch.judge_box(meta.Partitioned, implementation='reference')\n"
+        "except scutch.SetupError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", text], env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("python -O: assertions are dropped"), done.stderr
