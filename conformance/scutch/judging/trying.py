@@ -115,7 +115,7 @@ def try_law(
     if ways and not hypothesis_parts.is_flaky(error):
         error = ways[0][1]  # what came up later does not undo it
     outcome = "passed" if error is None else "failed"
-    reason = None if error is None else describe(error)
+    reason = None if error is None else found.error if found else describe(error)
     if error is not None and issubclass(type(error), NOT_TRIED):
         outcome, reason = "skipped", error.reason  # type: ignore[attr-defined]
         outcome = "untried" if isinstance(error, Untried) else outcome
@@ -188,8 +188,10 @@ class _Attempt:
         ends_job = self.exchange is not None and self.exchange.is_broken
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
-        way = id(type(error)), hypothesis_parts.innermost(error)
-        self.ways[way] = Counterexample(self.name, text, describe(shown)), shown
+        line = hypothesis_parts.broken_at(error, self.function)
+        way = id(type(error)), line, hypothesis_parts.innermost(error)
+        reason = describe(shown) if order else hypothesis_parts.told(error, self.function)
+        self.ways[way] = Counterexample(self.name, text, reason), shown
         return (
             error
             if ends_job

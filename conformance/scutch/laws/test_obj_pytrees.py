@@ -106,7 +106,9 @@ ways = {"how": st.sampled_from(list(THROUGH)), "company": st.sampled_from(list(C
 @dear
 @given(root=floats, **ways)
 def test_a_split_object_passes_through_jax(nnx, root, how, company):
-    """Definition and state together; what is merged afterwards is isomorphic to the object."""
+    """The pair that `split` gives can be passed through any transformation of JAX, and what comes
+    out merges to an object that is isomorphic to the first.
+    """
     reached(company)
 
     def accept(split):
@@ -140,7 +142,9 @@ def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, compa
 @dear
 @given(pair=copies(drawn), other=drawn)
 def test_equal_definitions_are_traced_once(nnx, pair, other):
-    """Definitions of graphs built separately; one that is not equal is traced again."""
+    """A jitted function is traced once for the equal definitions of two graphs that were built
+    separately, and once more for a definition that is not equal.
+    """
     traces = []
 
     @jax.jit
@@ -165,7 +169,10 @@ def test_equal_definitions_are_traced_once(nnx, pair, other):
 @dear
 @given(root=floats, how=st.sampled_from(["static", "dynamic"]))
 def test_plain_jit_runs_a_merged_object(nnx, root, how):
-    """The definition as an argument of `jax.jit`; the object that is split inside comes out."""
+    """A function under plain `jax.jit` that merges its arguments, changes the variables and splits
+    again returns what it returns eagerly; the definition is a static argument, or one like any
+    other.
+    """
     reached(how)
 
     def work(definition, state):
