@@ -41,7 +41,7 @@ BARE = ("", "assert False", "assert not True", "assert None")
 
 
 def law_settings(
-    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+    examples: int, *, share: float = 1.0, least: int = 22, shrink: bool = True
 ) -> settings:
     """Hypothesis settings for one law.
 
@@ -51,7 +51,8 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least, above 0.
+      least: How many of them it gets at least, above 0. Of 22 some may be drawn twice, so that
+        20 are different.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
@@ -109,7 +110,7 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    least = getattr(law, "scutch_least", 15)
+    least = getattr(law, "scutch_least", 22)
     law._hypothesis_internal_use_settings = law_settings(
         examples, share=share, least=least, shrink=shrink
     )

@@ -122,7 +122,7 @@ def try_law(
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
     return Trial(
-        law.name, law.requirement, outcome, 0 if broke else attempt.examples,
+        law.name, law.requirement, outcome, 0 if broke else len(attempt.held),
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found, also=tuple(w[0] for w in ways[1:]),
@@ -140,7 +140,7 @@ class _Attempt:
     fixtures: Inputs
     journal: Callable[[str], None] = no_journal
     exchange: Exchange | None = None
-    examples: int = 0
+    held: set[str] = field(default_factory=set)
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
     classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
     unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
@@ -173,7 +173,7 @@ class _Attempt:
         if error is not None:
             raise self.broken_by(error, text)
         if not self.ways:
-            self.examples += 1
+            self.held.add(text)
 
     def broken_by(self, error: BaseException, text: str) -> BaseException:
         """Keep what broke the law.
@@ -235,7 +235,7 @@ class _Attempt:
             self.replay([inputs])
         except AssertionError:
             return True
-        self.examples = 0
+        self.held.clear()
         return False
 
 

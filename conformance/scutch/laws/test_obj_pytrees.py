@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies import copies, small_graphs
 from scutch.strategies.object_calls import rewritten
 
@@ -104,7 +104,6 @@ ways = {"how": st.sampled_from(list(THROUGH)), "company": st.sampled_from(list(C
 
 @requirement("OBJ-10a", must_reach=tuple(COMPANY))
 @dear
-@at_least(20)
 @given(root=floats, **ways)
 def test_a_split_object_passes_through_jax(nnx, root, how, company):
     """The pair that `split` gives can be passed through any transformation of JAX, and what comes
@@ -121,7 +120,6 @@ def test_a_split_object_passes_through_jax(nnx, root, how, company):
 
 @requirement("OBJ-10b", must_reach=tuple(COMPANY))
 @dear
-@at_least(20)
 @given(root=drawn, **ways)
 def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, company):
     """A graph definition is a pytree without leaves; what a JAX transformation returns of it is an
@@ -142,7 +140,6 @@ def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, compa
 
 @requirement("OBJ-10c", must_reach=("equal", "other"))
 @dear
-@at_least(20)
 @given(pair=copies(drawn), other=drawn)
 def test_equal_definitions_are_traced_once(nnx, pair, other):
     """A jitted function is traced once for the equal definitions of two graphs that were built
@@ -170,7 +167,6 @@ def test_equal_definitions_are_traced_once(nnx, pair, other):
 
 @requirement("OBJ-10d", must_reach=("static", "dynamic"))
 @dear
-@at_least(20)
 @given(root=floats, how=st.sampled_from(["static", "dynamic"]))
 def test_plain_jit_runs_a_merged_object(nnx, root, how):
     """A function under plain `jax.jit` that merges its arguments, changes the variables and splits
