@@ -72,6 +72,7 @@ def checks() -> tuple[Check, ...]:
         pytest("reference", "reference/tests", *parallel),
         pytest("trials", TRIALS, *parallel, *(f"--ignore={file}" for file in alone.values())),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
+        Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
         *(pytest(name, alone[name], measures=True) for name in MEASURING),
     )

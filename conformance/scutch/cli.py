@@ -344,6 +344,8 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
         "level": requirement.level,
         "domain": requirement.domain,
         "source": requirement.source,
+        "documents": "\n".join(f"{d.title}\n{d.address}" for d in requirement.documents),
+        "quote": requirement.quote,
         "capability": requirement.capability,
         "since": requirement.since,
         "needs": ", ".join(requirement.needs),
@@ -358,4 +360,6 @@ def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]"
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
                 lines.append(f"  {name if number == again == 0 else '':12}{piece}")
+    for law in index.laws_of(requirement.id):
+        lines += ["", textwrap.indent(index.code_of(law), "    ")]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ import jax
 import pytest
 
 import scutch
+from scutch import catalogue
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
@@ -205,6 +206,8 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     fatal = [r for r in total.roots if run.level == "should" or r.requirement.level == "must"]
     departs = len(total.roots) - len(fatal)
     aside = f"; it departs from {departs} should" if departs else ""
+    if run.patterns:
+        aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
     if fatal:
         ids = ", ".join(r.requirement.id for r in fatal)
         return f"{name} does not conform: {len(fatal)} root causes: {ids}{aside}", "red"

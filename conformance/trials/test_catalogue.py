@@ -26,3 +26,9 @@ def test_a_must_rests_on_evidence(area):
         f"{without} have no `quote`, and `source` says neither 'plain JAX' nor 'silent loss': "
         "add the evidence, or make them a should"
     )
+
+
+def test_every_document_that_is_cited_can_be_read():
+    assert all(d.address.startswith("https://") for d in catalogue.documents().values())
+    assert len(catalogue.by_id()["BOX-5"].documents) == 1
+    assert all(row.documents for row in catalogue.load() if row.quote)

@@ -8,7 +8,7 @@ from scutch.inputs.exported import installed
 from scutch.judging import suite
 from scutch.judging.trying import try_law
 from trials.liars import liars
-from trials.liars.tale import convict
+from trials.liars.tale import convict, few
 
 ROWS = {row.id for row in catalogue.select("EXP")}
 LIARS = [liar for liar in liars() if liar.breaks[0] in ROWS]
@@ -29,7 +29,7 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
         pytest.skip("the lie is about TensorFlow, which is not installed")
 
     def on_few(law, liar):
-        trial = try_law(law, liar.implementation, examples=3, shrink=False)
+        trial = try_law(law, liar.implementation, examples=few(law, 3), shrink=False)
         return replace(trial, unmet=())
 
     failed, found = convict(liar, [law for law in suite.laws() if near(law, liar)], on_few)

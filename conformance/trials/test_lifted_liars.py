@@ -8,7 +8,7 @@ from scutch.judging import suite
 from scutch.judging.profiles import PROFILES
 from scutch.judging.trying import try_law
 from trials.liars import liars
-from trials.liars.tale import convict
+from trials.liars.tale import convict, few
 
 FEW = 3
 HISTORIES = "test_histories_of_calls_and_changes"
@@ -36,7 +36,7 @@ def near(liar, law):
 
 def on_few(law, liar):
     """A law on few inputs, which need not be all that it must reach."""
-    trial = try_law(law, liar.implementation, examples=FEW, shrink=False)
+    trial = try_law(law, liar.implementation, examples=few(law, FEW), shrink=False)
     return replace(trial, unmet=())
 
 

@@ -91,9 +91,9 @@ class Limit:
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        4325,
+        4328,
         "3,520 were there before the rooms had names, and the aim for the same work was 3,600. It "
-        "takes 3,658 now: rooms import each other, steps have names, types keep the parameters of "
+        "takes 3,661 now: rooms import each other, steps have names, types keep the parameters of "
         "lifted functions. 627 are public names of Flax 0.12 in these areas that were missing "
         "(contexts, calls, compat, gradients, branches, loops, partitioning, with_rngs, struct), "
         "and 40 are what JAX takes as arguments of jit, shard_map and others (JIT-10 to JIT-12)",
@@ -101,16 +101,17 @@ LIMITS = {
     ),
     "reference/scutch_reference/export": Limit(556, "both backends of document 003"),
     "conformance/scutch": Limit(
-        6005,
+        6190,
         "3,331 were there before, and 3,451 are for the same work. 1,121 draw, build and take "
         "apart the calls and programs of which JAX is the oracle; 669 are jobs of several "
         "processes, inputs of export, platforms and tolerances; 427 are boxes of any owner, forks "
-        "and parts of a library; 279 keep an implementation from deciding, ending or outliving its "
-        "own trial; 58 make laws compile less",
+        "and parts of a library; 400 keep an implementation from deciding, ending or outliving its "
+        "own trial; 66 make laws compile less and draw enough; 53 show the documents beside the "
+        "laws, and the statement that broke",
         without="laws",
     ),
     "ci": Limit(
-        1556,
+        1575,
         "1,111 were there before, for the same work; 400 plant faults (mutants), 10 choose a "
         "platform, 23 keep what XLA and Python have compiled and run checks side by side",
         without="scutch_ci/docstyle.py",

@@ -478,13 +478,14 @@ def get_sharding(tree: Any, mesh: Mesh) -> Any:
       `jax.jit(..., out_shardings=)` (BOX-17b).
     """
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
-
-    def sharding(node: Any) -> Any:
-        own = getattr(type(node), "get_sharding", None) if is_box(node) else None
-        if own is not None and own is not Partitioned.get_sharding:
-            return own(node, mesh)
-        spec = _spec(node)
-        return None if spec is None else on_mesh(spec)
-
     nodes, structure = _flatten(tree)
-    return structure.unflatten(map(sharding, nodes))
+    usual = (None, Partitioned.get_sharding)
+    shardings = []
+    for node in nodes:  # A loop, since a function for each node would be a Python call for each.
+        own = getattr(type(node), "get_sharding", None) if is_box(node) else None
+        if own in usual:
+            spec = _spec(node)
+            shardings.append(None if spec is None else on_mesh(spec))
+        else:
+            shardings.append(own(node, mesh))
+    return structure.unflatten(shardings)

@@ -21,6 +21,19 @@ LEVELS = ("must", "should")
 
 
 @dataclass(frozen=True)
+class Document:
+    """A document that requirements rest on.
+
+    Args:
+      title: What it is about.
+      address: Where the public can read it; another release may have moved a sentence.
+    """
+
+    title: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Requirement:
     """One requirement of the catalogue, as its TOML file has it.
 
@@ -60,6 +73,12 @@ class Requirement:
         return re.match(r"[A-Z]+-\d+", self.id)[0]  # type: ignore[index]
 
     @property
+    def documents(self) -> tuple[Document, ...]:
+        """The documents that `source` cites, in its order."""
+        cited = dict.fromkeys(re.findall(r"\b\d{3}_", self.source))
+        return tuple(documents()[name] for name in cited)
+
+    @property
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
         others: tuple[str, ...] = ("logical", "meta") if self.area in ("LOG", "LIN") else ()
@@ -78,6 +97,13 @@ def load() -> tuple[Requirement, ...]:
         if "inherits" in file:
             rows += _inherited(rows, **file["inherits"])
     return tuple(rows)
+
+
+@functools.cache
+def documents() -> dict[str, Document]:
+    """Every document, by the beginning of its name, such as `000_`."""
+    file = tomllib.loads((files(__name__) / "documents.toml").read_text("utf-8"))
+    return {name: Document(**entry) for name, entry in file.items()}
 
 
 def by_id() -> dict[str, Requirement]:

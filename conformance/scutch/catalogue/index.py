@@ -19,6 +19,19 @@ def laws_of(identifier: str) -> tuple[str, ...]:
     return _index().get(identifier.rpartition(".")[2], ())
 
 
+def code_of(law: str) -> str:
+    """The text of a law, its marks included.
+
+    Args:
+      law: As `laws_of` gives it.
+    """
+    file, _, name = law.partition("::")
+    text = resources.files("scutch").joinpath("laws", file).read_text(encoding="utf-8")
+    node = next(n for n in ast.walk(ast.parse(text)) if getattr(n, "name", None) == name)
+    first = min(mark.lineno for mark in node.decorator_list)  # type: ignore[attr-defined]
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
+
+
 @functools.cache
 def _index() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}

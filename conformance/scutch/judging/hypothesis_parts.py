@@ -12,6 +12,7 @@ which an implementation could tell pytest or Hypothesis not to judge it. The tri
 
 import contextlib
 import functools
+import linecache
 import tempfile
 import unittest
 from collections.abc import Callable, Iterator, Mapping
@@ -35,8 +36,12 @@ _SAYING = (domain.__file__, implementation.__file__)
 """The files whose functions raise what laws leave by."""
 
 
+BARE = ("", "assert False", "assert not True", "assert None")
+"""What an assertion says that does not say what was asked."""
+
+
 def law_settings(
-    examples: int, *, share: float = 1.0, least: int = 15, shrink: bool = True
+    examples: int, *, share: float = 1.0, least: int = 22, shrink: bool = True
 ) -> settings:
     """Hypothesis settings for one law.
 
@@ -46,7 +51,8 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least, above 0.
+      least: How many of them it gets at least, above 0. Of 22 some may be drawn twice, so that
+        20 are different.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
@@ -104,7 +110,7 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    least = getattr(law, "scutch_least", 15)
+    least = getattr(law, "scutch_least", 22)
     law._hypothesis_internal_use_settings = law_settings(
         examples, share=share, least=least, shrink=shrink
     )
@@ -229,6 +235,40 @@ def is_flaky(error: BaseException | None) -> bool:
 def innermost(error: BaseException) -> tuple[str, int] | None:
     """The file and line that raised an error."""
     return next(reversed(_places(error)), None)
+
+
+def broken_at(error: BaseException, function: Callable[..., Any]) -> int | None:
+    """The line of a law that was running when it broke.
+
+    Args:
+      error: What broke the law.
+      function: The law, as it was written.
+    """
+    rest, line = _traceback(error), None
+    while rest is not None:
+        line = rest.tb_lineno if rest.tb_frame.f_code is function.__code__ else line
+        rest = rest.tb_next
+    return line
+
+
+def told(error: BaseException, function: Callable[..., Any]) -> str:
+    """What broke a law, as `describe` has it; with the statement of the law, if that itself raised.
+
+    So a failure never reads `assert False` or `IndexError` and no more.
+
+    Args:
+      error: What broke the law.
+      function: The law, as it was written.
+    """
+    text, place = describe(error), innermost(error)
+    statement = linecache.getline(*place).strip() if place else ""
+    if place is None or place[0] != function.__code__.co_filename or statement.startswith("raise"):
+        return text
+    first, newline, rest = text.partition("\n")
+    if type(error) is not AssertionError:
+        return f"{first}, at `{statement}`{newline}{rest}"
+    bare = first.removeprefix("AssertionError").removeprefix(": ")
+    return f"AssertionError: {statement}{newline}{rest}" if bare in BARE else text
 
 
 def describe(error: BaseException) -> str:

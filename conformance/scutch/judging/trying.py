@@ -115,14 +115,14 @@ def try_law(
     if ways and not hypothesis_parts.is_flaky(error):
         error = ways[0][1]  # what came up later does not undo it
     outcome = "passed" if error is None else "failed"
-    reason = None if error is None else describe(error)
+    reason = None if error is None else found.error if found else describe(error)
     if error is not None and issubclass(type(error), NOT_TRIED):
         outcome, reason = "skipped", error.reason  # type: ignore[attr-defined]
         outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
     return Trial(
-        law.name, law.requirement, outcome, 0 if broke else attempt.examples,
+        law.name, law.requirement, outcome, 0 if broke else len(attempt.held),
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found, also=tuple(w[0] for w in ways[1:]),
@@ -140,7 +140,7 @@ class _Attempt:
     fixtures: Inputs
     journal: Callable[[str], None] = no_journal
     exchange: Exchange | None = None
-    examples: int = 0
+    held: set[str] = field(default_factory=set)
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
     classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
     unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
@@ -173,7 +173,7 @@ class _Attempt:
         if error is not None:
             raise self.broken_by(error, text)
         if not self.ways:
-            self.examples += 1
+            self.held.add(text)
 
     def broken_by(self, error: BaseException, text: str) -> BaseException:
         """Keep what broke the law.
@@ -188,8 +188,10 @@ class _Attempt:
         ends_job = self.exchange is not None and self.exchange.is_broken
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
-        way = id(type(error)), hypothesis_parts.innermost(error)
-        self.ways[way] = Counterexample(self.name, text, describe(shown)), shown
+        line = hypothesis_parts.broken_at(error, self.function)
+        way = id(type(error)), line, hypothesis_parts.innermost(error)
+        reason = describe(shown) if order else hypothesis_parts.told(error, self.function)
+        self.ways[way] = Counterexample(self.name, text, reason), shown
         return (
             error
             if ends_job
@@ -233,7 +235,7 @@ class _Attempt:
             self.replay([inputs])
         except AssertionError:
             return True
-        self.examples = 0
+        self.held.clear()
         return False
 
 

@@ -56,7 +56,7 @@ class Trial:
       requirement: The identifier that it tries.
       outcome: `passed`, `failed`, `crashed`, `timeout`, `skipped`, or `untried` where the judge
         could not do its part.
-      examples: Inputs on which it ran to its end.
+      examples: Inputs on which it ran to its end, each counted once.
       seconds: How long it took.
       unmet: Names of inputs that it must reach and never did.
       expected: The known failure that it was first tried on, as its witness, if any.

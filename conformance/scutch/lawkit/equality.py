@@ -65,9 +65,9 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _is_array(kind: type) -> bool:
-    """Whether a class is an array's: of NumPy itself, or of JAX, tracers included."""
-    arrays = (np.generic, jax.Array, jax.core.Tracer)
-    return kind is np.ndarray or (issubclass(kind, arrays) and _is_trusted(kind))
+    """Whether a class is an array's: of NumPy or of JAX, tracers and JAX's constants included."""
+    arrays = (np.ndarray, np.generic, jax.Array, jax.core.Tracer)
+    return issubclass(kind, arrays) and _is_trusted(kind)
 
 
 def _is_trusted(kind: type) -> bool:

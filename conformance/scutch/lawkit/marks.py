@@ -52,11 +52,25 @@ def at_least(inputs: int) -> Callable[[Test], Test]:
     """Mark a law that gets so many inputs at least, where its profile has as many.
 
     Args:
-      inputs: Above 0; 15 where a law is not marked.
+      inputs: Above 0; 22 where a law is not marked.
     """
 
     def marked(test: Test) -> Test:
         test.scutch_least = inputs  # type: ignore[attr-defined]
+        return test
+
+    return marked
+
+
+def few(reason: str) -> Callable[[Test], Test]:
+    """Mark a law that is tried on fewer than 20 inputs in a run of the profile `ci`.
+
+    Args:
+      reason: Why there are no more inputs, or which law draws more of them.
+    """
+
+    def marked(test: Test) -> Test:
+        test.scutch_few = reason  # type: ignore[attr-defined]
         return test
 
     return marked
@@ -68,6 +82,7 @@ def across_processes(test: Test) -> Test:
     Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
     six of them at least.
     """
+    test.scutch_few = "each is compiled in every process"  # type: ignore[attr-defined]
     test.scutch_in_job = True  # type: ignore[attr-defined]
     test.scutch_share = 1 / 12  # type: ignore[attr-defined]
     test.scutch_least = 6  # type: ignore[attr-defined]

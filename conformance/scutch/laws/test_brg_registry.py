@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import variable_types
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import few, reached, refused, requirement
 
 KNOWN = {
     "params": "Param",
@@ -59,6 +59,7 @@ def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
 
 
 @requirement("BRG-1b")
+@few("each input starts threads")
 @given(stem=stems, count=st.integers(2, 4))
 def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
     """Threads that ask for the type of a new name at once all get the same type."""
@@ -142,6 +143,7 @@ def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
 
 
 @requirement("BRG-2")
+@few("these are the collections that have a type from the start")
 @given(name=st.sampled_from(list(KNOWN)))
 def test_known_collections_have_their_types(bridge, nnx, name):
     """`params`, `batch_stats`, `cache` and `intermediates` lead to their types and back from the

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import few, reached, requirement
 from scutch.lawkit.placement import entries, in_context
 from scutch.lawkit.states import raw_values
 
@@ -75,6 +75,7 @@ def _box_specs(meta, params):
 
 
 @requirement("BRG-8a", must_reach=("partitioned", "logical", "own mesh"))
+@few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes, own=st.booleans())
 def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
     linen, nnx, bridge, meta, logical, note, mesh, own
@@ -102,6 +103,7 @@ def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
 
 
 @requirement("BRG-8b", must_reach=("partitioned", "logical"))
+@few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes)
 def test_annotated_variables_of_a_wrapped_nnx_module_are_boxed(
     linen, nnx, bridge, meta, logical, note, mesh
@@ -184,6 +186,7 @@ def _stack(linen, meta, how, axis):
 
 
 @requirement("BRG-8c", must_reach=("vmap", "scan"))
+@few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(how=lifts, axis=axes, names=names, mesh=meshes)
 def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
     linen, nnx, bridge, meta, how, axis, names, mesh
@@ -248,6 +251,7 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
 
 
 @requirement("BRG-8e", must_reach=("own mesh",))
+@few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(names=names, mesh=meshes, own=st.booleans())
 def test_the_initializer_of_the_bridge_serves_both_kinds(
     linen, nnx, bridge, meta, names, mesh, own

@@ -18,7 +18,7 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 from scutch.inputs.graphs import differences
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import few, reached, refused, requirement
 from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
 
 _numbers = itertools.count()
@@ -224,6 +224,7 @@ def test_the_collection_is_the_first_key(bridge, col, rest, key):
 
 
 @requirement("BRG-6h")
+@few("the kinds of keys that are no text")
 @given(shown=st.sampled_from(list(OTHER_KEYS)))
 def test_the_refusal_shows_the_first_key(bridge, shown):
     """The error for a path that does not begin with a dictionary key shows its first key."""

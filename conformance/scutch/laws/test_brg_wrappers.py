@@ -30,7 +30,7 @@ from scutch.inputs.paired_layers import (
     variables_of,
 )
 from scutch.lawkit.equality import alike, assert_close, close
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import few, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 
 NAMES = (None, "model")
@@ -330,6 +330,7 @@ def _tripled(key, shape, dtype=jnp.float32):
 
 
 @requirement("BRG-7i")
+@few("every method and mode of the layer that both worlds have")
 @given(scale=scales, mode=modes)
 def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     """A method of the NNX module can be applied by its name as `method=`."""
@@ -340,6 +341,7 @@ def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
 
 
 @requirement("BRG-7j", must_reach=("boxed", "bare"))
+@few("three sizes and scales of the layer that both worlds have, boxed or bare")
 @given(boxed=st.booleans(), size=features, scale=scales)
 def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, boxed, size, scale):
     """`ToLinen` of `ToNNX` of a Linen module has its variables, outputs, changed collections and
@@ -363,6 +365,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
 
 
 @requirement("BRG-7k")
+@few("every method and mode of the layer that both worlds have")
 @given(size=features, scale=scales)
 def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, size, scale):
     """`ToNNX` of `ToLinen` of an NNX module has its outputs, gradients and updated variables."""

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import exported
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.exported import TENSORFLOW, on_any, on_only
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
 from scutch.lawkit.placement import entries
 from scutch.strategies.exported import backends, programs
 
@@ -120,6 +120,7 @@ def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, describe
 
 
 @requirement("EXP-6d")
+@few("every way to lay one axis over two mesh axes; each is saved by TensorFlow")
 @dear
 @given(
     mesh=st.sampled_from([Mesh((4, 2), ("x", "y")), Mesh((2, 4), ("x", "y"))]),

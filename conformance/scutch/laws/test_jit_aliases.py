@@ -13,7 +13,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 
 small = st.integers(0, 3)
@@ -108,6 +108,7 @@ def _call(transforms, mesh, root, how, specs):
 
 
 @requirement("JIT-2c", must_reach=("same", "different"))
+@few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
     """A call with different shardings for the places of one object is refused and leaves the object
@@ -125,6 +126,7 @@ def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
 
 
 @requirement("JIT-2d")
+@few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
     """The refusal of inconsistent shardings shows the type of the variable, its path, and both

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
 from scutch.lawkit.domain import assume, not_available
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.strategies import copies, programs
 
 KEY = {
@@ -70,6 +70,7 @@ def _apply(function, passed, first, second, name):
 
 
 @requirement("JIT-4a")
+@few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), factors=st.sampled_from([(2, 3, 2), (2, 2, 3)]))
 def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
     """The very object that is passed as a static argument arrives inside; each unequal value is
@@ -89,6 +90,7 @@ def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
 
 
 @requirement("JIT-4b", must_reach=("other way",))
+@few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), passed=st.sampled_from(PASSED))
 def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed):
     """An argument that is declared static by its number is static when passed by name, and one that
@@ -106,6 +108,7 @@ def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed)
 
 
 @requirement("JIT-4c")
+@few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), value=st.sampled_from(["list", "dict", "set"]))
 def test_an_unhashable_static_argument_is_refused(transforms, nnx, how, value):
     """An unhashable value for a static argument is refused with an error that shows its type, and
@@ -167,6 +170,7 @@ ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)
 
 
 @requirement("JIT-4d", must_reach=("donated", "kept"))
+@few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(**ways)
 def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     """The arrays that a donated object held are deleted after the call, and those of an object that
@@ -238,6 +242,7 @@ def _operations(function, x):
 
 
 @requirement("JIT-4g")
+@few("these are the options; JIT-10 draws them in combination")
 @given(option=st.sampled_from(["inline", "keep_unused", "device", "backend"]))
 def test_further_options_are_those_of_jax(transforms, nnx, option):
     """`inline`, `keep_unused`, `device` and `backend` do for a lifted function what they do for

@@ -24,7 +24,7 @@ from scutch.inputs.programs import (
     fingerprint,
     inputs,
 )
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, few, reached, requirement
 from scutch.strategies import copies, programs, small_graphs
 
 
@@ -207,6 +207,7 @@ def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
 
 
 @requirement("JIT-3j")
+@few("it asks what is left in memory, which no input changes")
 def test_calls_keep_no_object_alive(transforms, nnx):
     """Objects that only a jitted call was given are garbage collected after it, though the jitted
     function lives on.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
 from scutch.lawkit.equality import assert_close
-from scutch.lawkit.marks import costly, requirement
+from scutch.lawkit.marks import costly, few, requirement
 from scutch.lawkit.tolerances import CALLS, near
 from scutch.strategies import copies, programs
 
@@ -63,6 +63,7 @@ FORMS = ("function", "decorator", "decorator with options", "partial of jit", "l
 
 
 @requirement("JIT-7a")
+@few("every form of function that `jit` takes")
 @given(form=st.sampled_from(FORMS))
 def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form):
     """However `jit` is applied, to a function, a lambda, a partial or an object with `__call__`,
@@ -90,6 +91,7 @@ def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form):
 
 
 @requirement("JIT-7b")
+@few("every form of function that `jit` takes")
 @given(values=st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=2))
 def test_a_jitted_method_is_a_method(transforms, nnx, values):
     """A method decorated with `jit` in its class is called on instances, or by its class, and
@@ -119,6 +121,7 @@ def test_a_jitted_method_is_a_method(transforms, nnx, values):
 
 
 @requirement("JIT-7c")
+@few("every form of function that `jit` takes")
 @given(form=st.sampled_from(["plain", "with options"]))
 def test_name_docstring_and_signature_are_kept(transforms, form):
     """A jitted function has the name, qualified name, docstring, module and signature of its
@@ -159,6 +162,7 @@ def test_jit_nests_in_jit(transforms, nnx, program_copies, again):
 
 
 @requirement("JIT-7e")
+@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
 @given(order=orders, x=st.sampled_from([1.0, 3.0]))
 def test_jit_nests_with_grad(transforms, nnx, order, x):
     """`jit(grad(f))`, `grad(jit(f))` and both at once give the gradient that `grad(f)` gives, and
@@ -173,6 +177,7 @@ def test_jit_nests_with_grad(transforms, nnx, order, x):
 
 
 @requirement("JIT-7f")
+@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
 @given(order=orders, size=st.sampled_from([1, 3]))
 def test_jit_nests_with_vmap(transforms, nnx, order, size):
     """`jit(vmap(f))`, `vmap(jit(f))` and both at once give the results and updates of `vmap(f)`."""
@@ -185,6 +190,7 @@ def test_jit_nests_with_vmap(transforms, nnx, order, size):
 
 
 @requirement("JIT-7g")
+@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
 @given(order=orders, size=st.sampled_from([1, 3]))
 def test_jit_nests_with_scan(transforms, nnx, order, size):
     """`jit(scan(f))`, `scan(jit(f))` and both at once give the results and updates of `scan(f)`."""
@@ -214,6 +220,7 @@ _tripled.defvjp(lambda x: (x, None), lambda _, g: (3 * g,))
 
 
 @requirement("JIT-7h")
+@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
 @given(outer=st.sampled_from(["jit", "grad", "vmap", "value"]), size=st.sampled_from([2, 3]))
 def test_jit_nests_with_plain_jax(transforms, nnx, outer, size):
     """A jitted function that makes its objects inside works under `jax.jit`, `jax.grad` and

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import not_available
-from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
 
 
 @requirement("JIT-11a", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=object_calls("jit"))
 def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Lifted `jit` of a program that changes values, attributes, containers or the places of
@@ -25,7 +24,6 @@ def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
 
 @requirement("JIT-11b", must_reach=("returned", "refused"))
 @dear
-@at_least(20)
 @given(call=object_calls("jit", sharded=True))
 def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """With shardings of any form, lifted `jit` puts variables and outputs where `jax.jit` of the
@@ -36,7 +34,6 @@ def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(tra
 
 @requirement("JIT-11c", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=called_jits())
 def test_jit_over_objects_is_called_in_every_form_that_jax_takes(transforms, call):
     """Methods, decorated functions, arguments by name and by default, static and donated arguments,
@@ -53,7 +50,6 @@ contained = st.sampled_from(LIFTS).flatmap(
 
 @requirement("JIT-11d", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=contained)
 def test_a_prefix_by_filter_stands_for_a_container_of_objects(transforms, call):
     """`StateSharding` and `StateAxes` as the prefix of a list or dictionary of objects give what
@@ -69,7 +65,6 @@ moded = st.sampled_from(list(MODES)).flatmap(
 
 @requirement("JIT-12a", must_reach=("partial", "whole"))
 @dear
-@at_least(20)
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
     """Every mode of `jit` that the implementation has changes the values of variables in trees of

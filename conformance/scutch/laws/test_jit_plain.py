@@ -34,7 +34,9 @@ def _assert_accepted_same(transforms, call):
 @costly
 @given(call=plain_jit_calls())
 def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call):
-    """Values, shardings, deleted buffers and the number of traces, for options in combination."""
+    """For drawn options in combination, lifted `jit` gives the values and shardings of `jax.jit`,
+    deletes the same donated buffers, and traces as often.
+    """
     theirs = _assert_accepted_same(transforms, call)
     options = call.described.options
     if options.get("in_shardings") and any("static" in name for name in options):
@@ -49,7 +51,9 @@ def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_jit_calls(illegal=True, calls=1))
 def test_lifted_jit_refuses_what_jax_refuses(transforms, call):
-    """Options, arguments and shardings that are wrong, each in company of right ones."""
+    """What `jax.jit` refuses, a wrong option, argument or sharding among right ones, lifted `jit`
+    refuses too.
+    """
     if _assert_same(transforms, call).error is not None:
         reached("refused")
 
@@ -83,7 +87,9 @@ def _assert_stages_same(transforms, call):
 @dear
 @given(call=plain_jit_calls(calls=1, both=False))
 def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
-    """The foreseen result, and what the compiled form does; it takes no static argument."""
+    """`eval_shape` and the compiled form of lifted `jit` give what those of `jax.jit` give; the
+    compiled form is called without the static arguments.
+    """
     theirs = _assert_stages_same(transforms, call)
     if call.described.is_static("scale"):
         reached("static")
@@ -95,7 +101,9 @@ def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
 @dear
 @given(call=plain_jit_calls(calls=1, both=True))
 def test_a_compiled_form_has_shardings_beside_static_arguments(transforms, call):
-    """One sharding for each argument that is not static, which are those that it takes."""
+    """With `in_shardings` beside static arguments, one for each argument that is not static, the
+    compiled form takes arrays with these shardings, and no others.
+    """
     _assert_stages_same(transforms, call)
 
 
@@ -118,7 +126,7 @@ def _assert_lowered_same(transforms, call):
 @costly
 @given(call=plain_jit_calls(calls=1, listed=True))
 def test_shardings_of_arguments_may_be_a_list(transforms, call):
-    """`in_shardings` may be a list of shardings where a tuple is taken."""
+    """`in_shardings` may be a list of shardings in the place of a tuple of them."""
     _assert_lowered_same(transforms, call)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
 from scutch.strategies import copies, programs, small_graphs
 
 
@@ -114,6 +114,7 @@ def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
 
 @requirement("JIT-1h")
 @costly
+@at_least(35)
 @given(program_copies=copies(programs(between=STEPS, calls=2, max_steps=2)))
 def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
     """A second jitted call, after the objects were changed in any way, leaves what the second eager

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
 
 SPECS = (("data",), (), (None, "data"))
@@ -138,6 +138,7 @@ def test_none_leaves_the_choice_open(transforms, nnx, mesh, spec, side):
 
 
 @requirement("JIT-5e")
+@few("JAX refuses it; JIT-10 draws what JAX refuses")
 @given(mesh=few_meshes, size=st.sampled_from([3, 7]))
 def test_an_indivisible_size_is_refused(transforms, nnx, mesh, size):
     """A sharding that does not divide the size of a variable is refused with an error that shows
@@ -170,6 +171,7 @@ names = st.permutations(["param", "stat", "inner"]).map(lambda some: (*some, "al
 
 
 @requirement("JIT-6a", must_reach=FORMS)
+@few("every order of the filters in which the first decides")
 @given(order=names, form=st.sampled_from(FORMS))
 def test_the_first_filter_decides(transforms, nnx, order, form):
     """`StateSharding.map_prefix` gives the sharding of the first filter, in the order given, that
@@ -190,6 +192,7 @@ def test_the_first_filter_decides(transforms, nnx, order, form):
 
 
 @requirement("JIT-6b")
+@few("every form of a sharding by filters, at every moment that can refuse it")
 @given(how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS))
 def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
     """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
@@ -228,6 +231,7 @@ def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, for
 
 
 @requirement("JIT-6d")
+@few("every form of a sharding by filters, at every moment that can refuse it")
 @given(order=names, form=st.sampled_from(FORMS[:2]))
 def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):
     """`filters` and `shardings` are tuples of what was given, in order; later changes of the

@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.programs import fingerprint, inputs
-from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.marks import costly, few, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
 
@@ -164,6 +164,7 @@ analysed = st.sampled_from([(stage, name) for stage in ANALYSES for name in ANAL
 
 
 @requirement("JIT-9d")
+@few("every attribute that the documents name")
 @given(question=analysed)
 def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
     """The lowered and the compiled form give their text, intermediate representation, costs, memory
@@ -186,6 +187,7 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
 
 
 @requirement("JIT-9e")
+@few("every attribute that the documents name")
 @given(
     name=st.sampled_from(["input_shardings", "output_shardings", "input_layouts"]),
     mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]),

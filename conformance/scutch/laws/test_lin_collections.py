@@ -18,12 +18,13 @@ from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.lifts import stacked
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
 from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
+from scutch.strategies.names import numbered_names
 
 MUTABLE = ("name", "names", "true", "false", "all but")
 stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
@@ -65,7 +66,7 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
 
 @requirement("LIN-8b")
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=st.sampled_from(["seen", "total"]),
+    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
@@ -75,7 +76,7 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
 
 @requirement("LIN-8j")
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=st.sampled_from(["seen", "total"]),
+    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
@@ -151,14 +152,14 @@ def test_dropout_follows_its_key(linen, rate, seed, rows):
 
 
 @requirement("LIN-8e")
-@given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
+@given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
 def test_a_missing_stream_is_refused(linen, stream, others):
     """Drawing from a stream that the caller did not pass raises an error."""
     refused(_drawing(linen, stream, others))
 
 
 @requirement("LIN-8k")
-@given(stream=st.sampled_from(["dropout", "noise", "sampling"]), others=st.booleans())
+@given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
 def test_the_refusal_to_draw_names_the_stream(linen, stream, others):
     """The error for a stream that the caller did not pass has the name of the stream."""
     refused(_drawing(linen, stream, others), naming=(stream,))
@@ -236,6 +237,7 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
 
 
 @requirement("LIN-8i", must_reach=("plain", *LIFTS))
+@few("up to three values and steps, sown alone or in a lift")
 @costly
 @given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
 def test_sown_values_are_collected_in_order(linen, how, times, length):

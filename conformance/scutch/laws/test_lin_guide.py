@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import need_devices
 from scutch.lawkit.equality import assert_close, leaf_pairs
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, few, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
 from scutch.lawkit.tolerances import TRAINING
 from scutch.lawkit.training import ADAM
@@ -194,6 +194,7 @@ def _annotated(form, path):
 
 
 @requirement("LIN-5a", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_the_guide_runs(linen, form):
     """Each form of the guide runs as it is written, and every loss is finite."""
@@ -204,6 +205,7 @@ def test_the_guide_runs(linen, form):
 
 
 @requirement("LIN-5b", must_reach=("direct unrolled", "direct scanned"))
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=st.sampled_from(FORMS[:2]))
 def test_the_abstract_state_knows_every_sharding(linen, form):
     """The abstract training state has a sharding for each array: that of their annotation for the
@@ -225,6 +227,7 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
 
 
 @requirement("LIN-5c", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_jitted_init_lands_where_it_should(linen, form):
     """The arrays of jitted init have the shardings of the abstract state, in boxes of the same
@@ -249,6 +252,7 @@ def _assert_sharded(linen, run, state):
 
 
 @requirement("LIN-5d", must_reach=("unrolled", "scanned"))
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_annotation_shard_alike(linen, how):
     """The specs of the logical form have the logical names, those of moments too; mapped by rules,
@@ -267,6 +271,7 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
 
 
 @requirement("LIN-5e", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_train_and_inference_steps_return_what_is_asked(linen, form):
     """A train step counts one step, changes the parameters whose gradient is not zero, and keeps
@@ -285,6 +290,7 @@ def test_train_and_inference_steps_return_what_is_asked(linen, form):
 
 
 @requirement("LIN-6a", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_a_sharded_model_computes_what_one_device_does(linen, form):
     """Parameters, outputs and gradients on eight devices are those on one device, up to
@@ -298,6 +304,7 @@ def test_a_sharded_model_computes_what_one_device_does(linen, form):
 
 
 @requirement("LIN-6b", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_several_steps_give_the_losses_of_one_device(linen, form):
     """The losses of several train steps, the last parameters and the last moments on eight devices
@@ -314,6 +321,7 @@ def test_several_steps_give_the_losses_of_one_device(linen, form):
 
 
 @requirement("LIN-6c", must_reach=FORMS)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_shardings_do_not_drift(linen, form):
     """After every train step each array has the sharding that it had after init, and the train step
@@ -327,6 +335,7 @@ def test_shardings_do_not_drift(linen, form):
 
 
 @requirement("LIN-6d", must_reach=("unrolled", "scanned"))
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_models_train_alike(linen, how):
     """From equal parameters, the direct and the logical form have equal losses, and after every
@@ -345,6 +354,7 @@ WHERE = ("parameters", "optimizer", "put back")
 
 
 @requirement("LIN-7a", must_reach=WHERE)
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms, where=st.sampled_from(WHERE))
 def test_maps_keep_the_boxes(linen, form, where):
     """`jax.tree.map` over parameters, or over the optimizer's state, gives boxes of the same
@@ -367,6 +377,7 @@ def test_maps_keep_the_boxes(linen, form, where):
 
 
 @requirement("LIN-7b")
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))
 def test_mapped_parameters_stay_where_they_lie(linen, form, scale):
@@ -380,6 +391,7 @@ def test_mapped_parameters_stay_where_they_lie(linen, form, scale):
 
 
 @requirement("LIN-7c")
+@few("the guide has these forms: direct or logical, unrolled or scanned")
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))
 def test_applying_gradients_keeps_boxes(linen, form, scale):

@@ -24,6 +24,7 @@ from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
+from scutch.strategies.names import numbered_names
 
 any_models = drawn_models(st.one_of(layers(), lifts(negative=False)), max_size=2)
 flat_models = drawn_models()
@@ -167,7 +168,7 @@ PAIRS = ("param param", "variable variable", "param module", "module module", "v
 
 
 @requirement("LIN-1h", must_reach=PAIRS)
-@given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
+@given(pair=st.sampled_from(PAIRS), name=numbered_names("weight", "W", "inner_part"))
 def test_one_name_for_two_things_is_refused(linen, pair, name):
     """A name that is given to two variables of a collection, to two sub-modules, or to a variable
     and a sub-module raises an error.
@@ -177,7 +178,7 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
 
 
 @requirement("LIN-1k", must_reach=PAIRS)
-@given(pair=st.sampled_from(PAIRS), name=st.sampled_from(["weight", "W2", "inner_part"]))
+@given(pair=st.sampled_from(PAIRS), name=numbered_names("weight", "W", "inner_part"))
 def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
     """The error for a name that is given twice has the name in its message."""
     reached(pair)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
-from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.marks import dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS, near
 from scutch.strategies.linen_calls import linen_calls
 from scutch.strategies.models import layers
@@ -69,7 +69,6 @@ def _assert_same(call, *, gradients=True):
 
 @requirement("LIN-9a", must_reach=("applied",))
 @dear
-@at_least(20)
 @given(call=linen_calls("vmap"))
 def test_a_mapped_module_is_jax_vmap_of_the_module(call):
     """`vmap` of a module, or of its methods, along any axes of its collections, negative ones and
@@ -81,7 +80,6 @@ def test_a_mapped_module_is_jax_vmap_of_the_module(call):
 
 @requirement("LIN-9b", must_reach=("applied",))
 @dear
-@at_least(20)
 @given(call=linen_calls("scan", max_size=1))
 def test_a_looped_module_is_jax_scan_of_the_module(call):
     """`scan` of a module whose collections are sliced, carried or shared gives what `jax.lax.scan`
@@ -92,7 +90,6 @@ def test_a_looped_module_is_jax_scan_of_the_module(call):
 
 @requirement("LIN-9c", must_reach=("applied",))
 @dear
-@at_least(20)
 @given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
 def test_a_compiled_or_rematerialized_module_is_the_module(call):
     """`jit` and `remat` of a module, with filters of collections and streams, give what `apply` of
@@ -109,7 +106,6 @@ NESTED = (
 
 @requirement("LIN-9d", must_reach=("applied",))
 @dear
-@at_least(20)
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: linen_calls(*kinds, max_size=1)))
 def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
     """Two of `vmap`, `scan`, `jit` and `remat`, one around the other on a module, give what JAX's
@@ -120,7 +116,6 @@ def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
 
 @requirement("LIN-9e")
 @dear
-@at_least(20)
 @given(
     call=st.builds(
         lambda layer, axis, options: LinenCall(

@@ -80,6 +80,7 @@ def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
 @requirement("LOG-2", must_reach=("contended",))
 @given(names=logical_names(), mapping=rules())
 @example(names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data")))
+@example(names=("batch", "embed"), mapping=(("batch", "data"), ("embed", ("data", "model"))))
 def test_no_mesh_axis_is_used_twice(logical, names, mapping):
     """No mesh axis stands twice in one spec, whatever the rules ask for."""
     spec = _mapped(logical, names, mapping)

@@ -8,9 +8,10 @@ import inspect
 
 import jax
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scutch.inputs.descriptions import Graph, Object
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import (
     ATTRIBUTES,
@@ -55,6 +56,7 @@ def _scramble(nnx, root):
 
 @requirement("OBJ-1a", must_reach=("variable", "array"))
 @given(root=object_trees())
+@example(root=Graph((Object("Node", {"a": None}),)))
 def test_merging_a_split_object_restores_it(nnx, root):
     """`merge(*split(x))` has the types, attributes, values, metadata and static data of `x`."""
     for leaf in leaves(nnx, root).values():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
+from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 
 BOTH = ("returned", "refused")
@@ -34,7 +34,6 @@ def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 
 @requirement("OBJ-8i", must_reach=BOTH)
 @dear
-@at_least(20)
 @given(call=object_calls("scan"))
 def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Lifted `scan` with variables that are carried, sliced or shared gives the values, outputs and
@@ -45,7 +44,6 @@ def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
 
 @requirement("OBJ-8j", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=object_calls("grad"))
 def test_grad_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Lifted `grad` gives the losses, gradients, outputs, and values of variables afterwards, of
@@ -71,7 +69,6 @@ def pairs(of):
 
 @requirement("OBJ-8k", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=pairs(PAIRS))
 def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
     """Two of `vmap`, `grad` and `remat`, one around the other, do to objects what JAX's two do to
@@ -82,7 +79,6 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
 
 @requirement("OBJ-8l", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
     """Two of `jit`, `scan`, `vmap` and `grad`, one around the other, do to objects what JAX's two
@@ -92,8 +88,10 @@ def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms,
 
 
 LAYERS, LENGTH = "layers", 3
-NAMES = (("data",), (None,), ("data", None), (None, "model"), ("data", "model"))
-NAMES += ((LAYERS,), (LAYERS, None), ("data", LAYERS))
+NAMES = (
+    ("data",), (None,), ("data", None), (None, "model"), ("data", "model"),
+    (LAYERS,), (LAYERS, None), ("data", LAYERS),
+)  # fmt: skip
 WAYS = ("given", "given by type", "made", "replaced")
 """How a lifted function comes by a named variable: it is given one, by an axis for all or by type;
 it makes one; it puts a new one in the place of the one that it was given."""

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import difference
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.strategies.transformations import (
     plain_grad_calls,
     plain_listed_calls,
@@ -58,6 +58,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 
 @requirement("OBJ-8c", must_reach=("returned", "refused"))
 @costly
+@at_least(35)
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `remat` gives the values, the number of traces and the refusals of
@@ -92,7 +93,9 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_named_calls())
 def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call):
-    """What is left out or bound by a partial is no argument: it is not mapped, and not numbered."""
+    """An argument that is left to its default, or bound by a `functools.partial`, is not mapped,
+    and does not count among the numbered arguments.
+    """
     _assert_same(_lift(transforms, call), call)
 
 
@@ -100,7 +103,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 @costly
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
-    """Axes and numbers of arguments may be given as a list where a tuple is taken."""
+    """Axes, and numbers of arguments, may be given as a list in the place of a tuple."""
     _assert_same(_lift(transforms, call), call)
 
 

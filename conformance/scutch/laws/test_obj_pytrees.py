@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies import copies, small_graphs
 from scutch.strategies.object_calls import rewritten
 
@@ -104,10 +104,11 @@ ways = {"how": st.sampled_from(list(THROUGH)), "company": st.sampled_from(list(C
 
 @requirement("OBJ-10a", must_reach=tuple(COMPANY))
 @dear
-@at_least(20)
 @given(root=floats, **ways)
 def test_a_split_object_passes_through_jax(nnx, root, how, company):
-    """Definition and state together; what is merged afterwards is isomorphic to the object."""
+    """The pair that `split` gives can be passed through any transformation of JAX, and what comes
+    out merges to an object that is isomorphic to the first.
+    """
     reached(company)
 
     def accept(split):
@@ -119,7 +120,6 @@ def test_a_split_object_passes_through_jax(nnx, root, how, company):
 
 @requirement("OBJ-10b", must_reach=tuple(COMPANY))
 @dear
-@at_least(20)
 @given(root=drawn, **ways)
 def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, company):
     """A graph definition is a pytree without leaves; what a JAX transformation returns of it is an
@@ -140,10 +140,11 @@ def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, compa
 
 @requirement("OBJ-10c", must_reach=("equal", "other"))
 @dear
-@at_least(20)
 @given(pair=copies(drawn), other=drawn)
 def test_equal_definitions_are_traced_once(nnx, pair, other):
-    """Definitions of graphs built separately; one that is not equal is traced again."""
+    """A jitted function is traced once for the equal definitions of two graphs that were built
+    separately, and once more for a definition that is not equal.
+    """
     traces = []
 
     @jax.jit
@@ -166,10 +167,12 @@ def test_equal_definitions_are_traced_once(nnx, pair, other):
 
 @requirement("OBJ-10d", must_reach=("static", "dynamic"))
 @dear
-@at_least(20)
 @given(root=floats, how=st.sampled_from(["static", "dynamic"]))
 def test_plain_jit_runs_a_merged_object(nnx, root, how):
-    """The definition as an argument of `jax.jit`; the object that is split inside comes out."""
+    """A function under plain `jax.jit` that merges its arguments, changes the variables and splits
+    again returns what it returns eagerly; the definition is a static argument, or one like any
+    other.
+    """
     reached(how)
 
     def work(definition, state):

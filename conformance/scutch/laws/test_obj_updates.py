@@ -1,6 +1,6 @@
 """Setting the values of objects in place: OBJ-2.
 
-___The oracle is a second copy of the object, whose state the first is updated with.
+The oracle is a second copy of the object, whose state the first is updated with.
 """
 
 import numpy as np

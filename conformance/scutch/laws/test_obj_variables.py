@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import few, reached, requirement
 from scutch.strategies import object_trees
 
 READS = {
@@ -106,6 +106,7 @@ def test_a_creation_hook_runs_once(nnx, kind, value):
 
 
 @requirement("OBJ-5d", must_reach=("several", "method"))
+@few("every event, up to three hooks, that are functions or methods")
 @given(
     event=st.sampled_from(["get", "set", "create"]), count=st.integers(1, 3), method=st.booleans()
 )

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.equality import assert_close
-from scutch.lawkit.marks import refused, requirement
+from scutch.lawkit.marks import few, refused, requirement
 from scutch.lawkit.tolerances import CALLS, near
 from scutch.strategies import meshes
 
@@ -77,6 +77,7 @@ def _bad_call(transforms, nnx, mesh, kind, place):
 
 
 @requirement("SHM-4a")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines, place=places)
 def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, place):
     """A spec that names an axis which the mesh does not have is refused with an error that shows
@@ -86,6 +87,7 @@ def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, place):
 
 
 @requirement("SHM-4b")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=several, place=places)
 def test_an_indivisible_size_is_refused_by_shard_map(transforms, nnx, mesh, place):
     """A size that its mesh axis does not divide is refused with an error that shows the size."""
@@ -93,6 +95,7 @@ def test_an_indivisible_size_is_refused_by_shard_map(transforms, nnx, mesh, plac
 
 
 @requirement("SHM-4e")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=several, place=places, kind=st.sampled_from(list(BAD)))
 def test_the_refusal_says_which_argument(transforms, nnx, mesh, place, kind):
     """Both errors show which argument is wrong: its number, the name of its parameter, or a path in
@@ -105,6 +108,7 @@ def test_the_refusal_says_which_argument(transforms, nnx, mesh, place, kind):
 
 
 @requirement("SHM-4c")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=several)
 def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh):
     """With the check on, an output that differs between devices and whose spec promises that it
@@ -117,6 +121,7 @@ def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh):
 
 
 @requirement("SHM-4d")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh):
     """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
@@ -135,6 +140,7 @@ def _mapped(transforms, mesh):
 
 
 @requirement("SHM-5a")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines, times=st.sampled_from([1, 2]))
 def test_a_mapped_function_runs_inside_jit(transforms, nnx, mesh, times):
     """A mapped function inside lifted `jit` has the results, updates and shardings of the mapped
@@ -151,6 +157,7 @@ def test_a_mapped_function_runs_inside_jit(transforms, nnx, mesh, times):
 
 
 @requirement("SHM-5b")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx, mesh):
     """The gradient with respect to an object, through a mapped function, is that through the
@@ -169,6 +176,7 @@ def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx,
 
 
 @requirement("SHM-5c")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=several)
 def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh):
     """With the check off, an output that differs between devices is accepted, and is that of one of
@@ -184,6 +192,7 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh):
 
 
 @requirement("SHM-5d")
+@few("every mesh of two axes of which one is automatic, in two sizes; SHM-7 draws programs")
 @given(mesh=st.sampled_from([Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model"))]))
 def test_automatic_axes_are_left_to_the_compiler(transforms, nnx, mesh):
     """Over mesh axes that are left automatic the function sees whole arrays, over the others its

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.object_calls import agreement
-from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 
 
 @requirement("SHM-7a", must_reach=("returned", "refused"))
 @dear
-@at_least(20)
 @given(call=object_calls("jit", "shard_map"))
 def test_shard_map_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Under `jit`, with specs of any form, lifted `shard_map` gives the values that JAX's gives of
@@ -27,7 +26,6 @@ NESTED = (("grad", "shard_map"), ("shard_map", "grad"), ("vmap", "shard_map"))
 
 @requirement("SHM-7b", must_reach=("returned",))
 @dear
-@at_least(20)
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: object_calls("jit", *kinds)))
 def test_shard_map_nests_over_objects_as_it_does_over_their_leaves(transforms, call):
     """Lifted `shard_map` in `grad` or in `vmap`, or with `grad` inside, does to objects what JAX's

@@ -16,7 +16,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.interruptions import Interruption
-from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.marks import few, raised, reached, requirement
 from scutch.lawkit.placement import has_sharding
 from scutch.lawkit.tolerances import CALLS, MODELS, near
 from scutch.strategies import meshes
@@ -82,6 +82,7 @@ def test_results_lie_as_their_specs_say(transforms, nnx, mesh, over):
 
 
 @requirement("SHM-1c")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines, form=st.sampled_from(["call", "decorator"]))
 def test_shard_map_decorates(transforms, nnx, mesh, form):
     """`shard_map(f, ...)` and `shard_map(...)(f)` both map `f`, and keep its name and docstring."""
@@ -141,6 +142,7 @@ def _tensor_parallel(transforms, nnx, mesh, sharding, shapes=None):
 
 
 @requirement("SHM-2a")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=model_meshes)
 def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
     """A block whose kernels are split by columns and rows, by filters, and whose outputs are summed
@@ -152,6 +154,7 @@ def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
 
 
 @requirement("SHM-2b")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=model_meshes)
 def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
     """A block whose kernels are split by the specs that a state gives for its variables, and whose
@@ -163,6 +166,7 @@ def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
 
 
 @requirement("SHM-2c")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=model_meshes, by=st.sampled_from(["filters", "state"]))
 def test_variables_lie_as_their_specs_say(transforms, nnx, mesh, by):
     """After the call the very variables that were passed have the shardings of their specs; inside,
@@ -212,6 +216,7 @@ def _trained(transforms, nnx, mesh):
 
 
 @requirement("SHM-3a")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_updates_reach_the_objects_outside(transforms, nnx, mesh):
     """Values that the mapped function assigns are in the variables after the call, as the function
@@ -222,6 +227,7 @@ def test_updates_reach_the_objects_outside(transforms, nnx, mesh):
 
 
 @requirement("SHM-3b")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_updated_variables_lie_as_their_specs_say(transforms, nnx, mesh):
     """After the call an updated variable has its whole shape and the sharding of its spec."""
@@ -232,6 +238,7 @@ def test_updated_variables_lie_as_their_specs_say(transforms, nnx, mesh):
 
 
 @requirement("SHM-3c")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_identities_are_kept(transforms, nnx, mesh):
     """After the call the objects and variables are the same Python objects, and an argument that is
@@ -253,6 +260,7 @@ def test_identities_are_kept(transforms, nnx, mesh):
 
 
 @requirement("SHM-3d")
+@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines)
 def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh):
     """When the mapped function raises, its own exception reaches the caller, and the arguments are

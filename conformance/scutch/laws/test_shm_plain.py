@@ -53,6 +53,8 @@ def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
 @costly
 @given(call=plain_shard_map_calls(illegal=True))
 def test_lifted_shard_map_refuses_what_jax_refuses(transforms, call):
-    """Calls by name, specs, sizes, outputs and options that are wrong, among right ones."""
+    """What `jax.shard_map` refuses, a call by name or a wrong spec, size, output or option among
+    right ones, lifted `shard_map` refuses too.
+    """
     theirs = _assert_same(transforms, call, _abstract)
     reached("accepted" if theirs.error is None else "refused")

@@ -94,7 +94,7 @@ class Outcome:
       needs: Identifiers of the requirements whose failure explains one of this.
       blocked_by: The failed ones among them.
       tests: Names of the laws that tried it.
-      examples: Inputs on which they ran to their end.
+      examples: Inputs on which they ran to their end, each counted once for each law.
       seconds: How long they took.
       reason: Why it is not `passed`.
       upstream: Address of the issue of a known failure.

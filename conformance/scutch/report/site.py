@@ -1,14 +1,15 @@
 """The static site: a matrix of requirements by implementations, and a page for each requirement.
 
-Every page stands alone: its style is inside it, it runs no script, and its content security policy
-forbids the browser to load anything, so it opens from disk and shows what an implementation said
-without ever obeying it.
+Every page stands alone: its style is inside it, and its content security policy forbids the browser
+to load anything and to run any script but the search of the first page. So it opens from disk and
+shows what an implementation said without ever obeying it.
 """
 
+import functools
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup, escape
 
+from scutch.catalogue import index as laws
 from scutch.judging.verdicts import ROOTS, VERDICTS
 from scutch.report.document import Report, ReportError, suite
 from scutch.report.matrix import MARKS, MEANINGS, Matrix, matrix
@@ -93,9 +95,10 @@ def render(
     lined_up = matrix(reports)
     known = {requirement.id: requirement for requirement in catalogue}
     rows = {row.id: row for row in lined_up.rows}
-    environment = _environment(lined_up, above)
+    texts = {entry.id: f"{entry.text} {entry.source} {entry.quote}" for entry in known.values()}
+    environment = _environment(lined_up, above, texts)
     index = environment.get_template("index.html.jinja")
-    pages = {"index.html": index.render(root="")}
+    pages = {"index.html": index.render(root="", script=Markup(search()), total=len(known))}
     page = environment.get_template("requirement.html.jinja")
     order = list(rows)
     for place, (identifier, row) in enumerate(rows.items()):
@@ -103,6 +106,9 @@ def render(
             root="../",
             row=row,
             entry=known.get(identifier),
+            laws={law: laws.code_of(law) for law in laws.laws_of(identifier)}
+            if identifier in known
+            else {},
             needed_by=[other for other in order if identifier in rows[other].needs],
             outcomes=[column.outcomes.get(identifier) for column in lined_up.columns],
             previous=order[place - 1] if place else None,
@@ -111,11 +117,27 @@ def render(
     return pages
 
 
+@functools.cache
+def search() -> str:
+    """The script of the first page, which shows the requirements that hold what was typed."""
+    return _own("search.js")
+
+
+def _own(name: str) -> str:
+    return resources.files("scutch.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    return b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 def _address(identifier: str) -> str:
     return f"requirement/{identifier}.html"
 
 
-def _environment(lined_up: Matrix, above: str | None) -> jinja2.Environment:
+def _environment(
+    lined_up: Matrix, above: str | None, texts: Mapping[str, str]
+) -> jinja2.Environment:
     environment = templates()
     environment.filters |= {"prose": _prose, "code": _code, "address": _address}
     environment.tests["web"] = _is_web
@@ -123,6 +145,7 @@ def _environment(lined_up: Matrix, above: str | None) -> jinja2.Environment:
         "matrix": lined_up,
         "above": above,
         "ids": {row.id for row in lined_up.rows},
+        "texts": texts,
         "verdicts": (*VERDICTS, "absent"),
         "broken": ROOTS,
         "marks": MARKS,
@@ -138,8 +161,7 @@ def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environmen
       loaders: Of templates that extend `base.html.jinja`.
       style: Is added to the site's own.
     """
-    own = resources.files("scutch.report").joinpath("templates", "site.css").read_text("utf-8")
-    digest = b64encode(hashlib.sha256((own + style).encode()).digest()).decode()
+    own = _own("site.css") + style
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([*loaders, jinja2.PackageLoader("scutch.report")]),
         autoescape=True,
@@ -152,8 +174,9 @@ def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environmen
     environment.globals |= {
         "suite": suite(),
         "above": None,
-        "style": Markup(own + style),  # ours, from files beside the templates
-        "policy": f"default-src 'none'; style-src 'sha256-{digest}'",
+        "style": Markup(own),  # ours, from files beside the templates
+        "policy": f"default-src 'none'; style-src 'sha256-{_digest(own)}'; "
+        f"script-src 'sha256-{_digest(search())}'",
     }
     return environment
 

@@ -57,6 +57,12 @@ def logical_names(*, max_rank: int = 4, often: bool = False) -> st.SearchStrateg
     return drawn()
 
 
+def numbered_names(*stems: str) -> st.SearchStrategy[str]:
+    """Names of parts of a model: one of several words, alone or with a number."""
+    numbers = st.sampled_from(["", *map(str, range(10))])
+    return st.builds("{}{}".format, st.sampled_from(stems), numbers)
+
+
 def rules(
     axes: tuple[str, ...] = AXES, *, max_size: int = 6, unconstrained: bool = False
 ) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:

@@ -358,3 +358,12 @@ class NeverUnrollsModules:
 
     def scan(target, unroll=1, **options):
         return linen.scan(target, **options)
+
+
+@of_linen
+class TracesTheLast:
+    """Breaks LIN-9g: of several static arguments of `remat` the last is traced."""
+
+    def remat(target, static_argnums=(), **options):
+        kept = tuple(sorted(static_argnums)[:-1]) if len(static_argnums) > 1 else static_argnums
+        return linen.remat(target, static_argnums=kept, **options)

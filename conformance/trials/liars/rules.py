@@ -28,10 +28,10 @@ def compared_whole(names, rules):
     spec, left, taken = [None if isinstance(n, str) else n for n in names], list(names), set()
     _honest(names, ())
     for name, axes in rules:
-        if name in left and (axes is None or axes not in taken):
+        if name in left and axes not in taken:
             spec[names.index(name)] = axes
             left.remove(name)
-            taken.add(axes)
+            taken |= {axes} - {None, PartitionSpec.UNCONSTRAINED}
     return PartitionSpec(*spec), tuple(n for n in left if isinstance(n, str))
 
 

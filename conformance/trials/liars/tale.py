@@ -222,6 +222,11 @@ def convict(
     return failed, {ruling.requirement.id: ruling for ruling in roots}
 
 
+def few(law: Law, inputs: int) -> int:
+    """How many inputs a law is tried on beside a liar's own: one where each is compiled often."""
+    return 1 if getattr(law.function, "scutch_share", 1.0) < 1 else inputs
+
+
 def _trusted(broken: Trial, needed: Sequence[Trial]) -> Trial:
     """Takes what the catalogue says a requirement needs for true: the trials of liars test that."""
     return replace(broken, outcome="passed", counterexample=None)

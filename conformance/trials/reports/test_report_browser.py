@@ -84,6 +84,12 @@ def test_filters_work_without_a_script(page):
     assert visible_ids() == everything
 
 
+def test_the_search_shows_what_holds_the_words(page):
+    page.get_by_label("Search").fill("box-9a")
+    assert page.locator("tbody th[scope=row]:visible").all_inner_texts() == ["BOX-9a"]
+    assert not page.locator("#LOG").is_visible()
+
+
 def test_an_upstream_issue_is_a_link_and_a_script_is_not(page):
     page.get_by_role("link", name="BOX-11", exact=True).click()
     assert page.get_by_text("Flax counts from the front <b>only</b>").is_visible()

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from markupsafe import escape
+from scutch import catalogue
 from scutch.report import Counterexample, Environment, Product, ReportError, site
 from scutch.report.text import visible
 
@@ -49,13 +51,33 @@ def test_there_is_a_page_for_each_requirement(pages, entries):
     assert set(pages) == {"index.html"} | {f"requirement/{entry.id}.html" for entry in entries}
 
 
-def test_no_page_loads_or_runs_anything(pages):
-    for page in pages.values():
+def apart_from_search(page):
+    """A page without the one script that is ours."""
+    return page.replace(f"<script>{site.search()}</script>", "")
+
+
+def test_no_page_loads_or_runs_anything_but_the_search(pages):
+    assert apart_from_search(pages["index.html"]) != pages["index.html"]
+    for page in map(apart_from_search, pages.values()):
         links = Links(page)
         assert links.loads == []
         assert links.tags.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
         assert "default-src 'none'" in unescape(page)
         assert not re.search(r"url\(|@import|@font-face", page)
+
+
+def test_the_charge_can_be_checked(reference):
+    """A page quotes the document, says where to read it, and shows the code of the law."""
+    page = site.render([reference], catalogue.load())["requirement/BOX-9a.html"]
+    row = catalogue.by_id()["BOX-9a"]
+    assert f"<blockquote>{escape(row.quote)}</blockquote>" in page
+    assert row.documents[0].address in Links(page).leads
+    assert "def test_an_axis_of_another_name_is_not_removed" in page
+
+
+def test_a_run_over_a_selection_says_so(reference):
+    page = site.render([reference], catalogue.load())["index.html"]
+    assert f"of {len(catalogue.load())} requirements, a selection" in page
 
 
 def test_every_link_inside_the_site_has_an_end(pages):
@@ -88,7 +110,7 @@ def test_harm_in_any_field_is_escaped(report):
         "tests": (harm,),
     }
     run = report({"BOX-1": everything}, name=harm, version=harm, profile=harm)
-    for page in site.render([run], ()).values():
+    for page in map(apart_from_search, site.render([run], ()).values()):
         assert "<script" not in page
         assert "&lt;script&gt;" in page
         assert "script" not in Links(page).tags
@@ -119,7 +141,8 @@ def test_whatever_an_implementation_says_is_shown_as_it_is(report, anything):
     pages = site.render([run], ())
     for page in pages.values():
         assert page.encode("utf-8")
-        assert Links(page).tags.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
+        tags = Links(apart_from_search(page)).tags
+        assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
     quoted = Links(pages["requirement/BOX-1.html"]).quoted
     assert quoted == [visible(anything), visible(anything), visible(anything or "-")]
 

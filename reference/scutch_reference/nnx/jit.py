@@ -46,7 +46,8 @@ class JitWrapped(Lifted[P, R]):
 
     def __init__(self, function: Callable[P, R], in_prefix: Any = None, *args: Any, **options: Any):
         given = {name: option for name, option in options.items() if option is not None}
-        jax.jit(function, **given)  # Refuses numbers and names that the function has not (JIT-10).
+        if given:
+            jax.jit(function, **given)  # Refuses arguments that the function has not (JIT-10).
         super().__init__(function, in_prefix, *args, **options)
         self.by_position = in_prefix is not None  # JAX has no shardings of keyword arguments.
 

@@ -1,0 +1,29 @@
+"""A requirement that is tried on few inputs has a law that says why."""
+
+from types import SimpleNamespace
+
+from scutch.judging import suite
+from scutch_ci.inputs import LEAST, unexplained
+
+
+def row(identifier, examples, verdict="passed"):
+    return SimpleNamespace(id=identifier, examples=examples, verdict=verdict)
+
+
+def test_few_inputs_want_a_reason():
+    """BRG-2 has one, BOX-5 has none, and what did not pass has other troubles."""
+    rows = [
+        row("BRG-2", 4),
+        row("BOX-5", LEAST - 1),
+        row("BOX-6", LEAST),
+        row("BOX-7", 1, "failed"),
+    ]
+    assert unexplained(SimpleNamespace(requirements=rows)) == [f"BOX-5: {LEAST - 1}"]
+
+
+def test_reasons_are_texts():
+    reasons = [
+        law.function.scutch_few for law in suite.laws() if hasattr(law.function, "scutch_few")
+    ]
+    assert reasons
+    assert all(isinstance(reason, str) and len(reason) > 10 for reason in reasons)
