@@ -5,11 +5,11 @@ in two. Each law but those of the cases must do what it does for the reference, 
 before it; the run ends with a complete report; and it leaves no process, file or folder.
 """
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,12 +31,20 @@ BESIDE = (
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """What came of the run with each number of workers, begun when it is asked for."""
+    """What came of the run with each number of workers: judged once, whoever asks for it first."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     done = {}
 
     def run(workers):
         if workers not in done:
-            done[workers] = _run(tmp_path_factory.mktemp("hostile"), WORKERS[workers])
+            folder = shared / f"hostile in {workers}"
+            with (shared / f"{folder.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not folder.exists():
+                    _run(folder, WORKERS[workers])
+            code, output = ((folder / name).read_bytes() for name in ("code", "output"))
+            done[workers] = folder, int(code), output, folder / "report.json"
         return done[workers]
 
     return run
@@ -44,7 +52,7 @@ def runs(tmp_path_factory):
 
 def _run(folder, options):
     for name in ("left", "temporary", "work"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(parents=True)
     report = folder / "report.json"
     command = [
         sys.executable, "-P", "-m", "scutch", "run", "--implementation",
@@ -58,11 +66,12 @@ def _run(folder, options):
         LEFT: str(folder / "left"), "TMPDIR": str(folder / "temporary"),
         "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    started = time.time()
     done = subprocess.run(
-        command, cwd=folder / "work", env=environment, capture_output=True, timeout=240, check=False
-    )
-    return folder, done, report, started
+        command, cwd=folder / "work", env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=240, check=False,
+    )  # fmt: skip
+    (folder / "code").write_text(str(done.returncode))
+    (folder / "output").write_bytes(done.stdout)
 
 
 def test_the_requirements_are_those_of_the_cases_and_some_beside():
@@ -74,8 +83,8 @@ def test_the_requirements_are_those_of_the_cases_and_some_beside():
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_hostile_act_costs_its_own_law_and_no_other(runs, case, workers):
-    _, done, path, _ = runs(workers)
-    assert path.exists(), done.stdout.decode(errors="replace")[-3000:]
+    _, _, output, path = runs(workers)
+    assert path.exists(), output.decode(errors="replace")[-3000:]
     report = load(path)
     verdicts = {each.id: each for each in report.requirements}
     own = verdicts[LAWS[case.law]]
@@ -87,10 +96,10 @@ def test_a_hostile_act_costs_its_own_law_and_no_other(runs, case, workers):
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_what_is_printed_and_reported_can_be_read(runs, workers):
-    _, done, path, _ = runs(workers)
-    assert done.returncode == 1
-    assert b"INTERNALERROR" not in done.stdout + done.stderr
-    assert b"\x1b[2J" not in done.stdout
+    _, code, output, path = runs(workers)
+    assert code == 1
+    assert b"INTERNALERROR" not in output
+    assert b"\x1b[2J" not in output
     assert json.loads(path.read_text("utf-8"))
 
 
