@@ -27,10 +27,18 @@ from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
-from scutch.judging.verdicts import Counterexample, Ruling, Trial, exit_code, rule
+from scutch.judging.verdicts import (
+    Counterexample,
+    Ruling,
+    Trial,
+    exit_code,
+    left_out,
+    of_all_laws,
+    rule,
+)
 from scutch.progress import Progress, resume, seed_in
 from scutch.report import ReportError, write
-from scutch.report.document import check_path
+from scutch.report.document import check_path, is_complete
 
 RETRIED = 50
 """On how many inputs a broken law is tried again where others hold, at most."""
@@ -270,15 +278,21 @@ class Judge:
         )  # fmt: skip
         self.runner.close()
         self.unasserted.close()
+        judged = self.complete
+        if not (self.run.replay or self.run.launched):
+            self.complete &= not any(map(left_out, self.rulings))
+            self.rulings = tuple(map(of_all_laws, self.rulings))
         path = self.config.option.scutch_report
-        if path:
+        if path and not self.complete and is_complete(path):
+            self.unwritten = f"the report at {path} is complete, and stays: this run tried a part"
+        elif path:
             prefix = terminal.command(self.config)
             document = terminal.document(self.run, self.rulings, prefix, complete=self.complete)
             try:
                 write(document, Path(path))
             except ReportError as error:
                 self.unwritten = str(error)
-        if self.complete:
+        if judged:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
         if self.unwritten:
             session.exitstatus = 2

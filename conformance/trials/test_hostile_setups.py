@@ -222,3 +222,36 @@ def test_a_box_is_not_judged_without_assertions():
         check=False,
     )  # fmt: skip
     assert done.stdout.startswith("python -O: assertions are dropped"), done.stderr
+
+
+PARTS = {
+    "by name": ("-k", "again"),
+    "collected only": ("--collect-only",),
+    "cut short": ("-x", "--implementation", "mine.py"),
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_a_part_of_the_laws_is_no_verdict_and_replaces_no_report(scutch, tmp_path, part):
+    lay_out(tmp_path / "work", {"mine.py": BROKEN})
+    run = ("run", "--profile", "quick", "--requirement", "BOX-6", "-p", "no:cacheprovider")
+    assert scutch(*run, *part, "--report", "part.json")[0] in (1, 2)
+    report = json.loads((tmp_path / "work" / "part.json").read_text("utf-8"))
+    assert report["complete"] is False
+    assert report["requirements"][0]["verdict"] in ("untested", "failed")
+    assert scutch(*run, "--report", "whole.json")[0] == 0
+    before = (tmp_path / "work" / "whole.json").read_bytes()
+    code, text = scutch(*run, *part, "--report", "whole.json")
+    assert code == 2
+    assert "is complete, and stays" in text
+    assert (tmp_path / "work" / "whole.json").read_bytes() == before
+
+
+BROKEN = f"""{ADAPTER}
+class Broken(meta.Partitioned):
+    def remove_axis(self, index, params):
+        return self
+
+own = type("Own", (), {{"Partitioned": Broken}})
+implementation = Implementation("broken", "1", meta=Namespace("broken", own, meta))
+"""

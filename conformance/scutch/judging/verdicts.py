@@ -251,6 +251,29 @@ def _rule_one(
     return Ruling(requirement, verdict, trials, reason=reason, upstream=upstream)
 
 
+def left_out(ruling: Ruling) -> tuple[str, ...]:
+    """The laws of a requirement that were not tried, as where `-k` has chosen some of them.
+
+    Args:
+      ruling: On the requirement; where that is unclaimed, no law is left out.
+    """
+    tried = {trial.test.partition("[")[0] for trial in ruling.trials}
+    every = [law.partition("::")[2] for law in laws_of(ruling.requirement.id)]
+    return () if ruling.verdict == "unclaimed" else tuple(n for n in every if n not in tried)
+
+
+def of_all_laws(ruling: Ruling) -> Ruling:
+    """The ruling, as `untested` if it holds for some laws of the requirement, and others are left.
+
+    Args:
+      ruling: Of a run that was to try every law of the requirement.
+    """
+    left = left_out(ruling)
+    if not left or ruling.verdict not in ("passed", "known", "fixed"):
+        return ruling
+    return replace(ruling, verdict="untested", reason=f"not tried: {', '.join(left)}")
+
+
 def _blocked(rulings: Sequence[Ruling], retry: Retry) -> tuple[Ruling, ...]:
     """Turn failures that were shown to follow from others into `blocked`, naming the roots."""
     given = {r.requirement.id: r for r in rulings}

@@ -235,6 +235,15 @@ def check_path(path: str | Path) -> None:
         raise SetupError(what, f"nothing can be written there: {problem}") from None
 
 
+def is_complete(path: str | Path) -> bool:
+    """Whether there is a report at `path`, of a run in which every law was tried."""
+    try:
+        found = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("complete") is True
+
+
 def write(report: Report, path: str | Path) -> None:
     """Write the report to `path`, whole or not at all; the same report gives the same bytes.
 
