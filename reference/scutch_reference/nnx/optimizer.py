@@ -3,8 +3,8 @@
 What the transformation keeps for a parameter is a variable with the parameter's metadata, so it is
 named and sharded as the parameter is.
 
+>>> import jax.numpy as jnp, optax
 >>> from scutch_reference import nnx
->>> import optax
 >>> model = nnx.Dict(w=nnx.Param(jnp.array(1.0)))
 >>> optimizer = Optimizer(model, optax.sgd(0.5), wrt=nnx.Param)
 >>> gradients = nnx.grad(lambda model: model.w.value ** 2)(model)
