@@ -22,7 +22,6 @@ from scutch.inputs.boxes import KINDS
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.judging import hypothesis_parts, suite
-from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import UNASSERTED, Law
 from scutch.judging.trying import call_text, try_law
 from scutch.judging.unasserted import Unasserted
@@ -32,8 +31,7 @@ from scutch.strategies.values import DTYPES
 from trials.liars import Liar, liars
 from trials.liars.tale import convict
 
-INPUTS = 10
-CI = PROFILES["ci"]
+INPUTS, DRAWN = 10, 120
 ASSERTING = Path(__file__).with_name("liars") / "asserting.py"
 
 
@@ -159,7 +157,7 @@ def test_every_input_can_be_read_back():
 
 
 def test_strategies_reach_what_they_must():
-    """Drawn as a run of profile `ci` draws, for one law."""
+    """All of it comes up within `DRAWN` inputs, as many as two laws of profile `ci` are tried on."""
     drawn = _drawn(
         st.fixed_dictionaries({"tree": box_trees(), "mesh": meshes(), "name": axis_names()})
     )
@@ -190,7 +188,7 @@ def _drawn(strategy: st.SearchStrategy[Any]) -> list[Any]:
         """Never called: `search` puts its own call in the place of this one."""
 
     hypothesis_parts.search(
-        draw, lambda given: drawn.append(given["value"]), fixtures={}, examples=CI.examples, seed=0
+        draw, lambda given: drawn.append(given["value"]), fixtures={}, examples=DRAWN, seed=0
     )
     return drawn
 

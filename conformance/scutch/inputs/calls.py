@@ -58,7 +58,10 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     head, bracket, tail = text.strip().partition("(")
     try:
         call = ast.parse(f"_{bracket}{tail}", mode="eval").body
-        inputs = [_value(keyword.value, text) for keyword in getattr(call, "keywords", ())]
+        keywords = getattr(call, "keywords", ())
+        if any(keyword.arg is None for keyword in keywords):
+            raise NotACall(f"cannot read {text!r}: ** is not allowed")
+        inputs = [_value(keyword.value, text) for keyword in keywords]
     except NotACall:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -66,8 +69,6 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         raise NotACall(f"cannot read {text!r}: {problem}; expected law(input=..., ...)") from None
     if not isinstance(call, ast.Call) or not bracket or call.args:
         raise NotACall(f"cannot read {text!r}: expected law(input=..., ...)")
-    if any(keyword.arg is None for keyword in call.keywords):
-        raise NotACall(f"cannot read {text!r}: ** is not allowed")
     names = [str(keyword.arg) for keyword in call.keywords]
     return head.strip(), dict(zip(names, inputs, strict=True))
 

@@ -159,6 +159,7 @@ def test_unbox_leaves_no_box(meta, tree):
 
 @requirement("BOX-14b")
 @given(tree=box_trees())
+@example(tree={"a": Box(1, ())})
 def test_unbox_gives_the_values_in_their_places(meta, tree):
     """`unbox(tree)` is the tree with every box opened by its own method; to unbox it again changes
     nothing.
