@@ -157,7 +157,7 @@ def test_every_input_can_be_read_back():
 
 
 def test_strategies_reach_what_they_must():
-    """All of it comes up within `DRAWN` inputs, as many as two laws of profile `ci` are tried on."""
+    """All of it comes up in `DRAWN` inputs: as many as two laws of profile `ci` are tried on."""
     drawn = _drawn(
         st.fixed_dictionaries({"tree": box_trees(), "mesh": meshes(), "name": axis_names()})
     )
