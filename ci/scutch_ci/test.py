@@ -23,10 +23,10 @@ from scutch_ci.checkout import ROOT, processors
 
 TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
-MEASURING = ("benchmarks", "gate", "nightly")
-"""Trials that measure time or memory: each is a check of its own, with no other beside it."""
-SLOW = ("package", "processes", "readme")
-"""Trials that wait for other programs: checks of their own, side by side."""
+SLOW = ("nightly", "benchmarks", "package", "processes", "readme")
+"""Trials that start other programs, one at a time: checks of their own, side by side."""
+COMPILING = ("nightly", "benchmarks", "gate")
+"""Trials of what measures: JAX must compile everything anew."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Check:
       name: For people, and to choose it on the command line.
       command: Run in the root of the checkout, with the environment's programs first on the path.
       measures: Whether it measures time or memory, so that JAX must compile everything anew.
-      single: Whether it uses one processor, and measures nothing: others may run beside it.
+      single: Whether it uses one processor, and no time decides it: others may run beside it.
     """
 
     name: str
@@ -54,7 +54,7 @@ def pytest(name: str, *arguments: str, **options: bool) -> Check:
 def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
-    alone = {name: f"{TRIALS}/test_{name}.py" for name in (*MEASURING, *SLOW)}
+    alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "gate")}
     return (
         Check("lint", ("ruff", "check", "."), single=True),
         Check("format", ("ruff", "format", "--check", "."), single=True),
@@ -68,13 +68,13 @@ def checks() -> tuple[Check, ...]:
             "--doctest-ignore-import-errors",
             single=True,
         ),
-        *(pytest(name, alone[name], single=True) for name in SLOW),
+        *(pytest(name, alone[name], single=True, measures=name in COMPILING) for name in SLOW),
         pytest("reference", "reference/tests", *parallel),
         pytest("trials", TRIALS, *parallel, *(f"--ignore={file}" for file in alone.values())),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
         Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
-        *(pytest(name, alone[name], measures=True) for name in MEASURING),
+        pytest("gate", alone["gate"], measures=True),
     )
 
 

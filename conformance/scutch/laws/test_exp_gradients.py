@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import TRAINING, near
 from scutch.strategies.exported import (
     PLAIN_KEYS,
@@ -39,6 +39,7 @@ def _module(backend, params, trainable, steps=("add",), **options):
 
 @requirement("EXP-3a", must_reach=("True", "False", "None"))
 @costly
+@at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([True, False, None]))
 def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
     """`trainable=True` makes every variable of a module trainable, `trainable=False` none; without
@@ -114,6 +115,7 @@ def test_gradients_of_trainable_variables_are_those_of_jax(
 
 @requirement("EXP-3d")
 @costly
+@at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([False, None]))
 def test_gradients_without_trainable_variables_are_refused(export, backend, params, trainable):
     """`with_gradient=True` for a module without trainable variables is an error that names the

@@ -9,7 +9,7 @@ from hypothesis import given
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.strategies.exported import KEYS, backends, parameter_trees
 from scutch.strategies.names import numbered_names
 
@@ -95,6 +95,7 @@ def _lossy_nodes(tree):
 
 @requirement("EXP-5d")
 @costly
+@at_least(30)
 @given(backend=backends(), name=numbered_names("served", "my_model", "m"))
 def test_a_module_has_the_name_that_it_was_given(export, backend, name):
     """A module's `name` is the one that it was given, which is a Python identifier, as TensorFlow

@@ -101,6 +101,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 
 @requirement("OBJ-8f", must_reach=("returned",))
 @costly
+@at_least(30)
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
     """Axes, and numbers of arguments, may be given as a list in the place of a tuple."""
