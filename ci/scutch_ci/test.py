@@ -55,6 +55,7 @@ def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
     alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "gate")}
+    ignored = [f"--ignore={file}" for file in alone.values()]
     return (
         Check("lint", ("ruff", "check", "."), single=True),
         Check("format", ("ruff", "format", "--check", "."), single=True),
@@ -70,7 +71,8 @@ def checks() -> tuple[Check, ...]:
         ),
         *(pytest(name, alone[name], single=True, measures=name in COMPILING) for name in SLOW),
         pytest("reference", "reference/tests", *parallel),
-        pytest("trials", TRIALS, *parallel, *(f"--ignore={file}" for file in alone.values())),
+        # One worker more than processors: many trials wait for a process to end, or to be ended.
+        pytest("trials", TRIALS, "-n", str(processors() + 1), *ignored),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
         Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
