@@ -1,7 +1,7 @@
-"""The command `ci/conformance`: judge the reference and the installed Flax, and show both.
+"""The command `ci/conformance`: judge the reference, the installed Flax and orbax-export.
 
-Without options it judges both implementations on all processors, prints one table of both, and
-writes a JSON report of each and HTML pages to `build/conformance`. With options it runs
+Without options it judges each of them on all processors, prints one table of all, and writes a JSON
+report of each and HTML pages to `build/conformance`. With options it runs
 `pytest conformance` with them.
 """
 
@@ -20,7 +20,7 @@ COMPILED = ROOT / "build" / "compiled"
 """What XLA and Python compiled is kept here: for the next implementation, and the next run."""
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
-usage: ci/conformance            judge the reference and the installed Flax, and show both
+usage: ci/conformance            judge the reference, the installed Flax and orbax-export
        ci/conformance OPTIONS    run `pytest conformance OPTIONS`; some that are often used:
          --implementation NAME     what to judge: an installed name, module:attribute, or a file
          --requirement PATTERN     only these requirements, such as BOX-9; repeatable
