@@ -111,7 +111,7 @@ def run(chosen: Sequence[Check]) -> list[str]:
     failed = []
     for single, group in groupby(chosen, key=lambda check: check.single):
         checks = list(group)
-        with ThreadPoolExecutor(processors() if single else 1) as pool:
+        with ThreadPoolExecutor(processors() + 1 if single else 1) as pool:
             outcomes = [pool.submit(outcome, check) for check in checks]
             for check, found in zip(checks, outcomes, strict=True):
                 passed, seconds, printed = awaited(check, found)

@@ -10,7 +10,7 @@ from scutch.judging.trying import try_law
 from trials.liars import liars
 from trials.liars.tale import convict, few
 
-FEW = 3
+FEW = 2
 HISTORIES = "test_histories_of_calls_and_changes"
 ROWS = {
     row.id: row
