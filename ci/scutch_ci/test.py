@@ -25,8 +25,8 @@ TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
 SLOW = ("nightly", "benchmarks", "package", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
-COMPILING = ("nightly", "benchmarks", "gate")
-"""Trials of what measures: JAX must compile everything anew."""
+COMPILING = ("nightly", "benchmarks")
+"""Those among them that measure: JAX must compile everything anew."""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,12 @@ BARE = ("", "assert False", "assert not True", "assert None")
 """What an assertion says that does not say what was asked."""
 
 
+LEAST = 22
+"""Inputs that a law gets at least: some may be drawn twice, so that 20 are different."""
+
+
 def law_settings(
-    examples: int, *, share: float = 1.0, least: int = 22, shrink: bool = True
+    examples: int, *, share: float = 1.0, least: int = LEAST, shrink: bool = True
 ) -> settings:
     """Hypothesis settings for one law.
 
@@ -51,8 +55,7 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least, above 0. Of 22 some may be drawn twice, so that
-        20 are different.
+      least: How many of them it gets at least, above 0.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
@@ -110,7 +113,7 @@ def search(
     law: Any = function
     inner = law.hypothesis.inner_test
     share = getattr(law, "scutch_share", 1.0)
-    least = getattr(law, "scutch_least", 22)
+    least = getattr(law, "scutch_least", LEAST)
     law._hypothesis_internal_use_settings = law_settings(
         examples, share=share, least=least, shrink=shrink
     )
@@ -207,24 +210,25 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
       error: What broke the law, or kept it from being tried.
       function: The law.
     """
-    code, rest = written(function).__code__, _traceback(error)
-    while rest is not None and rest.tb_frame.f_code is not code:
-        rest = rest.tb_next
+    code = written(function).__code__
+    rest = next((step for step in _steps(error) if step.tb_frame.f_code is code), None)
     return error if rest is None else BaseException.with_traceback(error, rest)
 
 
-def _traceback(error: BaseException) -> TracebackType | None:
-    """The traceback of an error, whose class is the implementation's and may hide it."""
-    return BaseException.__dict__["__traceback__"].__get__(error)  # type: ignore[no-any-return]
+def _steps(error: BaseException) -> Iterator[TracebackType]:
+    """Each call that an error went through, the outermost first.
+
+    The class of the error is the implementation's, and may hide its traceback.
+    """
+    step = BaseException.__dict__["__traceback__"].__get__(error)
+    while step is not None:
+        yield step
+        step = step.tb_next
 
 
 def _places(error: BaseException) -> list[tuple[str, int]]:
     """The file and line of each call that an error went through, the outermost first."""
-    rest, places = _traceback(error), []
-    while rest is not None:
-        places.append((rest.tb_frame.f_code.co_filename, rest.tb_lineno))
-        rest = rest.tb_next
-    return places
+    return [(step.tb_frame.f_code.co_filename, step.tb_lineno) for step in _steps(error)]
 
 
 def is_flaky(error: BaseException | None) -> bool:
@@ -244,11 +248,9 @@ def broken_at(error: BaseException, function: Callable[..., Any]) -> int | None:
       error: What broke the law.
       function: The law, as it was written.
     """
-    rest, line = _traceback(error), None
-    while rest is not None:
-        line = rest.tb_lineno if rest.tb_frame.f_code is function.__code__ else line
-        rest = rest.tb_next
-    return line
+    code = function.__code__
+    lines = [step.tb_lineno for step in _steps(error) if step.tb_frame.f_code is code]
+    return lines[-1] if lines else None
 
 
 def told(error: BaseException, function: Callable[..., Any]) -> str:

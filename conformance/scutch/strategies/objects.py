@@ -99,7 +99,7 @@ def graphs(
 ) -> Graph:
     """Graphs of a few objects and variables.
 
-    ___Every object can be reached from the root; a variable that `shared` adds may be in no
+    Every object can be reached from the root; a variable that `shared` adds may be in no
     place.
 
     Args:
