@@ -341,6 +341,28 @@ def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleTy
     return [importlib.import_module(path) for path in paths]
 
 
+def names_in(package: str) -> list[str]:
+    """What a package has of the standard's names, as `flax_shaped` takes its claims.
+
+    Args:
+      package: Its import name.
+
+    Returns:
+      A capability where all names of it are there, and the names that are there of each other one,
+      such as `nnx.split`.
+
+    Raises:
+      ImportError: There is no such package.
+    """
+    claims = []
+    for capability in LAYOUT:
+        modules = [*map(_Renamed, modules_of(package, capability, in_part=True))]
+        found = {n for n in NAMES[capability] if any(hasattr(m, n) for m in modules)}
+        whole = found == NAMES[capability]
+        claims += [capability] if whole else [f"{capability}.{name}" for name in sorted(found)]
+    return claims
+
+
 def _is_there(path: str) -> bool:
     try:
         return importlib.util.find_spec(path) is not None

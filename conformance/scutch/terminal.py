@@ -8,16 +8,19 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import pytest
 
 import scutch
-from scutch import catalogue
+from scutch import catalogue, releases
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
+from scutch.releases import Finding
+from scutch.releases import changes as upgrades
 from scutch.report import Environment, Outcome, Product, Report, suite
 
 COMMAND = "SCUTCH_COMMAND"
@@ -183,6 +186,23 @@ def show(
     if not complete:
         text = f"so far, {text}"
     terminal.write_line(text, bold=True, **{colour: True})
+
+
+def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
+    """What is not as it was in a recorded release, of what this run was asked for.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+      old: What was recorded.
+    """
+    found = {r.requirement.id: Finding.of(r.verdict, r.trials, r.reason) for r in rulings}
+    asked = {name: each for name, each in old.requirements.items() if name in found}
+    new = releases.Record(
+        run.name, run.version, jax.__version__, platform.python_version(), scutch.__version__,
+        run.profile, run.examples, run.seed, "", 0, found,
+    )  # fmt: skip
+    return upgrades.text(upgrades.compare(replace(old, requirements=asked), new))
 
 
 def _counted(identifiers: Sequence[str], what: str) -> str:
