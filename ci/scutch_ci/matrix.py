@@ -7,7 +7,7 @@ where its name says so, with another one. For each, newest first, the command
 - judges the release; what a newer one breaks is tried first, so that a search is seldom needed;
 - writes a record to `conformance/scutch/releases`; a release with a record is not judged again.
 
-Then it tries what was left untested on more inputs, and *cross-examines*: each call that breaks one
+Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
 release is tried on every other one whose law held, since what a search did not find is not yet
 mended. All parts can be cut off: the same command goes on. `--known` writes the version ranges of
 the known failures from the records.
@@ -24,10 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.version import Version
-from scutch import releases
+from scutch import catalogue, releases
 from scutch.judging import known
 from scutch.judging.verdicts import Trial
 from scutch.releases import Finding, Record, digest
+from scutch.releases.changes import in_order
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish
 
@@ -83,7 +84,7 @@ class Matrix:
         python = environment(target, self.environments, log)
         if not expected.exists():
             publish(known.toml(target.implementation, self.witnesses(target)), expected)
-        report, trials = self.run(target, python, folder, "report", self.examples, self.patterns)
+        report, trials = self.run(target, python, folder, self.examples, self.patterns)
         record = recorded(target, report, trials, self.examples, spent(folder))
         publish(record.to_text(), self.file(target))
         return record
@@ -112,7 +113,6 @@ class Matrix:
         target: Target,
         python: str,
         folder: Path,
-        part: str,
         examples: int,
         patterns: Iterable[str],
     ) -> tuple[Report, list[Trial]]:
@@ -122,7 +122,6 @@ class Matrix:
           target: The release.
           python: Of its environment.
           folder: What the run leaves behind; `known.toml` there has the calls that are tried first.
-          part: The name of the files.
           examples: Inputs for each law.
           patterns: Which requirements are judged; empty for all.
 
@@ -132,8 +131,7 @@ class Matrix:
         Raises:
           NothingMeasured: The run had no verdict.
         """
-        log, tried = folder / "log", folder / f"{part}.trials"
-        written = folder / f"{part}.json"
+        log, tried, written = folder / "log", folder / "report.trials", folder / "report.json"
         command = (
             *(python, "-m", "scutch", "run", "--implementation", ADAPTERS[target.implementation]),
             *("--profile", "quick", "--examples", str(examples), "--seed", str(self.seed)),
@@ -156,26 +154,45 @@ class Matrix:
 
     # ------------------------------------------------------------ a closer look
 
-    def try_longer(self, target: Target) -> None:
-        """Try what was left untested on more inputs, once, and put what came of it in the record.
+    def complete(self, target: Target, *, again: bool) -> None:
+        """Judge what a record lacks, on more inputs, and add what is found to it.
+
+        A record lacks what too few inputs have left untested, and requirements that are younger.
+
+        Args:
+          target: A release that is recorded.
+          again: Whether to judge all that `patterns` choose, also what is recorded.
 
         Raises:
           NothingMeasured: There is no verdict.
         """
         record = self.record(target)
-        ids = [name for name, each in record.requirements.items() if each.verdict == "untested"]
-        folder = self.environments / "runs" / str(target) / "longer"
-        if not ids or (folder / "longer.json").exists():
+        chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
+        found = {row.id: record.requirements.get(row.id) for row in chosen}
+        lacks = [name for name, each in found.items() if not each or each.verdict == "untested"]
+        ids = list(found) if again else lacks
+        folder = self.part(target, " ".join(ids))
+        if not ids or (folder / "report.json").exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
         python = environment(target, self.environments, folder / "log")
-        publish(known.toml(target.implementation, []), folder / "known.toml")
-        report, trials = self.run(target, python, folder, "longer", self.examples * LONGER, ids)
-        again = recorded(target, report, trials, self.examples, spent(folder))
-        found = {**record.requirements, **again.requirements}
-        seconds = record.seconds + again.seconds
-        longer = replace(record, requirements=found, seconds=seconds)
-        publish(longer.to_text(), self.file(target))
+        if not (folder / "known.toml").exists():
+            calls = [each for each in self.witnesses(target) if each.requirement in ids]
+            publish(known.toml(target.implementation, calls), folder / "known.toml")
+        report, trials = self.run(target, python, folder, self.examples * LONGER, ids)
+        new = recorded(target, report, trials, self.examples, spent(folder))
+        requirements = {**record.requirements, **new.requirements}
+        completed = replace(
+            record,
+            requirements={name: requirements[name] for name in in_order(requirements)},
+            held=tuple(sorted({*record.held, *new.held})),
+            seconds=record.seconds + new.seconds,
+        )
+        publish(completed.to_text(), self.file(target))
+
+    def part(self, target: Target, of: str) -> Path:
+        """The folder of what a part of the judging of a release leaves behind."""
+        return self.environments / "runs" / str(target) / digest(of)
 
     def record(self, target: Target) -> Record:
         """The record of a release that was judged."""
@@ -193,13 +210,12 @@ class Matrix:
         tried = 0
         while chosen := self.open_calls(target):
             record = self.record(target)
-            name = digest("".join(each.witness for each in chosen))
-            folder = self.environments / "runs" / str(target) / name
+            folder = self.part(target, "".join(each.witness for each in chosen))
             folder.mkdir(parents=True, exist_ok=True)
             python = environment(target, self.environments, folder / "log")
             publish(known.toml(target.implementation, chosen), folder / "known.toml")
             ids = sorted({each.requirement for each in chosen})
-            _, trials = self.run(target, python, folder, "cross", 1, ids)
+            _, trials = self.run(target, python, folder, 1, ids)
             publish(crossed(record, chosen, trials).to_text(), self.file(target))
             tried += len(chosen)
         return tried
@@ -290,8 +306,8 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
     by_law = {(trial.requirement, trial.test): trial for trial in trials}
     for call in chosen:
         trial = by_law.get((call.requirement, call.test))
-        held.add(digest(call.witness))  # also where it cannot be tried: it is not tried again
         if trial is None or not (trial.broke or trial.outcome == "failed"):
+            held.add(digest(call.witness))  # also where it cannot be tried: it is not tried again
             continue
         before = found[call.requirement]
         broken = (*before.broken, *Finding.of("failed", [trial]).broken)
@@ -336,7 +352,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--examples", type=int, default=4, metavar="N", help="inputs for each law (%(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these; repeatable")  # fmt: skip
+        help="judge only these, also if they are recorded; repeatable")  # fmt: skip
     add("--environments", type=Path, default=ENVIRONMENTS, metavar="DIR",
         help="where the environments are kept (build/matrix)")  # fmt: skip
     add("--records", type=Path, default=RECORDS, metavar="DIR", help="where the records are kept")
@@ -353,22 +369,23 @@ def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
     """Judge releases one after the other, then cross-examine them; returns an exit code."""
     matrix.records.mkdir(parents=True, exist_ok=True)
     started, failed = time.monotonic(), []
+    kept = {str(target) for target in wanted if matrix.file(target).exists() and not again}
     for number, target in enumerate(wanted, 1):
         print(f"{f'{number}/{len(wanted)}':7}{target!s:32}", end="", flush=True)
         if again:
             shutil.rmtree(matrix.environments / "runs" / str(target), ignore_errors=True)
             matrix.file(target).unlink(missing_ok=True)
+        word = "kept" if str(target) in kept else "judged"
         try:
-            kept = matrix.file(target).exists()
-            record = matrix.record(target) if kept else matrix.judge(target)
-            print(f"{'kept' if kept else 'judged':8}{record.seconds:6} s  {summary(record)}")
+            record = matrix.record(target) if word == "kept" else matrix.judge(target)
+            print(f"{word:8}{record.seconds:6} s  {summary(record)}")
         except NothingMeasured as reason:
             failed.append(str(target))
             print(f"FAILED  {reason}")
     for target in [each for each in wanted if str(each) not in failed]:
         print(f"{'cross':7}{target!s:32}", end="", flush=True)
         try:
-            matrix.try_longer(target)
+            matrix.complete(target, again=bool(matrix.patterns) and str(target) in kept)
             tried = matrix.cross_examine(target)
             print(f"{count(tried, 'call')} tried; {summary(matrix.record(target))}")
         except NothingMeasured as reason:

@@ -1,8 +1,8 @@
 """Flax, as installed, and with the other modes of its `jit`.
 
-Of a release before 0.12.1 it claims the names that are there, but for variables: they have no
-`get_value`, `set_value` and `get_raw_value` yet, and a state before 0.11 holds none. Nearly every
-law of variables would say that and nothing else.
+Of a release before 0.12.6 it claims the names and the options that are there. Before 0.12.1
+variables are left out: they have no `get_value`, `set_value` and `get_raw_value` yet, and a state
+before 0.11 holds none. Nearly every law of variables would say that and nothing else.
 """
 
 import functools
@@ -14,22 +14,31 @@ import flax
 from flax import nnx
 from packaging.version import Version
 
-from scutch.implementation import NAMES, Implementation, Namespace, flax_shaped, names_in
+from scutch.implementation import Implementation, Namespace, flax_shaped, names_in
 
-_WHOLE = Version("0.12.1")
-"""The release since which all of the standard's names are there, and the methods of variables."""
+_SINCE = {
+    "transforms.shard_map.check_vma": "0.12.1",  # `check_rep` before
+    "nnx.Variable.out_sharding": "0.12.4",  # `sharding_names` before, and `sharding` before that
+    "transforms.jit.graph": "0.12.4",
+    "transforms.jit.graph_updates": "0.12.6",
+}
+"""The releases that have brought options of names that were there."""
 
-_VARIABLES = frozenset("Variable Param BatchStat Cache Intermediate".split())
+_METHODS_OF_VARIABLES = "0.12.1"
+_VARIABLES = frozenset(
+    "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate bridge.to_nnx_var "
+    "bridge.linen_vars_to_nnx_attrs".split()
+)
+"""The classes of variables, and what makes some of other things."""
 
 
 def _claims() -> list[str] | None:
-    if Version(flax.__version__) >= _WHOLE:
+    release = Version(flax.__version__)
+    options = [option for option, since in _SINCE.items() if release >= Version(since)]
+    if len(options) == len(_SINCE):
         return None
-    claims = names_in("flax")
-    if "nnx" in claims:
-        claims += [f"nnx.{name}" for name in sorted(NAMES["nnx"])]
-    left_out = {"nnx", *(f"nnx.{name}" for name in _VARIABLES)}
-    return [claim for claim in claims if claim not in left_out]
+    left_out = _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else ()
+    return [name for name in names_in("flax") if name not in left_out] + options
 
 
 def _in_mode(name: str, **options: bool) -> Implementation:

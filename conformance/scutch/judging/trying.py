@@ -99,6 +99,8 @@ def try_law(
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
         try:
+            for option in law.options:
+                implementation.need(option)
             if replay is not None:
                 attempt.replay(replay)
             elif not (broke := witness is not None and attempt.breaks(witness)):

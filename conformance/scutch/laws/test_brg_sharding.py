@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
-from scutch.lawkit.marks import few, reached, requirement
+from scutch.lawkit.marks import few, options, reached, requirement
 from scutch.lawkit.placement import entries, in_context
 from scutch.lawkit.states import raw_values
 
@@ -75,6 +75,7 @@ def _box_specs(meta, params):
 
 
 @requirement("BRG-8a", must_reach=("partitioned", "logical", "own mesh"))
+@options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes, own=st.booleans())
 def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
@@ -209,6 +210,7 @@ def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
 
 
 @requirement("BRG-8d", must_reach=("vmap", "scan", "partitioned", "logical"))
+@options("nnx.Variable.out_sharding")
 @given(how=lifts, axis=st.integers(0, 1), note=notes, mesh=meshes)
 def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     linen, nnx, transforms, bridge, meta, logical, how, axis, note, mesh
@@ -251,6 +253,7 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
 
 
 @requirement("BRG-8e", must_reach=("own mesh",))
+@options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(names=names, mesh=meshes, own=st.booleans())
 def test_the_initializer_of_the_bridge_serves_both_kinds(

@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.marks import options, raised, reached, requirement
 from scutch.lawkit.states import raw_values
 from scutch.strategies import arrays, logical_placements, variables
 
@@ -188,6 +188,7 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
 
 
 @requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
+@options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
     """`get_partition_spec` of a state gives each annotated variable the spec of its names, and

@@ -95,8 +95,11 @@ class Finding:
         trials = tuple(trials)
         broken = [t for t in trials if t.broke or t.outcome in BROKEN]
         if verdict in ("known", "fixed"):  # as if nothing had been expected
-            unmet = any(trial.unmet for trial in trials)
+            unmet = [name for trial in trials for name in trial.unmet]
+            reason = f"never came up: {', '.join(unmet)}"
             verdict = "failed" if broken else "untested" if unmet else "passed"
+            if all(trial.outcome == "skipped" for trial in trials):
+                verdict, reason = "unclaimed", next((t.reason for t in trials if t.reason), "")
         calls = [
             Counterexample(t.test, found.input if found else "", first_line(error))
             for t in broken
