@@ -209,7 +209,7 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
 
 
 def forget(laws: ModuleType) -> None:
-    """Have a module of laws compute again what one law has computed for others, which see it too."""
+    """Have a module of laws compute again what one has computed for others, which see it too."""
     for each in vars(laws).values():
         if hasattr(each, "cache_clear"):
             each.cache_clear()
