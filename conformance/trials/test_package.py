@@ -1,7 +1,6 @@
 """The distribution: what a wheel holds, its version, its size, and the pins of its environment."""
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import scutch
 import scutch_reference
+from trials.borrowing import ALONE, borrowing_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,25 +53,33 @@ def test_a_wheel_holds_every_file_of_its_packages(wheel):
         assert expected <= names
 
 
-def test_an_installed_wheel_judges(wheel, tmp_path):
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The folder of the commands of an environment that has the wheel, and lacks pytest-xdist."""
+    folder = tmp_path_factory.mktemp("installed")
+    python = borrowing_environment(folder, "xdist")
+    run(python, "-m", "pip", "install", "-qq", "--no-index", "--no-deps", str(wheel), env=ALONE)
+    return python.parent
+
+
+def test_an_installed_wheel_judges(installed, tmp_path):
     """In an environment of its own, beside the packages that this one has, on no other path."""
-    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    python = tmp_path / "venv" / "bin" / "python"
-    run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
-    run(python, "-m", "pip", "install", "-qq", "--no-index", "--no-deps", str(wheel))
-    packages = next(p for p in map(Path, sys.path) if p.name == "site-packages")
-    borrowed = tmp_path / "borrowed"
-    borrowed.mkdir()
-    for entry in packages.iterdir():
-        if "scutch" not in entry.name:
-            (borrowed / entry.name).symlink_to(entry)
-    here = next((tmp_path / "venv").glob("lib/python*/site-packages"))
-    (here / "borrowed.pth").write_text(f"{borrowed}\n")
-    where = run(python, "-c", "import scutch; print(scutch.__file__)", cwd=tmp_path, env=alone)
-    assert Path(where.strip()).is_relative_to(here)
+    find = (installed / "python", "-c", "import scutch; print(scutch.__file__)")
+    where = run(*find, cwd=tmp_path, env=ALONE)
+    assert Path(where.strip()).is_relative_to(installed.parent)
     chosen = ("--profile", "quick", "--requirement", "BOX-5", "-p", "no:cacheprovider")
-    output = run(python.parent / "scutch", "run", *chosen, cwd=tmp_path, env=alone)
+    output = run(installed / "scutch", "run", *chosen, cwd=tmp_path, env=ALONE)
     assert "conforms in all that it claims" in output
+
+
+@pytest.mark.parametrize("word", ["-n2", "--numprocesses=2", "--dist=load"])
+def test_workers_without_xdist_are_refused_with_what_to_install(installed, tmp_path, word):
+    done = subprocess.run(
+        [installed / "scutch", "run", "--requirement", "BOX-5", word], cwd=tmp_path, env=ALONE,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    message = f'scutch: {word} needs pytest-xdist: pip install "scutch[report]"\n'
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 @dataclass(frozen=True)
