@@ -392,9 +392,7 @@ def _box(arguments: argparse.Namespace) -> int:
                 code = 1
             else:
                 lacks = f"; it has not: {', '.join(found.lacks)}" if found.lacks else ""
-                print(
-                    f"{where} conforms in {count(len(found.rulings), 'requirement')}{lacks}"
-                )
+                print(f"{where} conforms in {count(len(found.rulings), 'requirement')}{lacks}")
     except SetupError as error:
         raise UsageError(str(error)) from error
     except SystemExit as error:
