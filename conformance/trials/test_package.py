@@ -37,10 +37,11 @@ def wheel(tmp_path_factory):
     return next(made.glob("*.whl"))
 
 
-def test_a_wheel_holds_two_packages_and_nothing_else(wheel):
+def test_a_wheel_holds_two_packages_and_a_command_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     about = f"scutch-{scutch.__version__}.dist-info"
-    assert {name.partition("/")[0] for name in names} == {"scutch", "scutch_reference", about}
+    packages = {"scutch", "scutch_reference", "scutch_command.py"}
+    assert {name.partition("/")[0] for name in names} == {*packages, about}
     assert f"{about}/licenses/LICENSE" in names
 
 
@@ -70,6 +71,33 @@ def test_an_installed_wheel_judges(installed, tmp_path):
     chosen = ("--profile", "quick", "--requirement", "BOX-5", "-p", "no:cacheprovider")
     output = run(installed / "scutch", "run", *chosen, cwd=tmp_path, env=ALONE)
     assert "conforms in all that it claims" in output
+
+
+@pytest.mark.parametrize("theirs", ["scutch.py", "scutch/__init__.py", "scutch/other.py"])
+def test_a_module_of_the_users_that_is_called_scutch_is_no_verdict(installed, tmp_path, theirs):
+    """In the folder of the run it is not in the way; on the path it is refused by its name."""
+    (tmp_path / "scutch").mkdir()
+    (tmp_path / theirs).write_text("raise SystemExit(1)\n")
+    (tmp_path / "mine.py").write_text("from scutch.adapters.reference import implementation\n")
+    command = (
+        installed / "scutch",
+        "run",
+        "--implementation",
+        "mine.py",
+        "--requirement",
+        "BOX-9b",
+    )
+    output = run(*command, "-p", "no:cacheprovider", cwd=tmp_path, env=ALONE)
+    assert "conforms in all that it claims" in output
+    if theirs == "scutch/other.py":
+        return  # which Python imports only where no package has that name
+    done = subprocess.run(
+        command, env={**ALONE, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"scutch: Python finds {tmp_path / theirs} under the name scutch")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("word", ["-n2", "--numprocesses=2", "--dist=load"])
