@@ -296,7 +296,7 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     expected = {entry.test for entry in known.shipped() if entry.implementation == subject.where}
     return {
         name: sight for name, sight in seen.items()
-        if sight.outcome == "passed" and name not in expected
+        if sight.outcome in ("passed", "untested") and name not in expected
     }  # fmt: skip
 
 
