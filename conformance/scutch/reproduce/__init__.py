@@ -8,9 +8,9 @@ upstream issue. Where none can be written `NotReproducible` says why.
 
 There is no template for a law. The law is run once more on its smallest input, from a text that is
 rewritten so that a *tape* notes each thing it does outside the suite (`rewriting`, `tape`). What
-the failed comparison depends on is written down as straight-line code (`writing`, `sources`, `names`,
-`layout`), and a draft counts only once it was run and failed, and once more, with the reference in
-the place of the library, and did not fail (`search`, `checking`).
+the failed comparison depends on is written down as straight-line code (`writing`, `sources`,
+`names`, `layout`), and a draft counts only once it was run and failed, and once more, with the
+reference in the place of the library, and did not fail (`search`, `checking`).
 """
 
 import json

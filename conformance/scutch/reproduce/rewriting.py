@@ -8,8 +8,8 @@ same and keeps note:
 
 becomes `added = _tape_.named('added', _tape_.method(box, 'add_axis', (-1, ...), {}))`. Python
 still runs the law, so loops, branches and helper functions of the suite need no treatment: what is
-noted is what was done. Error messages, annotations and patterns stay as they are. An `assert` becomes an
-`if`, for a law may have to be tried under `python -O`.
+noted is what was done. Error messages, annotations and patterns stay as they are. An `assert`
+becomes an `if`, for a law may have to be tried under `python -O`.
 """
 
 import ast
