@@ -101,21 +101,23 @@ def _confused_by_jax(one, other):
 
 
 @requirement("BOX-2h", must_reach=("equal", "unequal"))
-@given(box=boxes(arrays(max_rank=2)), grids=st.tuples(st.integers(0, 2), st.integers(0, 2)))
-def test_structure_holds_the_mesh(subject, box, grids):
+@given(box=boxes(arrays(max_rank=2)), meshes=st.tuples(*2 * [st.integers(0, 3)]))
+def test_structure_holds_the_mesh(subject, box, meshes):
     """Two boxes that differ in their meshes alone have different tree structures; with equal meshes
     they have equal ones.
     """
-    meshes = [None if n == 0 else _mesh(n) for n in grids]
-    one, other = (subject.make(box.unbox(), names_of(box), mesh) for mesh in meshes)
-    reached("equal" if grids[0] == grids[1] else "unequal")
+    devices = np.array(jax.devices())
+    drawn = [
+        None,
+        jax.sharding.Mesh(devices[:1], ("data",)),
+        jax.sharding.Mesh(devices[:1], ("model",)),
+        jax.sharding.Mesh(devices[:2], ("data",)),  # the second again, where there is one device
+    ]
+    one, other = (subject.make(box.unbox(), names_of(box), drawn[which]) for which in meshes)
+    equal = drawn[meshes[0]] == drawn[meshes[1]]
+    reached("equal" if equal else "unequal")
     structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
-    assert (structures[0] == structures[1]) == (grids[0] == grids[1])
-
-
-def _mesh(size):
-    """A mesh of the first devices, with the axis `data`."""
-    return jax.sharding.Mesh(np.array(jax.devices()[:size]), ("data",))
+    assert (structures[0] == structures[1]) == equal
 
 
 @requirement("BOX-2d", must_reach=("box",))
