@@ -281,6 +281,8 @@ class RemembersTheFirst:
 
     def jit(target, **options):
         lifted, first = linen.jit(target, **options), []
+        if not isinstance(target, type):
+            return lifted
 
         def call(self, *args, **kwargs):
             if hasattr(self, "config"):
