@@ -60,7 +60,7 @@ class Holder:
     @classmethod
     def tree_unflatten(cls, scale: int, parts: Any) -> Any:
         """A holder of new parts."""
-        return cls(*parts, scale)
+        return cls(parts[0], parts[1], scale)
 
 
 KINDS = {"named tuple": Named, "dataclass": Record, "frozen dataclass": Frozen, "class": Holder}
