@@ -195,6 +195,9 @@ def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
       run: What is judged.
       rulings: On the requirements.
       old: What was recorded.
+
+    Returns:
+      Lines for people.
     """
     found = {r.requirement.id: Finding.of(r.verdict, r.trials, r.reason) for r in rulings}
     asked = {name: each for name, each in old.requirements.items() if name in found}

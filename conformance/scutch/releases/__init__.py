@@ -91,6 +91,9 @@ class Finding:
           verdict: One of `judging.verdicts.VERDICTS`.
           trials: What the laws of the requirement did.
           reason: Why the verdict is not `passed`.
+
+        Returns:
+          What was seen: a known failure is `failed`, and a fixed one is as if none had been known.
         """
         trials = tuple(trials)
         broken = [t for t in trials if t.broke or t.outcome in BROKEN]

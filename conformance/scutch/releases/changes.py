@@ -94,7 +94,15 @@ def compare(old: Record, new: Record) -> Upgrade:
 
 
 def kind_of(old: Finding, new: Finding) -> str:
-    """The kind of change from one finding to another, or nothing if there is none."""
+    """The kind of change from one finding to another.
+
+    Args:
+      old: What one release does about a requirement.
+      new: What another one does.
+
+    Returns:
+      A key of `KINDS`; empty if nothing has changed.
+    """
     if old.verdict == "unclaimed" or new.verdict == "unclaimed":
         if old.verdict == new.verdict:
             return ""
@@ -258,7 +266,12 @@ def _long(upgrade: Upgrade, changes: Sequence[Change]) -> list[str]:
 
 
 def replay(implementation: str, call: str) -> str:
-    """The command that tries a call on what is installed."""
+    """The command that tries a call on what is installed.
+
+    Args:
+      implementation: Its name.
+      call: Of a law.
+    """
     return f"scutch run --implementation {implementation} --replay {shlex.quote(call)}"
 
 
