@@ -3,6 +3,7 @@
 A *fault* is what a programmer might have got wrong: a comparison the other way round, a condition
 that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
 text. None of them changes a type annotation, a docstring, or what an error says: no law could tell.
+Nor is `strict` of `zip` taken away: it says to the reader what the code before has made sure of.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
     [fault.new for fault in faults_in(source, "example.py")]
@@ -42,6 +43,8 @@ INVERTED = (ast.Compare, ast.UnaryOp)
 """Conditions that are turned round as expressions."""
 LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
+FOR_TYPES = ("overload", "dataclass_transform", "cast", "TypeVar")
+"""What is called or decorates for type checkers alone."""
 
 Span = tuple[int, int]
 
@@ -118,16 +121,24 @@ def faults_in(source: str, file: str) -> tuple[Fault, ...]:
 
 def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.AST, str, bool]]:
     """A node and all below it that do something, each with where it stands."""
+    if isinstance(node, ast.Call) and _name(node) in FOR_TYPES:
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     yield node, scope, in_function
     if isinstance(node, LEFT_OUT):
         return
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return
+    if isinstance(node, ast.FunctionDef) and set(map(_name, node.decorator_list)) & {*FOR_TYPES}:
+        return
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns"):
             continue
         inside = scope, in_function
-        if name == "body" and isinstance(node, ast.FunctionDef | ast.ClassDef):
+        # Defaults and decorators of a function count as its own: who calls it sees them.
+        own = name == "body" or isinstance(node, ast.FunctionDef)
+        if own and isinstance(node, ast.FunctionDef | ast.ClassDef):
             path = f"{scope}.{node.name}".removeprefix(".")
             inside = path, in_function or isinstance(node, ast.FunctionDef)
         for each in value if isinstance(value, list) else [value]:
@@ -167,9 +178,15 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
         case ast.Constant(value=int() as number):
             yield node, str(number + 1)
         case ast.Call():
-            for keyword in node.keywords:
+            for keyword in node.keywords if _name(node) != "zip" else ():
                 rest = [each for each in node.keywords if each is not keyword]
                 yield node, _with(node, keywords=rest)
+
+
+def _name(node: ast.expr) -> str:
+    """What is called, or decorates, by the last part of its name."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return ast.unparse(called).rpartition(".")[2]
 
 
 def _with(node: ast.expr, **fields: object) -> str:

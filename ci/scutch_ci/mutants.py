@@ -296,7 +296,7 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     expected = {entry.test for entry in known.shipped() if entry.implementation == subject.where}
     return {
         name: sight for name, sight in seen.items()
-        if sight.outcome == "passed" and name not in expected
+        if sight.outcome in ("passed", "untested") and name not in expected
     }  # fmt: skip
 
 
@@ -398,7 +398,8 @@ def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault]
     everything = [f for file, text in subject.sources.items() for f in faults_in(text, file)]
     counted = [fault for fault in everything if not is_listed(fault, subject, entries)]
     called = {place for sight in laws.values() for place in sight.functions}
-    planted = [f for f in counted if f.place in called or not f.in_function]
+    files = {place.partition(":")[0] for place in called}
+    planted = [f for f in counted if (f.place if f.in_function else f.file) in called | files]
     unseen = {f.place: "" for f in counted if f.in_function and f.place not in called}
     return planted, list(unseen)
 

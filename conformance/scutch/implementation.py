@@ -43,7 +43,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "linen": frozenset(
             "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
-            "remat DenyList TrainState Partitioned LogicallyPartitioned with_partitioning "
+            "remat vjp jvp grad value_and_grad custom_vjp DenyList TrainState Partitioned "
+            "LogicallyPartitioned with_partitioning "
             "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
             "logical_to_mesh_sharding meta broadcast PARTITION_NAME".split()
         ),

@@ -59,6 +59,9 @@ def changes(source):
         ("del x[a]", ["pass"]),
         ("raise ValueError(f'{a + 1} is not {b == c}')", ["pass"]),
         ("def f(a: int | None = None) -> int | str: ...", []),
+        ("x = zip(a, b, strict=True)", []),
+        ("@overload\ndef f(a=1): ...", []),
+        ("@dataclass_transform(frozen=True)\nclass C: ...", []),
     ],
 )
 def test_what_is_changed_of_a_line(line, changed):
@@ -71,6 +74,11 @@ def test_a_fault_says_where_it_is_and_what_it_changes():
     assert fault.changed_lines("class C:\n    def f(self):\n        return self.x\n") == (
         "return self.x", "return None",
     )  # fmt: skip
+
+
+def test_a_default_is_seen_by_who_calls_the_function():
+    (fault,) = faults_in("def f(a=1): ...\n", "file.py")
+    assert (fault.place, fault.in_function) == ("file.py:f", True)
 
 
 def test_text_that_is_not_ascii_is_changed_in_the_right_place():

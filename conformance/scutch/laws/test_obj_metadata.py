@@ -116,25 +116,29 @@ READ = ("all", "one", "mapping itself", "all itself")
 @given(
     content=st.lists(st.integers(0, 3), max_size=2),
     wraps=st.sampled_from(["list", "dict", "list in dict"]),
-    how=st.sampled_from([*READ, *GIVEN]),
+    ways=st.lists(st.sampled_from([*READ, *GIVEN]), min_size=4, unique=True),
 )
-def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
+def test_metadata_is_handed_over_in_copies(nnx, content, wraps, ways):
     """Changing a list or dict that was given as metadata, or that `get_metadata` returned, does not
     change the metadata of the variable; nor does writing to the mapping of all metadata itself.
     """
-    reached(how)
 
     def fresh():
         inner = list(content)
         return {"list": inner, "dict": {"x": 1}, "list in dict": {"x": inner}}[wraps]
 
-    def spoil(value):
-        inner = value.get("x", value) if wraps == "list in dict" else value
-        inner.append(99) if isinstance(inner, list) else inner.update(x=99)
+    for way in ways:
+        reached(way)
+        variable = _with_spoilt_note(nnx, way, fresh(), wraps)
+        assert variable.get_metadata("note") == fresh(), way
 
-    container = fresh()
-    variable = nnx.Param(np.ones(2), **({"note": container} if how == "creation" else {}))
-    match how:
+
+def _with_spoilt_note(nnx, way, container, wraps):
+    """A variable whose metadata `note` is a container, which was then changed where it was given
+    or read.
+    """
+    variable = nnx.Param(np.ones(2), **({"note": container} if way == "creation" else {}))
+    match way:
         case "keyword":
             variable.set_metadata(note=container)
         case "mapping":
@@ -145,14 +149,15 @@ def test_metadata_is_handed_over_in_copies(nnx, content, wraps, how):
             whole["note"], container = "spoilt", {}
         case "pair" | "all" | "one" | "all itself":
             variable.set_metadata("note", container)
-    if how == "all itself":
+    if way == "all itself":
         variable.get_metadata()["note"], container = "spoilt", {}
-    elif how == "all":
+    elif way == "all":
         container = variable.get_metadata()["note"]
-    elif how == "one":
+    elif way == "one":
         container = variable.get_metadata("note")
-    spoil(container)
-    assert variable.get_metadata("note") == fresh()
+    inner = container.get("x", container) if wraps == "list in dict" else container
+    inner.append(99) if isinstance(inner, list) else inner.update(x=99)
+    return variable
 
 
 @requirement("OBJ-5l", must_reach=GIVEN)

@@ -1,4 +1,4 @@
-"""Options of a lifted transformation reach JAX's own: OBJ-8o, LIN-9f, LIN-9g.
+"""Options of a lifted transformation reach JAX's own: OBJ-8o and LIN-9f.
 
 Some options change how a program runs, and none of its numbers: how far a loop is unrolled, what is
 kept for the backward pass, whether a function is inlined. They can be seen in the traced program,
@@ -137,33 +137,3 @@ def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
     found = _in_program(kind, lambda carry, x: lifted().apply(variables, carry, x), X, second)
     expected = _in_program(kind, _by_jax(kind, options), X, second)
     assert found == expected
-
-
-@requirement("LIN-9g", must_reach=("remat", "jit", "static", "traced"))
-@given(
-    kind=st.sampled_from(["remat", "jit"]),
-    static=st.lists(st.sampled_from([2, 3, 4]), unique=True),
-    values=st.tuples(*[st.integers(0, 3)] * 3),
-)
-def test_static_arguments_of_lifted_modules_are_passed_as_they_are(linen, kind, static, values):
-    """Arguments that `static_argnums` names, counted with the module itself as 0, are passed to the
-    method as they were given; all others are traced.
-    """
-    reached(kind)
-    seen = []
-
-    class Body(linen.Module):
-        @linen.compact
-        def __call__(self, x, a, b, c):
-            seen.extend([a, b, c])
-            return x
-
-    lifted = getattr(linen, kind)(Body, static_argnums=tuple(static))
-    jax.eval_shape(lambda x: lifted().apply({}, x, *values), X)
-    for place, (found, value) in enumerate(zip(seen, values, strict=True), 2):
-        reached("static" if place in static else "traced")
-        if place in static:
-            assert type(found) is int, f"argument {place} is static, and was passed as {found}"
-            assert found == value
-        else:
-            assert isinstance(found, jax.core.Tracer), f"argument {place} is {found}, untraced"

@@ -56,11 +56,11 @@ def write(
       ReportError: The folder cannot be written, or holds an `index.html` that is not of scutch.
     """
     folder = Path(folder)
-    pages = render(reports, catalogue, above=above)
+    written = render(reports, catalogue, above=above)
     try:
-        for name in pages:
+        for name in written:
             _refuse_foreign(folder / name)
-        for name, text in pages.items():
+        for name, text in written.items():
             publish(text, folder / name)
     except OSError as error:
         raise ReportError(
@@ -96,13 +96,13 @@ def render(
     known = {requirement.id: requirement for requirement in catalogue}
     rows = {row.id: row for row in lined_up.rows}
     texts = {entry.id: f"{entry.text} {entry.source} {entry.quote}" for entry in known.values()}
-    environment = _environment(lined_up, above, texts)
+    environment = pages(lined_up, texts, above=above)
     index = environment.get_template("index.html.jinja")
-    pages = {"index.html": index.render(root="", script=Markup(search()), total=len(known))}
+    written = {"index.html": index.render(root="", script=Markup(search()), total=len(known))}
     page = environment.get_template("requirement.html.jinja")
     order = list(rows)
     for place, (identifier, row) in enumerate(rows.items()):
-        pages[_address(identifier)] = page.render(
+        written[_address(identifier)] = page.render(
             root="../",
             row=row,
             entry=known.get(identifier),
@@ -114,7 +114,7 @@ def render(
             previous=order[place - 1] if place else None,
             following=order[place + 1] if place + 1 < len(order) else None,
         )
-    return pages
+    return written
 
 
 @functools.cache
@@ -131,18 +131,30 @@ def _digest(text: str) -> str:
     return b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _address(identifier: str) -> str:
-    return f"requirement/{identifier}.html"
+def _address(identifier: str, run: int | None = None) -> str:
+    """The page of a requirement, or the place on it where the verdict of a run stands."""
+    return f"requirement/{identifier}.html" + (f"#run-{run}" if run else "")
 
 
-def _environment(
-    lined_up: Matrix, above: str | None, texts: Mapping[str, str]
+def pages(
+    lined_up: Matrix, texts: Mapping[str, str], *, above: str | None = None
 ) -> jinja2.Environment:
+    """The templates of the pages about some reports.
+
+    Args:
+      lined_up: The reports.
+      texts: What the search finds beside id and title, by the id of the requirement.
+      above: As in `write`.
+
+    Returns:
+      The templates; their filter `address` says where the page of a requirement is.
+    """
     environment = templates()
     environment.filters |= {"prose": _prose, "code": _code, "address": _address}
     environment.tests["web"] = _is_web
     environment.globals |= {
         "matrix": lined_up,
+        "prefix": "",
         "above": above,
         "ids": {row.id for row in lined_up.rows},
         "texts": texts,
@@ -161,7 +173,7 @@ def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environmen
       loaders: Of templates that extend `base.html.jinja`.
       style: Is added to the site's own.
     """
-    own = _own("site.css") + style
+    own = _own("site.css") + _own("verdicts.css") + style
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([*loaders, jinja2.PackageLoader("scutch.report")]),
         autoescape=True,

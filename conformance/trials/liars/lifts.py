@@ -92,7 +92,7 @@ class NamesWhatIsShared:
                 put(self.scope.variables, (name, *self.path), named)
             return output
 
-        return _calling(lifted, call)
+        return calling(lifted, call)
 
 
 @of_names
@@ -151,12 +151,12 @@ class ScansBackwards:
 def _afterwards(lifted, act):
     """A lifted class whose results are changed."""
 
-    return _calling(
+    return calling(
         lifted, lambda self, *args, **kwargs: act(lambda: lifted.__call__(self, *args, **kwargs))
     )
 
 
-def _calling(lifted, call):
+def calling(lifted, call):
     """A lifted class that is called so."""
     call.nowrap = True
     return type(lifted.__name__, (lifted,), {"__call__": call, "__module__": __name__})

@@ -8,6 +8,7 @@ from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
 from trials.liars.definitions import Opaque
 from trials.liars.lifted import lifted, variables, without
+from trials.liars.lifts import calling
 from trials.liars.modules import of_linen
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
@@ -367,3 +368,32 @@ class TracesTheLast:
     def remat(target, static_argnums=(), **options):
         kept = tuple(sorted(static_argnums)[:-1]) if len(static_argnums) > 1 else static_argnums
         return linen.remat(target, static_argnums=kept, **options)
+
+
+@of_linen
+class TracesAnew:
+    """Breaks LIN-9h: a module is compiled for each call."""
+
+    def jit(target, **options):
+        def call(self, *args, **kwargs):
+            anew = type(target.__name__, (target,), {"__module__": __name__})
+            return linen.jit(anew, **options).__call__(self, *args, **kwargs)
+
+        return calling(target, call)
+
+
+@of_linen
+class PushesNothing:
+    """Breaks LIN-9i: the tangent of an output is zero."""
+
+    def jvp(fn, mdl, *args, **options):
+        output, tangent = linen.jvp(fn, mdl, *args, **options)
+        return output, jax.tree.map(jax.numpy.zeros_like, tangent)
+
+
+@of_linen
+class HasNoGradientOfItsOwn:
+    """Breaks LIN-9j: the backward function is never called."""
+
+    def custom_vjp(fn, forward_fn, backward_fn, **options):
+        return fn

@@ -79,28 +79,32 @@ class Call:
                 put(target, (name, *path), tree)
         return target
 
-    def run(self, args: Any, variables: Any, **changes: Any) -> tuple[Any, Scope]:
+    def run(
+        self, args: Any, variables: Any, kwargs: Any = None, **changes: Any
+    ) -> tuple[Any, Scope]:
         """Call the function on a copy of the module, in a scope of its own.
 
         Args:
           args: The positional arguments.
           variables: The collections of the scope.
+          kwargs: The arguments by name; those of the call by default.
           changes: Other fields of the scope, such as `rngs`.
 
         Returns:
           The output, and the scope as the call leaves it.
         """
         scope = replace(self.scope, variables=copied(variables), **changes)
+        kwargs = self.kwargs if kwargs is None else kwargs
         stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if self.cls is not type(self.module) or stage not in ("setup", "compact"):
-            return inner._run(self.function, args, self.kwargs), scope
+            return inner._run(self.function, args, kwargs), scope
         # A function is lifted, in the middle of a method of the module: it goes on with the names
         # that the method has given so far, and the method goes on with those of the function.
         if stage == "compact":
             inner._set_up()
         inner._set(_stage=stage, _names=inner.names_in_use(self.names))
-        output = inner._run(self.function, args, self.kwargs)
+        output = inner._run(self.function, args, kwargs)
         self.module._set(_names=inner._names)
         return output, scope
 
@@ -115,9 +119,9 @@ class Call:
           output and the collections that may have changed; then the collections and the keys.
         """
 
-        def function(held: Any, keys: Any, *args: Any) -> tuple[Any, Collections]:
+        def function(held: Any, keys: Any, *args: Any, **kwargs: Any) -> tuple[Any, Collections]:
             mutable = both(self.scope.mutable, variables)
-            output, scope = self.run(args, held, mutable=mutable, rngs=keys)
+            output, scope = self.run(args, held, kwargs, mutable=mutable, rngs=keys)
             return output, scope.mutated()
 
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
@@ -135,8 +139,10 @@ class Call:
           The output of the transformed function; changed variables are written to the module.
         """
         function, held, keys = self.pure(variables, rngs)
-        transformed = transformation(lambda _, *rest: function(*rest), **options)
-        output, changed = transformed(None, held, keys, *self.args)
+        transformed = transformation(
+            lambda _, *args, **kwargs: function(*args, **kwargs), **options
+        )
+        output, changed = transformed(None, held, keys, *self.args, **self.kwargs)
         self.write(changed)
         return output
 
@@ -228,9 +234,10 @@ def remat(
     """
 
     def transform(call: Call) -> Any:
-        static = tuple(i for i in _in_program(static_argnums) if i < 3 + len(call.args))
-        options: Any = {"prevent_cse": prevent_cse, "policy": policy, "static_argnums": static}
-        return call.whole(jax.checkpoint, variables, rngs, **options)
+        return call.whole(
+            jax.checkpoint, variables, rngs,
+            prevent_cse=prevent_cse, policy=policy, static_argnums=_in_program(static_argnums),
+        )  # fmt: skip
 
     return lifted_target(target, "Checkpoint", methods, transform)
 
@@ -285,9 +292,10 @@ def jit(
     """
     options: Any = {
         "static_argnums": (0, *_in_program(static_argnums)),
+        "static_argnames": static_argnames,
         "donate_argnums": _in_program(donate_argnums),
     }
-    program = jax.jit(_program, static_argnames=static_argnames, **options)
+    program = jax.jit(_program, **options)
 
     def transform(call: Call) -> Any:
         module = call.module

@@ -1,0 +1,330 @@
+"""Arguments, traces and gradients of lifted Linen modules are JAX's: LIN-9g to LIN-9i (`002_`).
+
+The oracle is JAX's own transformation of a plain function: of one that takes what the method takes,
+or of `apply` of the part that is transformed.
+"""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.tolerances import GRADIENTS
+from scutch.strategies import models as drawn_models
+from scutch.strategies.models import layers
+
+PARAMETERS = ("a", "b", "c", "d")
+HOW = ("static", "traced", "donated", "left out")
+"""What becomes of an argument. Only the last two have a default, so that they can be left out."""
+
+
+@st.composite
+def calls(draw):
+    """Which lift, what becomes of each argument, how many are passed by position, and whether one
+    number stands for a list of one.
+    """
+    kind = draw(st.sampled_from(["jit", "remat"]))
+    hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
+    declared = [draw(st.booleans()) for _ in PARAMETERS]
+    return kind, hows, declared, draw(st.integers(1, 4)), draw(st.booleans())
+
+
+def _options(kind, hows, declared, positions, single):
+    """Options of `jax.jit` or `jax.checkpoint` for a method of a module, which is at 0.
+
+    An argument by position is named by its number, one by name by its name, as `jax.jit` asks for.
+    One that is left out may be declared static, too.
+    """
+    numbers = {"static": [], "donated": []}
+    names = []
+    for n, (name, how) in enumerate(zip(PARAMETERS, hows, strict=True)):
+        by_position = n < positions
+        if how == "static" or (how == "left out" and declared[n]):
+            (numbers["static"] if by_position else names).append(n + 1 if by_position else name)
+        elif how == "donated" and by_position:
+            numbers["donated"].append(n + 1)
+
+    def written(each):
+        return each[0] if single and len(each) == 1 else tuple(each)
+
+    options = {"static_argnums": written(numbers["static"])}
+    if kind == "jit":
+        donated = written(numbers["donated"])
+        options |= {"static_argnames": written(names), "donate_argnums": donated}
+    return options
+
+
+def _passed(hows, positions):
+    """New arguments by position, then by name: numbers where they are static, else arrays."""
+    given = {
+        name: n if how == "static" else jnp.full(3, n, "float32")
+        for n, (name, how) in enumerate(zip(PARAMETERS, hows, strict=True))
+        if how != "left out"
+    }
+    first = PARAMETERS[:positions]
+    return [given[n] for n in first if n in given], {n: given[n] for n in given if n not in first}
+
+
+def _seen(a, b, c, d):
+    """How a function sees its arguments."""
+    return [each if isinstance(each, int) else type(each).__name__ for each in (a, b, c, d)]
+
+
+def _outcome(call, hows, positions):
+    """Make a call; what it gives, and which of its arguments it has deleted."""
+    args, kwargs = _passed(hows, positions)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a donated buffer that nothing can use
+        error = raised(lambda: found.extend(jax.tree.leaves(call(*args, **kwargs))))
+    if error is not None:
+        return None
+    arrays = [each for each in (*args, *kwargs.values()) if isinstance(each, jax.Array)]
+    return [np.asarray(each).tolist() for each in found], [each.is_deleted() for each in arrays]
+
+
+@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW))
+@costly
+@given(call=calls())
+def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
+    """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
+    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; what
+    JAX refuses is refused.
+    """
+    kind, hows, _, positions, _ = call
+    ours, theirs = [], []
+
+    def method(noted):
+        def noting(self, a, b, c=7, d=8):
+            noted.append(_seen(a, b, c, d))
+            return [each + jnp.ones(3) for each in (a, b, c, d)]
+
+        return noting
+
+    lies = {"__module__": __name__, "__call__": method(ours)}
+    lifted = getattr(linen, kind)(type("Body", (linen.Module,), lies), **_options(*call))
+    module = lifted()
+    found = _outcome(lambda *a, **k: module.apply({}, *a, **k), hows, positions)
+
+    options = _options(*call)
+    static = options.pop("static_argnums")
+    options["static_argnums"] = (0, *([static] if isinstance(static, int) else static))
+    by_jax = {"jit": jax.jit, "remat": jax.checkpoint}[kind](method(theirs), **options)
+    expected = _outcome(lambda *a, **k: by_jax(None, *a, **k), hows, positions)
+
+    reached(kind)
+    if expected is None:
+        reached("refused")
+        assert found is None, "it was accepted; JAX refuses"
+        return
+    for how in hows:
+        reached(how)
+    assert found is not None, "it was refused; JAX accepts"
+    assert _untraced(ours[-1]) == _untraced(theirs[-1]), f"seen: {ours[-1]}; with JAX {theirs[-1]}"
+    assert found == expected, "outputs, and whether each array is deleted"
+
+
+def _untraced(seen):
+    """What a function saw of its arguments, every tracer alike."""
+    return [each if isinstance(each, int) else "array" for each in seen]
+
+
+steps = st.tuples(st.integers(0, 1), st.integers(1, 2), st.integers(0, 1), st.integers(0, 1))
+"""One call: the field of the module, the length of its input, a static argument, and a seed."""
+
+
+@requirement("LIN-9h", must_reach=("again", "anew"))
+@costly
+@given(steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]))
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form):
+    """A module under lifted `jit` is traced once for each field, shape and static argument that it
+    is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
+    or not.
+    """
+    traced = []
+
+    class Body(linen.Module):
+        field: int
+
+        @linen.compact
+        def __call__(self, x, static):
+            traced.append(static)
+            scale = self.param("scale", linen.initializers.ones, ())
+            return scale * (x + 10 * self.field + 100 * static)
+
+    lifted = linen.jit(Body, static_argnums=(2,))
+    kept = {field: lifted(field) for field in (0, 1)}
+    before = set()
+    for field, length, static, seed in steps:
+        module = lifted(field) if form == "class" else kept[field]
+        x = np.full(length, seed, "float32")
+        found = module.apply({"params": {"scale": np.float32(2 + seed)}}, x, static)
+        assert np.array_equal(found, (2 + seed) * (x + 10 * field + 100 * static))
+        reached("again" if (field, length, static) in before else "anew")
+        before.add((field, length, static))
+        assert len(traced) == len(before), f"traced {len(traced)} times, for {before}"
+
+
+GRADIENTS_OF = ("vjp", "jvp", "grad", "value_and_grad")
+parts = drawn_models(layers(("Dense", "Scale", "BatchNorm", "Counter", "Shift"), ("",)), max_size=2)
+collections = st.sampled_from(["params", ["params", "batch_stats"], True])
+"""Which collections are differentiated, as a filter."""
+
+
+def _outer(linen, part, call):
+    """A module that has a described model as its part, and calls `call(part, x)`."""
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
+
+    return Outer()
+
+
+def _within(variables):
+    """The variables of a part, as those of the module that it is a part of."""
+    return {collection: {"part": tree} for collection, tree in variables.items()}
+
+
+def _of_part(kind, aux, weights):
+    """A function of the output of a part: a scalar for gradients, and aux beside it or not."""
+
+    def function(output):
+        first = (output * weights).sum() if "grad" in kind else 2 * output
+        return (first, output) if aux else first
+
+    return function
+
+
+def _taken(variables, wanted):
+    """The collections that a filter takes, and the others."""
+    taken = {c: t for c, t in variables.items() if wanted is True or c in wanted}
+    return taken, {c: t for c, t in variables.items() if c not in taken}
+
+
+def _by_lift(linen, kind, function, weights, ahead, aux, wanted):
+    """What a lifted gradient gives, for a part and its input."""
+    options = {"has_aux": True} if aux else {}
+
+    def call(part, x):
+        each = lambda part, x: function(part(x))  # noqa: E731
+        if kind == "vjp":
+            output, back, *beside = linen.vjp(each, part, x, vjp_variables=wanted, **options)
+            return output, back(weights), beside
+        if kind == "jvp":
+            return linen.jvp(each, part, (x,), (weights,), ahead)
+        return getattr(linen, kind)(each, part, x, **options)
+
+    return call
+
+
+def _by_jax(kind, function, applied, weights, ahead, aux, wanted):
+    """What JAX's own gradient gives for `apply` of a part, and the collections that change."""
+
+    def call(variables, x):
+        taken, rest = _taken(variables, [*ahead] if kind == "jvp" else wanted)
+
+        def pure(taken, x):
+            output, updates = applied({**rest, **taken}, x)
+            found = function(output)
+            first, beside = found if aux else (found, None)
+            return first, (beside, updates)
+
+        if kind == "jvp":
+            output, tangent, (_, updates) = jax.jvp(
+                pure, (taken, x), (ahead, weights), has_aux=True
+            )
+            return (output, tangent), updates
+        if kind == "vjp":
+            output, back, (beside, updates) = jax.vjp(pure, taken, x, has_aux=True)
+            return (output, back(weights), [beside] if aux else []), updates
+        slope = jax.value_and_grad(pure, 1, has_aux=True)
+        (value, (beside, updates)), gradient = slope(taken, x)
+        if kind == "grad":
+            return (((gradient,), beside) if aux else (gradient,)), updates
+        return ((value, beside) if aux else value, (gradient,)), updates
+
+    return call
+
+
+@requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed"))
+@costly
+@given(
+    model=parts, kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
+    wanted=collections,
+)  # fmt: skip
+def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux, train, wanted):
+    """`vjp`, `jvp`, `grad` and `value_and_grad` of a part, called inside a module, give what JAX's
+    functions of these names give for `apply` of the part: outputs, cotangents or tangents of its
+    variables and inputs, and the collections that change.
+    """
+    reached(kind)
+    aux = aux and kind != "jvp"
+    part, variables = model.module(train=train), model.variables(boxed=False)
+    ahead = {c: t for c, t in model.variables(1, boxed=False).items() if c == "params"}
+    changing = [c for c in variables if c != "params"] if train else []
+    weights = np.arange(1.0, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
+    function = _of_part(kind, aux, weights)
+    lifted = _outer(linen, part, _by_lift(linen, kind, function, weights, ahead, aux, wanted))
+
+    def applied(variables, x):
+        return part.apply(variables, x, mutable=changing)
+
+    by_jax = _by_jax(kind, function, applied, weights, ahead, aux, wanted)
+    found, updates = jax.jit(lambda v, x: lifted.apply(_within(v), x, mutable=changing))(
+        variables, model.x
+    )
+    expected, changed = jax.jit(by_jax)(variables, model.x)
+    for name, told in (("aux", aux), ("changed", changed)):
+        if told:
+            reached(name)
+    assert_close(found, expected, "gradients", **GRADIENTS)
+    assert_close(dict(updates), _within(changed), "changed collections", **GRADIENTS)
+
+
+@requirement("LIN-9j", must_reach=("changed",))
+@costly
+@given(model=parts, train=st.booleans(), wanted=collections, factor=st.sampled_from([2.0, -1.0]))
+def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor):
+    """A function of a part under `custom_vjp` computes what it computes, and has the cotangents
+    that its backward function gives, in the variables and in the input.
+    """
+    part, variables = model.module(train=train), model.variables(boxed=False)
+    changing = [c for c in variables if c != "params"] if train else []
+    weights = np.arange(1.0, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
+
+    def function(part, x):
+        return part(x)
+
+    def forward(part, x):
+        return linen.vjp(function, part, x, vjp_variables=wanted)
+
+    def backward(back, cotangent):
+        of_variables, of_x = back(cotangent)
+        return jax.tree.map(lambda leaf: factor * leaf, of_variables), 3 * of_x
+
+    own = linen.custom_vjp(function, forward_fn=forward, backward_fn=backward, grad_vars=wanted)
+    lifted = _outer(linen, part, own)
+    taken, rest = _taken(variables, wanted)
+
+    def slope(apply, within):
+        def loss(taken, x):
+            output, updates = apply(within({**rest, **taken}), x, mutable=changing)
+            return (output * weights).sum(), (output, dict(updates))
+
+        return jax.jit(jax.grad(loss, (0, 1), has_aux=True))(taken, model.x)
+
+    (of_variables, of_x), (output, updates) = slope(lifted.apply, _within)
+    (plain_variables, plain_x), (plain, changed) = slope(part.apply, lambda tree: tree)
+    if changed:
+        reached("changed")
+    expected = jax.tree.map(lambda leaf: factor * leaf, plain_variables), 3 * plain_x
+    assert_close((of_variables, of_x), expected, "gradients", **GRADIENTS)
+    assert_close(output, plain, "outputs", **GRADIENTS)
+    assert_close(updates, _within(changed), "changed collections", **GRADIENTS)
