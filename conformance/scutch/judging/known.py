@@ -12,9 +12,9 @@ A file names the implementation and has one `[[known]]` table for each law that 
     witness = "test_a_mismatch_is_refused_without_assertions()"
     errors = ["AssertionError at `assert left is None`"]
 
-The witness is the smallest call of a law that breaks, and is tried first, alone. The errors are the
-ways (see `scutch.judging.ways`) in which the law breaks on this and on other inputs: whatever breaks
-it in another way is a new failure. `scutch known FILE --from REPORT.json` writes them.
+The witness is the smallest call of a law that breaks, and is tried first, alone. The errors are
+the ways (see `scutch.judging.ways`) in which the law breaks, on this and on other inputs: whatever
+breaks it in another way is a new failure. `scutch known FILE --from REPORT.json` writes them.
 """
 
 import itertools
@@ -213,7 +213,7 @@ def _error_lines(errors: Collection[str]) -> list[str]:
 def with_errors(
     text: str, file: str, release: tuple[str, str], broken: Mapping[tuple[str, str], Sequence[str]]
 ) -> str:
-    """The text of a file, its entries with the ways in which a run broke the laws that they are about.
+    """The text of a file, with the ways in which a run broke the laws of its entries.
 
     All else in the text stays as it is.
 

@@ -83,7 +83,8 @@ def try_law(
       witness: A call that is known to break the law. It is tried first, alone.
       known: The ways, as `ways.way` has them, in which the law is known to break. Inputs that break
         it so are passed over; where no others break it, `Trial.broke` says that some were there.
-        Where there is a witness and no way, the way in which the witness breaks the law.
+        Where there is a witness and no way, the way in which the witness breaks the law. Where the
+        witness holds, none: what breaks the law then is another failure.
       replay: Inputs to try, one after the other, instead of drawing any.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made.
@@ -136,7 +137,7 @@ def try_law(
         outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
-    if attempt.expected is not None and not broke or attempt.begun_in_another_way:
+    if (attempt.expected is not None and not broke) or attempt.begun_in_another_way:
         reason = f"{ANOTHER_WAY}: {reason}"
     return Trial(
         law.name, law.requirement, outcome, len(attempt.held),
@@ -253,19 +254,20 @@ class _Attempt:
                 continue
 
     def begin_with(self, witness: str) -> None:
-        """Call the law on what is known to break it.
+        """Call the law on what is known to break it; if that holds, no way is known any more.
 
         Raises:
           AssertionError: It breaks the law in another way than those that are known.
         """
+        known, self.known = self.known, frozenset()
         try:
             self.replay([parse_call(witness)[1]])
         except AssertionError:
-            if self.known:
+            ((found, error),) = self.ways.values()
+            if known and found.way not in known:
                 self.begun_in_another_way = True
                 raise
-            ((found, error),) = self.ways.values()
-            self.known, self.expected = frozenset({found.way}), (found, error)
+            self.known, self.expected = known or frozenset({found.way}), (found, error)
             self.ways.clear()
         self.held.clear()
 

@@ -134,18 +134,14 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
 
     def attempt(law: suite.Law, **options: Any) -> Trial:
         ways = known.witness_and_ways(expected, law.requirement, law.name)[1]
-        return try_law(
-            law, implementation, examples=_QUICK.examples, seed=0, known=ways, **options
-        )
+        return try_law(law, implementation, examples=_QUICK.examples, seed=0, known=ways, **options)
 
     def retry(broken: Trial, needed: Any) -> Trial:
         calls = [(laws[t.test], t.counterexample.input) for t in needed if t.counterexample]
         return attempt(laws[broken.test], unless=calls)
 
     trials = [
-        attempt(
-            law, witness=known.witness_and_ways(expected, law.requirement, law.name)[0]
-        )
+        attempt(law, witness=known.witness_and_ways(expected, law.requirement, law.name)[0])
         for law in laws.values()
     ]
     tried = {trial.requirement for trial in trials}
