@@ -5,53 +5,46 @@ name after `#`. Links to the web are left alone: `ci/docs --external` has Sphinx
 """
 
 import functools
+import html
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LINKS = ("href", "src")
+_NAME = re.compile(r'<[^<>]*?\sid="([^"]*)"')
+_TARGET = re.compile(r'<[^<>]*?\s(?:href|src)="([^"]+)"')
 APPLICATIONS = ("benchmarks",)
 """Folders whose pages name by `#` what a script draws."""
 
 
-@dataclass
-class Page(HTMLParser):
+@dataclass(frozen=True)
+class Page:
     """What a page has and where it leads.
 
     Args:
       names: Its places, by which a link can name them.
-      targets: Addresses, as they are written.
+      targets: Addresses.
     """
 
-    names: set[str] = field(default_factory=set)
-    targets: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take the names and addresses of an element."""
-        for name, value in attrs:
-            if name == "id" or (name == "name" and tag == "a"):
-                self.names.add(value or "")
-            elif name in LINKS and value:
-                self.targets.append(value)
+    names: frozenset[str]
+    targets: tuple[str, ...]
 
 
 @functools.cache
 def _page(path: Path) -> Page:
-    page = Page()
-    page.feed(path.read_text("utf-8"))
-    return page
+    text = path.read_text("utf-8")
+    return Page(
+        frozenset(map(html.unescape, _NAME.findall(text))),
+        tuple(dict.fromkeys(map(html.unescape, _TARGET.findall(text)))),
+    )
 
 
 def broken(folder: Path) -> Iterator[str]:
     """The broken links of all pages in a folder, as `page: address: why`."""
     _page.cache_clear()
     for path in sorted(folder.rglob("*.html")):
-        for address in dict.fromkeys(_page(path).targets):
+        for address in _page(path).targets:
             if why := _fault(path, address, folder):
                 yield f"{path.relative_to(folder)}: {address}: {why}"
 

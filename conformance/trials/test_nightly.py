@@ -242,6 +242,22 @@ def test_a_change_in_no_commit_is_refused(project, regressed):
     assert "these changes are in no commit" in printed
 
 
+def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
+    """Those that no night was about; asv's graph then has a point for each."""
+    project.plant("errors.py", "# between two nights\n")
+    between = project.commit()
+    project.plant("errors.py", "# tonight\n")
+    project.commit()
+    code, printed = project.night("--no-conformance", "--backfill", "1")
+    assert code == 0, printed
+    assert f"measure {NAME} at {between[:12]}" in printed
+    found = [json.loads(path.read_text()) for path in project.state.glob("earlier/*.json")]
+    assert {each["result"]["commit_hash"] for each in found} == {between}
+    assert {name for each in found for name in each["result"]["results"]} >= {NAME}
+    summary = project.state / "site" / "benchmarks" / "graphs" / "summary" / f"{NAME}.json"
+    assert len(json.loads(summary.read_text())) == 4
+
+
 def test_a_night_that_measures_nothing_fails(project, resumed):
     code, printed = project.night("--no-conformance", "--select", "no such benchmark")
     assert code == 2
