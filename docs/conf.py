@@ -36,6 +36,7 @@ autodoc_default_options = {"members": True, "member-order": "bysource", "show-in
 autodoc_typehints = "signature"
 autodoc_type_aliases = {"Params": "Params"}
 autodoc_preserve_defaults = True
+add_module_names = False
 default_role = "literal"  # docstrings are Markdown in this: one backtick is code
 napoleon_use_ivar = True
 nitpicky = True

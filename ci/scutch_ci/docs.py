@@ -7,6 +7,7 @@ error, and so is every link inside the site that leads nowhere.
 """
 
 import argparse
+import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -171,9 +172,23 @@ def sphinx(builder: str, source: Path, output: Path) -> int:
     command = (
         *(sys.executable, "-m", "sphinx", "-b", builder, "-W", "--keep-going", "-q"),
         *("-j", str(processors()), "-d", str(kept / "doctrees")),
-        *("-D", f"nb_execution_cache_path={kept / 'executed'}", str(source), str(output)),
+        *(
+            "-D",
+            f"nb_execution_cache_path={OUTPUT / 'executed' / what_the_guide_runs()}",
+            str(source),
+            str(output),
+        ),
     )
     return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
+
+
+def what_the_guide_runs() -> str:
+    """A digest of the reference and the pins: the guide is run anew when they have changed."""
+    files = sorted((ROOT / "reference" / "scutch_reference").rglob("*.py"))
+    digest = hashlib.sha256(sys.version.encode())
+    for path in [*files, *sorted((ROOT / "ci" / "pins").iterdir())]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from scutch_ci import asv_site, environments, regressions
+from scutch_ci import asv_site, docs, environments, regressions
 from scutch_ci.checkout import NothingMeasured
 from scutch_ci.measurements import Figure
 
@@ -193,6 +193,22 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
         [before, after] for before, after in zip(*nights, strict=True) if before == before
     )
     assert any(before < after for before, after in drawn)
+
+
+def test_the_documentation_shows_the_last_night_and_its_graphs(project, regressed, tmp_path):
+    evidence = docs.evidence_of_night(project.state)
+    assert [str(one.implementation) for one in evidence.reports] == ["reference 0.1.0"]
+    assert f"{NAME}(reference, forward, 4)" in evidence.night
+    assert 'href="verdicts/index.html"' in evidence.night
+    docs.copy_graphs(project.state / "site" / "benchmarks", tmp_path)
+    page = (tmp_path / "benchmarks" / "index.html").read_text("utf-8")
+    assert '<a href="../nightly.html">' in page
+    assert '<a href="../index.html">scutch nightly</a>' not in page
+
+
+def test_without_a_night_there_is_none_to_show(tmp_path):
+    with pytest.raises(NothingMeasured, match="no nightly in .* has come to its end"):
+        docs.evidence_of_night(tmp_path)
 
 
 def _measured(**times):
