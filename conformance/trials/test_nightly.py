@@ -207,7 +207,7 @@ def test_the_documentation_shows_the_last_night_and_its_graphs(project, regresse
 
 
 def test_without_a_night_there_is_none_to_show(tmp_path):
-    with pytest.raises(NothingMeasured, match="no nightly in .* has come to its end"):
+    with pytest.raises(NothingMeasured, match=r"no nightly in .* has come to its end"):
         docs.evidence_of_night(tmp_path)
 
 
