@@ -53,7 +53,7 @@ def opened(browser, built):
     requests, complaints = [], []
     page.on("request", lambda request: requests.append(request.url))
     page.on("requestfailed", lambda request: complaints.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
+    page.on("console", lambda message: message.type == "log" or complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield lambda name: page.goto((built[1] / f"{name}.html").as_uri()) and page
     context.close()
