@@ -149,9 +149,9 @@ LIMITS = {
         without="laws",
     ),
     "ci": Limit(
-        1879,
+        1906,
         "1,111 were there before, for the same work; 400 plant faults (mutants), 10 choose a "
-        "platform, 23 keep what XLA and Python have compiled and run checks side by side; 304 are "
+        "platform, 23 keep what XLA and Python have compiled and run checks side by side; 331 are "
         "the documentation (docs, pages, links) and what it takes from a night",
         without="scutch_ci/docstyle.py",
     ),
