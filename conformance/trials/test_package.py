@@ -151,9 +151,10 @@ LIMITS = {
         without="laws",
     ),
     "ci": Limit(
-        1575,
+        1906,
         "1,111 were there before, for the same work; 400 plant faults (mutants), 10 choose a "
-        "platform, 23 keep what XLA and Python have compiled and run checks side by side",
+        "platform, 23 keep what XLA and Python have compiled and run checks side by side; 331 are "
+        "the documentation (docs, pages, links) and what it takes from a night",
         without="scutch_ci/docstyle.py",
     ),
     "ci/scutch_ci/docstyle.py": Limit(172, "the linter of docstrings, which is work of its own"),
