@@ -30,6 +30,7 @@ examples:
   scutch report reference.json flax.json --html site    side by side, and as pages
   scutch diff old.json new.json                         exit 1 when something got worse
   scutch known fork.toml --from fork.json               what failed, as known failures
+  scutch reproduce BOX-11 --implementation flax         a script that shows it without scutch
   scutch badge flax.json -o flax.svg                    a picture for a README
   scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
   scutch box my_boxes.py:Scaled                         judge one box class
@@ -186,6 +187,24 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="report", metavar="REPORT.json", required=True, help="written by the judge"
     )
 
+    added = command(
+        "reproduce",
+        "write a stand-alone script that shows a failure",
+        _reproduce,
+        "The script imports the judged library, JAX and NumPy, and nothing of this suite; it exits "
+        "with 1 while the fault is there, and with 0 when it is gone. It is run before it is "
+        "written. For an identifier it is about the witness of a known failure, or else about the "
+        "smallest input that a search finds.",
+    )
+    added.add_argument(
+        "failure", metavar="ID|CALL", help="a requirement, or the call of a law as reports show it"
+    )
+    added.add_argument(
+        "--implementation", default="flax", metavar="WHERE", help="as for `scutch run` (flax)"
+    )
+    added.add_argument("--issue", action="store_true", help="as the text of an upstream issue")
+    added.add_argument("-o", "--output", metavar="FILE", help="(default: standard output)")
+
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
@@ -318,6 +337,24 @@ def _known(arguments: argparse.Namespace) -> int:
     left_out += sorted({o.id for o in broken} - {entry.requirement for entry in entries})
     if left_out:
         print(f"left out, for no input breaks them in the same way again: {', '.join(left_out)}")
+    return 0
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from scutch import reproduce
+    from scutch.implementation import SetupError
+    from scutch.reproduce import failures
+
+    try:
+        requirement, call = failures.failure(arguments.failure, arguments.implementation)
+        text = reproduce.script(requirement, call, arguments.implementation)
+    except (SetupError, reproduce.NotReproducible) as error:
+        raise UsageError(str(error)) from error
+    text = reproduce.issue(requirement, text) if arguments.issue else text
+    if arguments.output is None:
+        print(text, end="")
+    else:
+        publish(text, Path(arguments.output))
     return 0
 
 

@@ -53,7 +53,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
-            "get_named_sharding PARTITION_NAME".split()
+            "get_named_sharding PARTITION_NAME use_eager_sharding using_eager_sharding".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "

@@ -127,6 +127,29 @@ def logical(implementation: Implementation) -> Subject:
     )
 
 
+def remaining(
+    implementation: Implementation, subject: str, names: tuple[Any, ...], index: int, name: Any
+) -> tuple[Any, ...] | None:
+    """The names that are left of a box when one of its axes was removed.
+
+    Args:
+      implementation: The one under judgment.
+      subject: The box class, a key of `SUBJECTS` that the implementation claims.
+      names: Of the box, one for each axis: a string, a tuple of strings, or `None`.
+      index: Of the axis, `0 <= index < len(names)`.
+      name: The axis name in the parameters of the removal.
+
+    Returns:
+      The names; `None` if the removal was refused.
+    """
+    box = SUBJECTS[subject](implementation).make(1.0, names, None)
+    try:
+        left = box.remove_axis(index, {implementation.meta.PARTITION_NAME: name})
+    except Exception:  # a refusal, whatever its type, is the answer
+        return None
+    return tuple(left.names)
+
+
 PARTITIONED = "partitioned"
 """The name of the subject that laws mean by a box."""
 

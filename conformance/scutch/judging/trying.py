@@ -239,6 +239,20 @@ class _Attempt:
         return False
 
 
+def prepared(
+    law: Law, implementation: Implementation, unasserted: Callable[..., Any]
+) -> tuple[Callable[..., Any], Builder, Inputs]:
+    """What a call of a law takes: its function, what builds its inputs, and its fixtures.
+
+    Args:
+      law: The law.
+      implementation: The one under judgment, which claims what the law is about.
+      unasserted: Removes axes in a process without assertions.
+    """
+    attempt = _attempt(law, implementation, None, unasserted)
+    return attempt.function, attempt.builder, attempt.fixtures
+
+
 def _attempt(
     law: Law, implementation: Implementation, subject: Subject | None, unasserted: Any
 ) -> _Attempt:

@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from scutch.implementation import load
-from scutch.inputs.subjects import SUBJECTS
+from scutch.inputs.subjects import remaining
 from scutch.judging.isolation import Channel, Closed
 from scutch.judging.profiles import prepare_devices
 from scutch.lawkit.domain import Untried
@@ -43,13 +43,7 @@ def main(descriptor: str, where: str) -> None:
             subject, names, index, name = channel.receive()
         except Closed:
             return
-        box = SUBJECTS[subject](implementation).make(1.0, _tuples(names), None)
-        try:
-            params = {implementation.meta.PARTITION_NAME: _tuples(name)}
-            left = list(box.remove_axis(index, params).names)
-        except Exception:  # a refusal, whatever its type, is the answer
-            left = None
-        channel.send(left)
+        channel.send(remaining(implementation, subject, _tuples(names), index, _tuples(name)))
 
 
 def _tuples(value: Any) -> Any:

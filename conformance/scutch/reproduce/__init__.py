@@ -1,0 +1,143 @@
+"""Scripts that show a fault without this suite: `script(requirement, call, implementation)`.
+
+    text = script("BOX-11", "test_a_negative_index_adds_...(box=Box(...), back=1, ...)", "flax")
+
+gives a Python program of about 30 lines that imports the judged library, JAX and NumPy, and ends
+with exit code 1 while the fault is there and 0 when it is gone. `issue` frames it as the text of an
+upstream issue. Where none can be written `NotReproducible` says why.
+
+There is no template for a law. The law is run once more on its smallest input, from a text that is
+rewritten so that a *tape* notes each thing it does outside the suite (`rewriting`, `tape`). What
+the failed comparison depends on is written down as straight-line code (`writing`, `sources`,
+`names`, `layout`), and a draft counts only once it was run and failed, and once more, with the
+reference in the place of the library, and did not fail (`search`, `checking`).
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scutch import catalogue
+from scutch.implementation import SetupError
+from scutch.reproduce import layout
+
+SECONDS = 600
+
+
+class NotReproducible(Exception):
+    """No stand-alone script shows this failure.
+
+    Wrong, as the fault is not there in the installed release:
+
+        script("BOX-11", call, "reference")
+
+    Right:
+
+        script("BOX-11", call, "flax")
+
+    Attributes:
+      requirement: The identifier of the requirement.
+      problem: Why there is no script.
+    """
+
+    def __init__(self, requirement: str, problem: str) -> None:
+        """Say what was tried, and why it failed."""
+        self.requirement, self.problem = requirement, problem
+        super().__init__(f"no script for {requirement}: {problem}")
+
+
+def script(
+    requirement: str, call: str, implementation: str = "flax", *, python: str = sys.executable
+) -> str:
+    """A program that shows that an implementation breaks a requirement.
+
+    It is run before it is returned, in a process of its own, and exits with 1.
+
+    Args:
+      requirement: Its identifier, such as `BOX-11`.
+      call: The call of a law that breaks it, as reports and known failures show it.
+      implementation: How it is found, as `scutch.implementation.load` takes it.
+      python: The interpreter of the environment where the implementation is installed; this suite
+        must be importable there.
+
+    Raises:
+      NotReproducible: There is no such program.
+      SetupError: There is no such requirement.
+    """
+    row = catalogue.by_id().get(requirement)
+    if row is None:
+        raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
+    flags = ["-O"] if "unasserted" in _fixtures(call) else []
+    request = {"requirement": requirement, "call": call, "where": implementation}
+    try:
+        done = subprocess.run(
+            [python, *flags, "-m", "scutch.reproduce.process"],
+            input=json.dumps(request), capture_output=True, text=True, timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise NotReproducible(requirement, f"it took more than {SECONDS} s") from None
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        raise NotReproducible(requirement, last[0])
+    reply = json.loads(done.stdout)
+    if "problem" in reply:
+        raise NotReproducible(requirement, reply["problem"])
+    text: str = layout.heading(row, reply["versions"], reply["told"]) + reply["script"]
+    _verify(requirement, text, python)
+    return text
+
+
+def _fixtures(call: str) -> str:
+    """The parameters of a law, from its text."""
+    name = call.partition("(")[0].partition("[")[0]
+    for file in Path(__file__).parent.with_name("laws").glob("test_*.py"):
+        _, found, rest = file.read_text("utf-8").partition(f"\ndef {name}(")
+        if found:
+            return rest.partition(")")[0]
+    return ""
+
+
+def _verify(requirement: str, text: str, python: str) -> None:
+    """Run a script in a new process.
+
+    Raises:
+      NotReproducible: It does not end with 1.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "reproduce.py")
+        file.write_text(text, "utf-8")
+        done = subprocess.run([python, str(file)], capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode != 1:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise NotReproducible(
+            requirement, f"the script ends with {done.returncode}, expected 1: {' '.join(last)}"
+        )
+
+
+def issue(requirement: str, text: str) -> str:
+    """A script as the text of an upstream issue, in Markdown.
+
+    Args:
+      requirement: The identifier of the requirement.
+      text: What `script` returned.
+
+    Raises:
+      SetupError: There is no such requirement.
+    """
+    row = catalogue.by_id().get(requirement)
+    if row is None:
+        raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
+    docstring, _, program = text.removeprefix('"""').partition('\n"""\n')
+    versions, *told = docstring.rpartition("\n\n")[2].splitlines()
+    quote = [f"> {row.quote}", ""] if row.quote else []
+    return "\n".join(
+        [
+            f"# {row.title}", "", row.text, "", *quote, f"({row.source})", "",
+            "## To reproduce", "", "```python", program.strip(), "```", "",
+            "It exits with 1 while the fault is there, and with 0 when it is gone.", "",
+            "## What came", "", "```text", *told, "```", "",
+            "## Versions", "", versions, "",
+        ]
+    )  # fmt: skip

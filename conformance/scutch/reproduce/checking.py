@@ -1,0 +1,136 @@
+"""Drafts of a script, tried in new processes.
+
+`Nursery` forks before JAX has looked for devices. Each draft then runs in a child of that fork,
+which has all modules and no state: once as it is, and once with the reference's namespaces in the
+place of the modules that it imports.
+"""
+
+import contextlib
+import io
+import os
+import pickle
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scutch.implementation import RENAMED, Implementation
+
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a script ended.
+
+    Args:
+      code: Its exit code; 1 for an uncaught exception.
+      error: The name of the class of what it raised, empty if nothing.
+      printed: What it wrote, with the message of what it raised.
+    """
+
+    code: int
+    error: str
+    printed: str
+
+
+class Anything:
+    """All names of an implementation, whatever the namespace."""
+
+    def __init__(self, implementation: Implementation) -> None:
+        """Keep it."""
+        self._implementation = implementation
+
+    def __getattr__(self, name: str) -> Any:
+        for capability in ("nnx", "linen", "meta", "logical", "bridge", "transforms"):
+            space = getattr(self._implementation, capability, None)
+            if space is not None and hasattr(space, name):
+                return getattr(space, name)
+        for old, (today, _) in RENAMED.items():
+            if name == today:
+                found = getattr(self, old)
+                return lambda *args, allow_register=True, **named: found(*args, **named)
+        raise AttributeError(name)
+
+
+class Nursery:
+    """A process that has forked early, in whose children scripts are tried."""
+
+    def __init__(self, reference: Implementation) -> None:
+        """Fork.
+
+        Args:
+          reference: Stands for the implementation where a script is run on the reference.
+        """
+        ours, theirs = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(ours[1])
+            os.close(theirs[0])
+            _serve(os.fdopen(ours[0], "rb"), os.fdopen(theirs[1], "wb"), Anything(reference))
+            os._exit(0)
+        os.close(ours[0])
+        os.close(theirs[1])
+        self.requests, self.answers = os.fdopen(ours[1], "wb"), os.fdopen(theirs[0], "rb")
+
+    def run(self, source: str, aliases: Mapping[str, str] | None = None) -> Outcome:
+        """Run a script.
+
+        Args:
+          source: Its text.
+          aliases: Imports that are left out, by the name that stands for the reference instead.
+        """
+        pickle.dump((source, dict(aliases or {})), self.requests)
+        self.requests.flush()
+        answer: Outcome = pickle.load(self.answers)
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        self.requests.close()
+        os.waitpid(self.pid, 0)
+
+
+def _serve(requests: Any, answers: Any, reference: Anything) -> None:
+    """Run what comes, each in a child."""
+    while True:
+        try:
+            source, aliases = pickle.load(requests)
+        except EOFError:
+            return
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            signal.alarm(SECONDS)
+            with os.fdopen(writing, "wb") as out:
+                pickle.dump(_run(source, aliases, reference), out)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as found:
+            text = found.read()
+        os.waitpid(child, 0)
+        pickle.dump(pickle.loads(text) if text else Outcome(70, "crash", ""), answers)
+        answers.flush()
+
+
+def _run(source: str, aliases: Mapping[str, str], reference: Anything) -> Outcome:
+    """Run a script in this process."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for alias, line in aliases.items():
+        if line in source:
+            source = source.replace(f"{line}\n", "")
+            space[alias] = reference
+    out = io.StringIO()
+    code, error = 0, ""
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            exec(compile(source, "script.py", "exec"), space)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            if isinstance(stop.code, str):
+                print(stop.code)
+        except BaseException as raised:
+            code, error = 1, type(raised).__name__
+            print(f"{error}: {raised}")
+    return Outcome(code, error, out.getvalue()[:4000])

@@ -1,0 +1,63 @@
+"""Which call of a law a script is to be about: `failure("BOX-11", "flax")`.
+
+A call is taken as it is. For an identifier it is the witness of a known failure of the installed
+release, and else the smallest call that a short search finds.
+"""
+
+from scutch import catalogue
+from scutch.implementation import Implementation, SetupError, load
+from scutch.inputs.calls import NotACall, parse_call
+from scutch.judging import known, suite
+from scutch.judging.profiles import PROFILES, prepare_devices
+from scutch.judging.trying import try_law
+
+
+def failure(wanted: str, where: str) -> tuple[str, str]:
+    """The requirement and the call that are meant.
+
+    Args:
+      wanted: The identifier of a requirement, or a call of a law.
+      where: How the implementation is found, as `implementation.load` takes it.
+
+    Raises:
+      SetupError: There is no such requirement or law, or nothing breaks it.
+    """
+    if "(" in wanted:
+        return _law(wanted), wanted
+    row = catalogue.by_id().get(wanted)
+    if row is None:
+        raise SetupError(f"no requirement {wanted!r}", "`scutch list` shows all")
+    prepare_devices()
+    implementation = load(where)
+    releases = [(implementation.name, implementation.version)]
+    releases += [implementation.upstream] if implementation.upstream else []
+    for entry in known.applicable(known.shipped(), *releases):
+        if entry.requirement == wanted:
+            return wanted, entry.witness
+    return wanted, _searched(wanted, implementation)
+
+
+def _law(call: str) -> str:
+    """The requirement that a call of a law tries."""
+    try:
+        name, _ = parse_call(call)
+    except NotACall as error:
+        raise SetupError(f"the call {call!r}", str(error)) from None
+    found = [law.requirement for law in suite.laws() if law.name == name]
+    if not found:
+        raise SetupError(f"no law {name!r}", "`scutch explain ID` shows the laws of a requirement")
+    return found[0]
+
+
+def _searched(requirement: str, implementation: Implementation) -> str:
+    """The smallest call that a search finds to break a requirement."""
+    for law in suite.tried_by([requirement]):
+        if law.in_job or "unasserted" in law.fixtures:
+            continue
+        trial = try_law(law, implementation, examples=PROFILES["ci"].examples)
+        if trial.counterexample is not None and trial.counterexample.input:
+            return trial.counterexample.input
+    raise SetupError(
+        f"{requirement} of {implementation.name} {implementation.version}",
+        "no input was found that breaks it; expected a requirement that fails, or a call of a law",
+    )

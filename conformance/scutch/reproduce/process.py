@@ -1,0 +1,136 @@
+"""A process in which one law is rewritten, tried on one input, and written as a script.
+
+It reads a request as JSON from its standard input, `{"requirement": ..., "call": ..., "where":
+...}`, and writes `{"script": ..., "told": ...}`, or `{"problem": ...}`, to its standard output. It
+is a process of its own because the laws that it imports are not the ones that judge.
+"""
+
+import contextlib
+import functools
+import importlib
+import json
+import platform
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import scutch
+from scutch.implementation import Implementation, load
+from scutch.reproduce import rewriting
+from scutch.reproduce.checking import Nursery
+from scutch.reproduce.names import Nameless, modules
+from scutch.reproduce.search import search
+from scutch.reproduce.tape import Tape
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.load(sys.stdin)
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            script, told = answer(request["requirement"], request["call"], request["where"])
+            reply = {"script": script, "told": told, "versions": versions(request["where"])}
+        except Nameless as problem:
+            reply = {"problem": str(problem)}
+    json.dump(reply, sys.stdout)
+
+
+def answer(requirement: str, call: str, where: str) -> tuple[str, str]:
+    """A script without its heading, and what it says when it is run.
+
+    Args:
+      requirement: The identifier of a requirement that fails.
+      call: The call of a law that breaks it.
+      where: How the implementation is found, as `implementation.load` takes it.
+
+    Raises:
+      Nameless: No script can be written; the message says why.
+    """
+    tape = Tape()
+    rewriting.install(tape)
+    from scutch.judging.profiles import prepare_devices
+
+    prepare_devices()
+    implementation = load(where)
+    reference = load("reference")
+    with contextlib.closing(Nursery(reference)) as nursery, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        error = record(tape, implementation, requirement, call)
+        if error is None:
+            raise Nameless(f"{call} does not break {requirement} of {implementation.name}")
+        return search(tape, error, implementation, nursery)
+
+
+def versions(where: str) -> str:
+    """The releases of an implementation and of what it runs on, in words."""
+    found = load(where)
+    python = platform.python_version()
+    return (
+        f"{found.name} {found.version}, jax {jax.__version__}, numpy {np.__version__}, "
+        f"Python {python}."
+    )
+
+
+def record(
+    tape: Tape, implementation: Implementation, requirement: str, call: str
+) -> BaseException | None:
+    """Try a law on one input while a tape notes what it does.
+
+    Args:
+      tape: The one that `rewriting.install` was given.
+      implementation: The one under judgment.
+      requirement: What the law is about.
+      call: The call of the law.
+
+    Returns:
+      What broke the law; `None` if nothing did.
+    """
+    from scutch.inputs.calls import parse_call
+    from scutch.inputs.descriptions import build
+    from scutch.inputs.subjects import remaining
+    from scutch.judging.trying import prepared
+
+    name, inputs = parse_call(call)
+    law = law_named(name, requirement)
+    unasserted = functools.partial(remaining, implementation)
+    function, builder, fixtures = prepared(law, implementation, unasserted)
+    tape.package = next(iter(modules(implementation))).__name__.partition(".")[0]
+    tape.recording = True
+    try:
+        built = {n: tape.named(n, build(value, builder)) for n, value in inputs.items()}
+        function(**fixtures, **built)
+    except BaseException as error:
+        return error
+    finally:
+        tape.recording = False
+    return None
+
+
+def law_named(name: str, requirement: str) -> Any:
+    """The law of a name, from the one module that has it.
+
+    Args:
+      name: As a call begins, such as `test_boxes_survive_pickling[logical]`.
+      requirement: What it tries.
+
+    Raises:
+      Nameless: There is none.
+    """
+    from scutch.judging import suite
+
+    plain = name.partition("[")[0]
+    for file in sorted(Path(scutch.__file__).with_name("laws").glob("test_*.py")):
+        if f"\ndef {plain}(" in file.read_text("utf-8"):
+            module = importlib.import_module(f"scutch.laws.{file.stem}")
+            for law in suite.laws_of(module, plain, getattr(module, plain)):
+                if law.name == name and law.requirement == requirement:
+                    return law
+    raise Nameless(f"no law {name} tries {requirement}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The search for a script that shows a fault: drafts are tried until one does.
+
+A draft is right if it fails on the implementation in the way that is meant, and ends well on the
+reference, which has not the fault. First come drafts with only what the failed comparison depends
+on; then with all that may have changed something, of which as much is left out as can be.
+"""
+
+import traceback
+from collections.abc import Iterator, Sequence
+
+from scutch.implementation import Implementation
+from scutch.reproduce.checking import Nursery
+from scutch.reproduce.names import Nameless
+from scutch.reproduce.tape import Event, Tape
+from scutch.reproduce.writing import Draft, Ending, possible_effects
+
+_PASSIVE = ("parameter", "display", "with")
+_SHOWN = ("compare", "alike", "truth")
+_DECISIONS = 40
+_TRIED = 6
+_GUARDS = 3
+
+
+def search(
+    tape: Tape, error: BaseException, implementation: Implementation, nursery: Nursery
+) -> tuple[str, str]:
+    """Find a script.
+
+    Args:
+      tape: What the law did.
+      error: What it raised.
+      implementation: The one that the script is about.
+      nursery: Where drafts are run.
+
+    Returns:
+      The script without its heading, and what it says when it is run.
+
+    Raises:
+      Nameless: None was found; the message has the last reasons.
+    """
+    trials = Trials(tape, implementation, nursery)
+    for ending in endings(tape, error):
+        found = trials.run(ending, ())
+        if found is None and (effects := trials.writable(ending)):
+            found = trials.shortened(ending, effects)
+        if found is not None:
+            return found
+    raise Nameless("; ".join(dict.fromkeys(trials.problems[:4])) or "nothing of it was noted")
+
+
+def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
+    """The ways in which a script may end, the likeliest first."""
+    held = tape.known.get(id(error))
+    if held is not None and held[0] is error:
+        yield Ending(held[1].event, "raises")
+        return
+    decisions = [e for e in reversed(tape.order) if e.tainted and e.kind not in _PASSIVE]
+    asked = [e for e in decisions if e.error is None and (
+        e.kind in _SHOWN or type(e.result) is bool)]  # fmt: skip
+    returned = [e for e in decisions if e.kind in ("call", "method") and e not in asked
+                and e.error is None]  # fmt: skip
+    if traceback.extract_tb(error.__traceback__)[-1].name == "refused":
+        yield from (Ending(each, "accepted") for each in decisions[:1] if each in returned)
+    found = []
+    for event in decisions[:_DECISIONS]:
+        if isinstance(event.error, Exception):
+            found.append(Ending(event, "raises"))
+        elif event in asked:
+            found.append(Ending(event, event.kind if event.kind in _SHOWN else "answer"))
+    yield from found[:1]
+    if found and found[0].event in asked:
+        for guard in asked[1 : _GUARDS + 1]:
+            yield Ending(found[0].event, found[0].mode, (guard,))
+    yield from found[1:_TRIED]
+    yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
+
+
+class Trials:
+    """Drafts of one script, and why they did not do."""
+
+    def __init__(self, tape: Tape, implementation: Implementation, nursery: Nursery) -> None:
+        """Try nothing yet.
+
+        Args:
+          tape: What the law did.
+          implementation: The one that the script is about.
+          nursery: Where drafts are run.
+        """
+        self.tape, self.implementation, self.nursery = tape, implementation, nursery
+        self.problems: list[str] = []
+
+    def run(self, ending: Ending, effects: Sequence[Event]) -> tuple[str, str] | None:
+        """Write a draft and run it; the script and what it said, `None` if it is not right."""
+        try:
+            draft = Draft(self.tape, self.implementation, ending, effects)
+            source = draft.source()
+        except Nameless as problem:
+            self.problems.append(str(problem))
+            return None
+        own = self.nursery.run(source)
+        raised = type(ending.event.error).__name__ if ending.mode == "raises" else ""
+        if own.code != 1 or own.error != raised:
+            self.problems.append(f"a draft ended with {own.code} {own.error}: {own.printed:.300}")
+            return None
+        if self.implementation.name != "reference":
+            other = self.nursery.run(source, draft.names.aliases)
+            if other.code != 0:
+                self.problems.append(f"a draft fails on the reference, too: {other.printed:.300}")
+                return None
+        return source, own.printed
+
+    def writable(self, ending: Ending) -> list[Event]:
+        """What may have changed something before the end, and can be written."""
+        found = []
+        for effect in possible_effects(self.tape, ending.event):
+            try:
+                Draft(self.tape, self.implementation, ending, (effect,)).source()
+            except Nameless:
+                continue
+            found.append(effect)
+        return found
+
+    def shortened(self, ending: Ending, effects: list[Event]) -> tuple[str, str] | None:
+        """A right draft with as few effects as will do, `None` if not even all of them do."""
+        found = self.run(ending, effects)
+        size = len(effects)
+        while size and found is not None:
+            start = 0
+            while start < len(effects):
+                fewer = effects[:start] + effects[start + size :]
+                shorter = self.run(ending, fewer) if fewer else None
+                if shorter is None:
+                    start += size
+                else:
+                    effects, found = fewer, shorter
+            size //= 2
+        return found

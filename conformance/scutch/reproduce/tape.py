@@ -1,0 +1,801 @@
+"""What a law did outside the suite, noted as a straight-line program.
+
+While a law runs from its rewritten text (see `rewriting`), its `Tape` notes an `Event` for each
+operation that leaves the suite: a call of the implementation, of JAX or NumPy, a method or an
+attribute of what these returned, a comparison. An operand of an event is an `Expression`: the
+result of an earlier event, a part of one, a literal, a container of such, a name that can be
+imported, or a function, whose body is what it did when it was first called from outside.
+
+An event is *tainted* if the implementation had a part in it. The last tainted event before a law
+fails is what it failed on.
+"""
+
+import functools
+import operator
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "Eq": ("==", operator.eq),
+    "NotEq": ("!=", operator.ne),
+    "Lt": ("<", operator.lt),
+    "LtE": ("<=", operator.le),
+    "Gt": (">", operator.gt),
+    "GtE": (">=", operator.ge),
+    "Is": ("is", operator.is_),
+    "IsNot": ("is not", operator.is_not),
+    "In": ("in", lambda one, other: one in other),
+    "NotIn": ("not in", lambda one, other: one not in other),
+}
+COMBINATIONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "Add": ("+", operator.add),
+    "Sub": ("-", operator.sub),
+    "Mult": ("*", operator.mul),
+    "Div": ("/", operator.truediv),
+    "FloorDiv": ("//", operator.floordiv),
+    "Mod": ("%", operator.mod),
+    "Pow": ("**", operator.pow),
+    "MatMult": ("@", operator.matmul),
+    "BitAnd": ("&", operator.and_),
+    "BitOr": ("|", operator.or_),
+    "BitXor": ("^", operator.xor),
+    "LShift": ("<<", operator.lshift),
+    "RShift": (">>", operator.rshift),
+}
+IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.iadd,
+    "Sub": operator.isub,
+    "Mult": operator.imul,
+    "Div": operator.itruediv,
+    "FloorDiv": operator.ifloordiv,
+    "Mod": operator.imod,
+    "Pow": operator.ipow,
+    "MatMult": operator.imatmul,
+    "BitAnd": operator.iand,
+    "BitOr": operator.ior,
+    "BitXor": operator.ixor,
+    "LShift": operator.ilshift,
+    "RShift": operator.irshift,
+}
+TURNS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "USub": ("-", operator.neg),
+    "UAdd": ("+", operator.pos),
+    "Invert": ("~", operator.invert),
+}
+UNNOTED = (zip, map, enumerate, next, any, all, filter, range, super, print, id, min, max)
+"""What hands on the values that it is given; `sum` and `getattr` are noted as what they do."""
+QUESTIONS = (
+    len,
+    isinstance,
+    issubclass,
+    hasattr,
+    str,
+    repr,
+    hash,
+    type,
+    bool,
+    int,
+    float,
+    callable,
+)
+"""What changes nothing."""
+MAKERS = (list, tuple, dict, set, frozenset, sorted)
+_PASSED_ON = ("items", "values", "keys")
+_MUTATIONS = ("append", "extend", "insert", "add", "update", "pop", "clear", "setdefault")
+RECENT = 4
+"""How many events back the origin of a number or truth value, which has no identity, is sought."""
+
+
+# ---------------------------------------------------------------------- expressions
+
+
+class Expression:
+    """An operand of an event."""
+
+
+@dataclass(frozen=True)
+class Ref(Expression):
+    """The result of an event, or a part of it: a path of attributes (`.a`) and items."""
+
+    event: "Event"
+    path: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A value that can be written down as it is."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Display(Expression):
+    """A new tuple, list, set or dictionary; for a dictionary keys and values alternate."""
+
+    kind: type
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Global(Expression):
+    """Something that the implementation, JAX, NumPy or Python defines."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Written(Expression):
+    """A function of the suite; `bound` of its first parameters are given."""
+
+    function: Any
+    bound: int = 0
+
+
+@dataclass(frozen=True)
+class Partial(Expression):
+    """A `functools.partial`."""
+
+    function: Expression
+    arguments: tuple[Expression, ...]
+    named: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Unknown(Expression):
+    """A value of which nobody knows where it came from."""
+
+    value: Any
+
+
+# ---------------------------------------------------------------------- events
+
+
+@dataclass(eq=False)
+class Block:
+    """Events in order: the law itself, the body of a `with`, or the body of a function."""
+
+    parent: "Block | None" = None
+    events: list["Event"] = field(default_factory=list)
+
+    def within(self) -> Iterator["Block"]:
+        """This block and those around it."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
+
+
+@dataclass(eq=False)
+class Event:
+    """One operation.
+
+    Args:
+      kind: `call`, `method`, `attribute`, `item`, `compare`, `combine`, `turn`, `set attribute`,
+        `set item`, `delete item`, `with`, `display`, `parameter`, `alike` or `iterate`.
+      block: Where it was done.
+      operands: What it was done with.
+      name: Of the method or attribute, or the sign of the operation.
+      named: Arguments by name.
+      result: What came of it.
+      error: What it raised.
+      tainted: Whether the implementation had a part in it.
+      body: Of a `with`.
+      hint: A name for its result.
+    """
+
+    kind: str
+    block: Block
+    operands: tuple[Expression, ...]
+    name: str = ""
+    named: tuple[tuple[str, Expression], ...] = ()
+    result: Any = None
+    error: BaseException | None = None
+    tainted: bool = False
+    body: Block | None = None
+    hint: str = ""
+    number: int = 0
+
+    def inputs(self) -> Iterator[Expression]:
+        """All operands."""
+        yield from self.operands
+        for _, each in self.named:
+            yield each
+
+
+@dataclass(eq=False)
+class Record:
+    """What a function of the suite did when it was first called from outside."""
+
+    key: Any
+    name: str
+    parameters: tuple[str, ...]
+    block: Block
+    returned: Expression = field(default_factory=lambda: Literal(None))
+    caller: Event | None = None
+
+
+def references(expression: Expression) -> Iterator[Ref]:
+    """The references in an expression, at any depth, functions left out."""
+    if isinstance(expression, Ref):
+        yield expression
+    elif isinstance(expression, Display):
+        for each in expression.parts:
+            yield from references(each)
+    elif isinstance(expression, Partial):
+        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
+            yield from references(each)
+
+
+def functions(expression: Expression) -> Iterator[Written]:
+    """The functions of the suite in an expression, at any depth."""
+    if isinstance(expression, Written):
+        yield expression
+    elif isinstance(expression, Display):
+        for each in expression.parts:
+            yield from functions(each)
+    elif isinstance(expression, Partial):
+        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
+            yield from functions(each)
+
+
+# ---------------------------------------------------------------------- the tape
+
+
+class Tape:
+    """Notes what rewritten code does, while `recording` is true."""
+
+    def __init__(self, package: str = "") -> None:
+        """Note nothing yet.
+
+        Args:
+          package: The import name of the implementation; what it defines taints.
+        """
+        self.package = package
+        self.recording = False
+        self.top = Block()
+        self.block = self.top
+        self.known: dict[int, tuple[Any, Ref]] = {}
+        self.records: list[Record] = []
+        self.stack: list[Any] = []  # events of outside code that is running, and functions in it
+        self.order: list[Event] = []
+        self.ran: set[Any] = set()
+
+    # ------------------------------------------------------------------ where values are from
+
+    def note(self, kind: str, *operands: Expression, **more: Any) -> Event:
+        """Add an event to the block at hand."""
+        event = Event(kind, self.block, operands, **more)
+        event.number = len(self.order)
+        event.tainted = event.tainted or any(map(self.is_tainted, event.inputs()))
+        self.block.events.append(event)
+        self.order.append(event)
+        return event
+
+    def is_tainted(self, expression: Expression) -> bool:
+        """Whether an expression has anything of the implementation."""
+        if isinstance(expression, Global):
+            return self.is_own(expression.value)
+        if isinstance(expression, Display):
+            return any(map(self.is_tainted, expression.parts))
+        return any(ref.event.tainted for ref in references(expression))
+
+    def is_own(self, value: Any) -> bool:
+        """Whether the implementation defines a class, function or module."""
+        if isinstance(value, type) and _is_suite(value):
+            return any(map(self.is_own, value.__mro__[1:]))
+        module = value.__name__ if isinstance(value, types.ModuleType) else None
+        module = module or getattr(value, "__module__", None) or ""
+        return bool(self.package) and str(module).partition(".")[0] == self.package
+
+    def keep(self, value: Any, ref: Ref) -> None:
+        """Remember where a value came from, and the parts of a plain container."""
+        if _has_identity(value):
+            held = self.origin(value)
+            if held is None or (ref.event.tainted and not held.event.tainted):
+                self.known[id(value)] = value, ref  # the implementation has had it in hand
+        if len(ref.path) > 3:
+            return
+        if type(value) in (list, tuple):
+            for number, part in enumerate(value):
+                self.keep(part, Ref(ref.event, (*ref.path, number)))
+        elif type(value) is dict:
+            for key, part in value.items():
+                if _is_plain(key):
+                    self.keep(part, Ref(ref.event, (*ref.path, key)))
+
+    def origin(self, value: Any) -> Ref | None:
+        """Where a value came from, if that is known."""
+        held = self.known.get(id(value))
+        if held is None or held[0] is not value:
+            return None
+        return held[1] if held[1].event.block in self.block.within() else None
+
+    def expression(self, value: Any) -> Expression:
+        """How a value is written, at this point of the program."""
+        if (ref := self.origin(value)) is not None:
+            return ref
+        kind = type(value)
+        if _is_plain(value):
+            return Literal(value)
+        if kind in (tuple, list, set, frozenset):
+            return self.shown(value, Display(kind, tuple(map(self.expression, value))))
+        if kind is dict:
+            parts = [self.expression(each) for pair in value.items() for each in pair]
+            return self.shown(value, Display(dict, tuple(parts)))
+        if kind is slice:
+            bounds = value.start, value.stop, value.step
+            return Display(slice, tuple(map(self.expression, bounds)))
+        if kind is functools.partial:
+            return Partial(
+                self.expression(value.func),
+                tuple(map(self.expression, value.args)),
+                tuple((n, self.expression(v)) for n, v in value.keywords.items()),
+            )
+        if kind is types.MethodType:
+            if _is_suite(value.__func__):
+                return Written(value.__func__, 1)
+            owner = self.expression(value.__self__)
+            event = self.note("attribute", owner, name=value.__name__, result=value)
+            self.keep(value, Ref(event))
+            return Ref(event)
+        if isinstance(value, types.FunctionType) and _is_suite(value):
+            return Written(value)
+        if not isinstance(value, type) and _is_suite(kind):
+            called = vars(kind).get("__call__")
+            return Unknown(value) if called is None else Written(called, 1)
+        if isinstance(value, type | types.ModuleType | types.FunctionType) or (
+            callable(value) and hasattr(value, "__qualname__")
+        ):
+            return Global(value)
+        return Literal(value) if is_literal(value) else Global(value)
+
+    def shown(self, value: Any, display: Display) -> Expression:
+        """A container as it is now; a list or dict is remembered, for it may be changed later."""
+        if type(value) in (list, dict) and self.recording:
+            event = self.note("display", display, result=value)
+            self.keep(value, Ref(event))
+            return Ref(event)
+        return display
+
+    def recent(self, value: Any, before: Event | None = None) -> Expression:
+        """How a value is written that may be the result of one of the last events."""
+        found = self.expression(value)
+        if isinstance(found, Literal) and value is not None:
+            latest = self.block.events[-RECENT:]
+            for event in reversed(latest):
+                if event is not before and event.tainted and event.result is value:
+                    return Ref(event)
+        return found
+
+    # ------------------------------------------------------------------ operations
+
+    def outside(self, event: Event, do: Callable[[], Any]) -> Any:
+        """Do what an event notes, and note what came of it."""
+        self.stack.append(event)
+        try:
+            event.result = do()
+        except BaseException as error:
+            event.error = error
+            if _has_identity(error):
+                self.known.setdefault(id(error), (error, Ref(event, ("raised",))))
+            raise
+        finally:
+            while self.stack.pop() is not event:
+                pass
+        self.keep(event.result, Ref(event))
+        if isinstance(event.result, type) and event.operands[0] == Global(type):
+            self.known[id(event.result)] = event.result, Ref(event)
+        return event.result
+
+    def quietly(self, do: Callable[[], Any]) -> Any:
+        """Do what is only said about a failure, and note nothing of it."""
+        before, self.recording = self.recording, False
+        try:
+            return do()
+        finally:
+            self.recording = before
+
+    def negated(self, value: Any) -> bool:
+        """`not value`."""
+        if self.recording and type(value) is not bool and self.is_tainted(self.recent(value)):
+            event = self.note("truth", self.recent(value))
+            return not self.outside(event, lambda: bool(value))
+        return not value
+
+    def active(self, *values: Any) -> bool:
+        """Whether operations on values are noted: one has an origin, or a part that has one."""
+        return self.recording and any(map(self.tracked, values))
+
+    def tracked(self, value: Any, depth: int = 0) -> bool:
+        """Whether a value or a part of it has an origin."""
+        if self.origin(value) is not None:
+            return True
+        if depth < 4 and type(value) in (tuple, list, set, frozenset):
+            return any(self.tracked(each, depth + 1) for each in value)
+        if depth < 4 and type(value) is dict:
+            return any(self.tracked(each, depth + 1) for each in value.values())
+        return False
+
+    def call(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """`function(*positional, **named)`."""
+        if (
+            self.recording
+            and getattr(function, "__qualname__", "") == "alike"
+            and _is_suite(function)
+        ):
+            return self.alike(function, *positional)
+        if not self.recording or not self._leaves(function, positional, named):
+            return function(*positional, **named)
+        if type(function) is functools.partial and self.origin(function) is None:
+            positional = (*function.args, *positional)
+            return self.call(function.func, positional, {**function.keywords, **named})
+        if function is sum:
+            parts: list[Any] = [*positional[1:], *positional[0]]
+            return functools.reduce(lambda a, b: self.combined("Add", a, b), parts or [0])
+        if function is getattr:
+            return self._getattr(*positional)
+        if function is setattr:
+            return self.set_attribute(*positional)
+        if function is hasattr:
+            positional = (positional[0], str(positional[1]))
+        positional = tuple(_spread(each) for each in positional)
+        event = self.note(
+            "call",
+            self.expression(function),
+            *map(self.expression, positional),
+            named=tuple((n, self.expression(v)) for n, v in named.items()),
+        )
+        return self.outside(event, lambda: function(*positional, **named))
+
+    def _leaves(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether a call leaves the suite, and says something of a value that has an origin."""
+        if function in UNNOTED if _is_hashable(function) else False:
+            return False
+        if getattr(function, "__module__", None) == "warnings" or function is warnings:
+            return False
+        if _is_inlined(function):
+            return False
+        if function is sum:
+            return True
+        if function is type:
+            return len(positional) == 3 or self.active(*positional)
+        if isinstance(function, type) and issubclass(function, BaseException):
+            return False
+        if function in (getattr, setattr, *QUESTIONS, *MAKERS) if _is_hashable(function) else False:
+            return self.origin(positional[0]) is not None if positional else False
+        return True
+
+    def _getattr(self, owner: Any, name: str, *default: Any) -> Any:
+        if default and not hasattr(owner, name):
+            event = self.note("call", Global(hasattr), self.expression(owner), Literal(name))
+            event.result = False
+            return default[0]
+        return self.attribute(owner, name)
+
+    def method(
+        self, owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """`owner.name(*positional, **named)`."""
+        found = getattr(owner, name)
+        if not self.recording:
+            return found(*positional, **named)
+        if type(owner) in (list, dict, set) and name in _MUTATIONS and self.origin(owner) is None:
+            self._reveal(owner)
+        if type(owner) in (list, dict, set, tuple, str) and self.origin(owner) is None:
+            return found(*positional, **named)
+        bound = not isinstance(owner, types.ModuleType) and self.origin(owner) is not None
+        if not bound or _is_suite(getattr(found, "__func__", None)):
+            return self.call(found, positional, named)
+        if name in _PASSED_ON and type(owner) is dict:
+            return found(*positional, **named)
+        positional = tuple(_spread(each) for each in positional)
+        origin = self.origin(owner)
+        if type(owner) in (list, dict, set) and origin is not None and name in _MUTATIONS:
+            origin.event.tainted |= any(
+                isinstance(each, Record) and self._came_from_own(each) for each in self.stack
+            ) or any(self.is_tainted(self.expression(each)) for each in positional)
+        event = self.note(
+            "method",
+            self.expression(owner),
+            *map(self.expression, positional),
+            name=name,
+            named=tuple((n, self.expression(v)) for n, v in named.items()),
+        )
+        return self.outside(event, lambda: found(*positional, **named))
+
+    def _reveal(self, owner: Any) -> None:
+        """Note a container that outside code changes, by a function of the suite, as it was."""
+        if not any(isinstance(each, Record) for each in self.stack):
+            return
+        block, self.block = self.block, self.top
+        event = self.note("display", Display(type(owner), tuple(map(self.expression, owner))))
+        self.top.events.insert(0, self.top.events.pop())
+        event.number, event.result, self.block = -1, owner, block
+        self.keep(owner, Ref(event))
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """`owner.name`."""
+        if not self.recording or self.origin(owner) is None:
+            return getattr(owner, name)
+        if isinstance(owner, type | types.ModuleType) or (
+            _is_suite(type(owner)) and not _is_outsider(type(owner))
+        ):
+            return getattr(owner, name)
+        event = self.note("attribute", self.expression(owner), name=name)
+        return self.outside(event, lambda: getattr(owner, name))
+
+    def item(self, owner: Any, index: Any) -> Any:
+        """`owner[index]`."""
+        if not self.recording or self.origin(owner) is None:
+            return owner[index]
+        event = self.note("item", self.expression(owner), self.expression(index))
+        return self.outside(event, lambda: owner[index])
+
+    def set_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """`owner.name = value`."""
+        if not self.active(owner):
+            setattr(owner, name, value)
+            return
+        event = self.note(
+            "set attribute", self.expression(owner), self.expression(value), name=name
+        )
+        self.outside(event, lambda: setattr(owner, name, value))
+
+    def set_item(self, owner: Any, index: Any, value: Any) -> None:
+        """`owner[index] = value`."""
+        if not self.active(owner):
+            owner[index] = value
+            return
+        parts = map(self.expression, (owner, index, value))
+        event = self.note("set item", *parts)
+        self.outside(event, lambda: operator.setitem(owner, index, value))
+
+    def delete_item(self, owner: Any, index: Any) -> None:
+        """`del owner[index]`."""
+        if not self.active(owner):
+            del owner[index]
+            return
+        event = self.note("delete item", self.expression(owner), self.expression(index))
+        self.outside(event, lambda: operator.delitem(owner, index))
+
+    def compared(self, kind: str, one: Any, other: Any, fixed: tuple[bool, bool]) -> Any:
+        """`one == other`, or another comparison."""
+        sign, function = COMPARISONS[kind]
+        if not self.recording:
+            return function(one, other)
+        right = Literal(other) if fixed[1] else self.recent(other)
+        origin = right.event if isinstance(right, Ref) and not right.path else None
+        left = Literal(one) if fixed[0] else self.recent(one, origin)
+        if not (self.is_tainted(left) or self.is_tainted(right)):
+            return function(one, other)
+        if sign in ("is", "is not") and (isinstance(one, bool) or isinstance(other, bool)):
+            return function(one, other)  # which event gave the truth value is what counts
+        event = self.note("compare", left, right, name=sign)
+        return self.outside(event, lambda: function(one, other))
+
+    def combined(self, kind: str, one: Any, other: Any) -> Any:
+        """`one + other`, or another operation."""
+        sign, function = COMBINATIONS[kind]
+        if not self.active(one, other):
+            return function(one, other)
+        event = self.note("combine", self.expression(one), self.expression(other), name=sign)
+        return self.outside(event, lambda: function(one, other))
+
+    def turned(self, kind: str, operand: Any) -> Any:
+        """`-operand`, or another operation on one operand."""
+        sign, function = TURNS[kind]
+        if not self.active(operand):
+            return function(operand)
+        event = self.note("turn", self.expression(operand), name=sign)
+        return self.outside(event, lambda: function(operand))
+
+    def changed(self, kind: str, held: Any, value: Any) -> Any:
+        """What `held += value` leaves in `held`."""
+        if self.active(held, value) and type(held) not in (list, dict, set):
+            return self.combined(kind, held, value)
+        return IN_PLACE[kind](held, value)
+
+    def alike(self, alike: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
+        """What the suite's own equality says of two values."""
+        if not self.active(one) and not self.active(other):
+            return alike(one, other)
+        event = self.note("alike", self.recent(one), self.recent(other))
+        event.values = one, other  # type: ignore[attr-defined]
+        self.recording = False
+        try:
+            event.result = alike(one, other)
+        finally:
+            self.recording = True
+        return bool(event.result)
+
+    # ------------------------------------------------------------------ statements
+
+    def named(self, name: str, value: Any) -> Any:
+        """Remember under which name a law keeps a value."""
+        ref = self.origin(value) if self.recording else None
+        if ref is not None and not ref.path and not ref.event.hint:
+            ref.event.hint = name
+        return value
+
+    def unpacked(self, names: tuple[str, ...], value: Any) -> Any:
+        """Remember under which names a law keeps the parts of a value."""
+        parts = list(self.iterated(value))
+        for name, part in zip(names, parts, strict=False):
+            if name:
+                self.named(name, part)
+        return parts
+
+    def iterated(self, values: Iterable[Any]) -> Iterable[Any]:
+        """The parts of a value, one after the other, each with its origin."""
+        if not self.recording or self.origin(values) is None:
+            return values
+        if type(values) in (list, tuple, dict):
+            self.keep(values, self.known[id(values)][1])
+            return values
+        event = self.note("call", Global(list), self.expression(values))
+        found: list[Any] = self.outside(event, lambda: list(values))
+        return found
+
+    def context(self, manager: Any) -> Any:
+        """A context manager whose body becomes a block of its own."""
+        if not self.recording or isinstance(manager, _Inside):
+            return manager
+        known = self.origin(manager) is not None or isinstance(manager, jax.sharding.Mesh)
+        return _Inside(self, manager) if known else manager
+
+    # ------------------------------------------------------------------ functions of the suite
+
+    def entered(self, parameters: tuple[tuple[str, Any], ...], depth: int = 1) -> Any:
+        """Note that a function was called; the frame, if outside code called it."""
+        if not self.recording:
+            return None
+        frame = sys._getframe(depth)
+        self.ran.add(frame.f_code)
+        if not self.stack or not isinstance(self.stack[-1], Event):
+            return None
+        code = frame.f_code
+        cells = tuple(id(frame.f_locals.get(name)) for name in code.co_freevars)
+        record = Record(
+            (code, cells), code.co_name, tuple(n for n, _ in parameters), Block(self.block)
+        )
+        record.caller = self.stack[-1]
+        self.records.append(record)
+        self.block, before = record.block, self.block
+        self.stack.append(record)
+        for name, value in parameters:
+            event = self.note("parameter", name=name, hint=name, result=value)
+            event.tainted = self._came_from_own(record)
+            if _has_identity(value):
+                held = self.known.pop(id(value), None)
+                record.__dict__.setdefault("hidden", []).append((id(value), held))
+            self.keep(value, Ref(event))
+        return record, before
+
+    def _came_from_own(self, record: Record) -> bool:
+        """Whether the implementation may have changed what a function is given."""
+        return record.caller is not None and record.caller.tainted
+
+    def returned(self, frame: Any, value: Any) -> Any:
+        """Note what a function returns."""
+        if frame is not None and self.recording:
+            frame[0].returned = self.recent(value)
+        return value
+
+    def left(self, frame: Any) -> None:
+        """Note that a function has ended."""
+        if frame is None:
+            return
+        record, before = frame
+        while self.stack and self.stack.pop() is not record:
+            pass
+        self.block = before
+        if any(e.tainted for e in record.block.events) and record.caller is not None:
+            record.caller.tainted = True
+        for key, held in record.__dict__.get("hidden", ()):
+            self.known.pop(key, None)
+            if held is not None:
+                self.known[key] = held
+
+    def inside(self, parameters: tuple[tuple[str, Any], ...], body: Callable[[], Any]) -> Any:
+        """The body of a `lambda`."""
+        frame = self.entered(parameters, 2)
+        try:
+            return self.returned(frame, body())
+        finally:
+            self.left(frame)
+
+
+class _Inside:
+    """A context manager of outside code, whose body is noted as a block."""
+
+    def __init__(self, tape: Tape, manager: Any) -> None:
+        self.tape, self.manager = tape, manager
+
+    def __enter__(self) -> Any:
+        tape = self.tape
+        self.event = tape.note("with", tape.expression(self.manager))
+        found = self.manager.__enter__()
+        tape.keep(found, Ref(self.event))
+        self.event.body = tape.block = Block(tape.block)
+        return found
+
+    def __exit__(self, *error: Any) -> Any:
+        self.tape.block = self.event.block
+        return self.manager.__exit__(*error)
+
+
+# ---------------------------------------------------------------------- classes of values
+
+
+def _has_identity(value: Any) -> bool:
+    """Whether a value is told apart from its equals: numbers, short texts and classes are not."""
+    if value is None or value is Ellipsis or value == () if type(value) is tuple else False:
+        return False
+    kind = type(value)
+    if kind in (bool, int, float, complex, type(None), type(Ellipsis), type, types.ModuleType):
+        return False
+    if kind is str:
+        return len(value) > 30
+    return not isinstance(value, type | types.ModuleType) and not (
+        isinstance(value, types.FunctionType) and _is_suite(value)
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a literal of Python's."""
+    return type(value) in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+
+
+def is_literal(value: Any) -> bool:
+    """Whether `sources` can write a value down without what made it."""
+    kinds: tuple[Any, ...] = (
+        np.ndarray, np.generic, np.dtype, jax.sharding.PartitionSpec, jax.sharding.Mesh,
+        jax.sharding.NamedSharding, jax.ShapeDtypeStruct,
+    )  # fmt: skip
+    return _is_plain(value) or type(value) in kinds or isinstance(value, np.generic | np.dtype)
+
+
+def _is_hashable(value: Any) -> bool:
+    return isinstance(value, type | types.BuiltinFunctionType | types.FunctionType)
+
+
+def _is_suite(value: Any) -> bool:
+    """Whether a function or class is written in the rewritten rooms."""
+    module = getattr(value, "__module__", None) or ""
+    rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
+    return str(module).startswith(rooms)
+
+
+def _is_outsider(kind: type) -> bool:
+    """Whether a class of the suite derives from one of outside code, or is one of JAX's nodes."""
+    roots = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
+    return bool(roots - {"scutch", "builtins", "typing", "abc", "enum"}) or (
+        kind.__name__ == "Pair"
+    )
+
+
+def _is_inlined(function: Any) -> bool:
+    """Whether the tape follows a call into the suite's own text."""
+    wrapped = getattr(function, "__wrapped__", None)
+    if isinstance(function, type):
+        return _is_suite(function) and not _is_outsider(function)
+    if isinstance(function, types.MethodType):
+        return _is_suite(function.__func__)
+    if not isinstance(function, types.FunctionType) and wrapped is not None:
+        return _is_suite(wrapped)
+    if isinstance(function, types.FunctionType):
+        return _is_suite(function) or _is_suite(wrapped)
+    kind = type(function)
+    return _is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
+
+
+def _spread(value: Any) -> Any:
+    """A generator of the suite as a list: what it does is noted before the call that takes it."""
+    return list(value) if isinstance(value, types.GeneratorType | map | zip | filter) else value

@@ -1,0 +1,607 @@
+"""A tape as the text of a script.
+
+`Draft` takes a tape and the event on which a law failed, and writes what that event depends on:
+each noted event once, as an assignment where it is used more than once, and else where it is used.
+
+    draft = Draft(tape, names, ending)
+    draft.lines()        # the statements of the script, without its imports
+"""
+
+import builtins
+import dataclasses
+import inspect
+import keyword
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from scutch.implementation import Implementation
+from scutch.reproduce.layout import program
+from scutch.reproduce.names import Nameless, Names
+from scutch.reproduce.sources import Source
+from scutch.reproduce.tape import (
+    MAKERS,
+    QUESTIONS,
+    Block,
+    Display,
+    Event,
+    Expression,
+    Global,
+    Literal,
+    Partial,
+    Record,
+    Ref,
+    Tape,
+    Unknown,
+    Written,
+    functions,
+    is_literal,
+    references,
+)
+
+RAISED = "raised"
+_INLINE = 60
+"""The longest text that is repeated, or written inside of another expression's line."""
+
+_SMALL = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a script ends.
+
+    Args:
+      event: The one on which the law failed.
+      mode: `raises` where the event raised what it should not have; `accepted` where it should have
+        raised; `compare`, `alike`, `answer` or `truth` for what came of it.
+      guards: Events with an answer on which it hangs whether the law asks for the end at all.
+    """
+
+    event: Event
+    mode: str
+    guards: tuple[Event, ...] = ()
+
+
+class Draft:
+    """A script about one failure."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        implementation: Implementation,
+        ending: Ending,
+        effects: Iterable[Event] = (),
+    ) -> None:
+        """Find what the script needs.
+
+        Args:
+          tape: What the law did.
+          implementation: The one that the script is about.
+          ending: What it ends with.
+          effects: Events that are done for what they change; a subset of `possible_effects`.
+        """
+        self.tape, self.names, self.ending = tape, Names(implementation), ending
+        self.implementation = implementation
+        self.sources: dict[int, Source] = {}
+        self.guards = set(ending.guards)
+        self.uses: dict[Event, int] = {}
+        self.users: dict[Event, list[Event]] = {}
+        self.kept: set[Event] = set()
+        self.records: dict[Any, Record] = {}
+        self.variables: dict[Event, str] = {}
+        self.texts: dict[int, str] = {}
+        self.taken: set[str] = {*keyword.kwlist, "sys", "got", "expected", "os"}
+        self.effects = set(effects)
+        self.raising = {r.event for e in tape.order for x in e.inputs() for r in references(x)
+                        if r.path[:1] == (RAISED,)}  # fmt: skip
+        self._keep(ending.event)
+        for event in ending.guards:
+            self._keep(event)
+        for event in sorted(self.effects, key=lambda e: e.number):
+            self._keep(event)
+
+    # ------------------------------------------------------------------ what is needed
+
+    def _keep(self, event: Event) -> None:
+        if event in self.kept:
+            return
+        self.kept.add(event)
+        if self.folds(event):
+            return
+        for block in event.block.within():
+            for owner in self._withs(block):
+                self._keep(owner)
+        for each in event.inputs():
+            self._need(each, event)
+
+    def _withs(self, block: Block) -> Iterator[Event]:
+        parent = block.parent
+        for event in parent.events if parent is not None else ():
+            if event.body is block:
+                yield event
+
+    def _need(self, expression: Expression, user: Event) -> None:
+        for ref in references(expression):
+            self.uses[ref.event] = self.uses.get(ref.event, 0) + 1
+            self.users.setdefault(ref.event, []).append(user)
+            self._keep(ref.event)
+        for kind in classes(expression):
+            self._need_source(kind, user)
+        for function in functions(expression):
+            record = self.record(function)
+            if record is None:
+                self._need_source(function.function, user)
+            if record is None or id(record) in self.records:
+                continue
+            self.records[id(record)] = record
+            for each in record.block.events:
+                if each.kind in ("set attribute", "set item", "delete item") or (
+                    each in self.effects
+                ):
+                    self._keep(each)
+            self._need(record.returned, user)
+
+    def _need_source(self, value: Any, user: Event) -> None:
+        if id(value) in self.sources:
+            return
+        source = self.sources[id(value)] = Source(value, self.tape, self.implementation)
+        for each in source.names.values():
+            self._need(each, user)
+
+    def record(self, function: Written) -> Record | None:
+        """What a function did when it was called."""
+        code = function.function.__code__
+        cells = tuple(id(c.cell_contents) for c in function.function.__closure__ or () if _full(c))
+        same = [r for r in self.tape.records if r.key[0] is code]
+        exact = [r for r in same if r.key[1] == cells]
+        return next(iter(exact or same), None)
+
+    def folds(self, event: Event) -> bool:
+        """Whether an event is written as the value that it gave."""
+        return (
+            not event.tainted
+            and event.error is None
+            and event.kind in ("call", "method", "attribute", "item", "combine", "turn")
+            and self._is_foldable(event.result)
+        )
+
+    def _is_foldable(self, value: Any) -> bool:
+        kind = type(value)
+        if kind in (tuple, list):
+            return all(map(self._is_foldable, value))
+        if kind is dict:
+            return all(map(self._is_foldable, [*value.keys(), *value.values()]))
+        if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+            key = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+            return not key and not value.committed and not value.is_deleted() and value.size < 100
+        return is_literal(value)
+
+    # ------------------------------------------------------------------ text
+
+    def source(self) -> str:
+        """The script, without its heading."""
+        try:
+            lines = self.lines()
+        except RecursionError:
+            raise Nameless("its values refer to each other in a circle") from None
+        return program(lines, self.names.imports, unasserted=not __debug__)
+
+    def lines(self) -> list[str]:
+        """The statements."""
+        return self._block(self.tape.top)
+
+    def _block(self, block: Block) -> list[str]:
+        found: list[str] = []
+        for event in block.events:
+            if event in self.kept and event not in self.variables:
+                found += self._statement(event)
+                if event is self.ending.event:
+                    break
+        return found
+
+    def _statement(self, event: Event) -> list[str]:
+        if event is self.ending.event:
+            return self._end(event)
+        if event.kind == "parameter":
+            self.variables[event] = event.name
+            return []
+        before = self._definitions(event)
+        if event in self.guards:
+            holds = self.operation(event)
+            return [*before, f"if {holds if not event.result else f'not ({holds})'}:",
+                    "    sys.exit(0)"]  # fmt: skip
+        if event.kind == "with":
+            inside = self._block(event.body or Block())
+            if not inside:
+                return before
+            header = f"with {self.text(event.operands[0])}"
+            return [*before, f"{header}:", *_indented(inside)]
+        if event in self.raising:
+            name = self.variables[event] = self._free("error")
+            call = self.operation(event)
+            return [
+                *before, f"{name} = None", "try:", f"    {call}",
+                "except Exception as raised:", f"    {name} = raised",
+            ]  # fmt: skip
+        uses = self.uses.get(event, 0)
+        if event.error is not None:
+            call = self.operation(event)
+            return [*before, "try:", f"    {call}", "except Exception:", "    pass"]
+        if uses == 0 or event.kind in ("set attribute", "set item", "delete item"):
+            return [*before, self.operation(event)]
+        if self.inlined(event):
+            return before
+        text = self.value(event)
+        name = self.variables[event] = self._free(self._hint(event))
+        return [*before, *_assigned(name, text)]
+
+    def inlined(self, event: Event) -> bool:
+        """Whether an event is written where it is used."""
+        if self.folds(event):
+            short = type(event.result) in _SMALL or self.uses.get(event, 0) == 1
+            return short or len(self.names.text(event.result)) < 20
+        if self.uses.get(event, 0) != 1 or event.kind == "with":
+            return False
+        user = self.users[event][0]
+        if event.kind == "display" and not event.tainted:
+            return True
+        if event.block is not user.block:
+            return False
+        between = [
+            e for e in self.kept
+            if event.number < e.number < user.number and e.block is event.block
+            and self._acts(e) and not self._leads_to(e, user)
+        ]  # fmt: skip
+        longest = 2 * _INLINE if user.kind == "with" else _INLINE
+        return not between and len(self.value(event)) <= longest
+
+    def _acts(self, event: Event) -> bool:
+        return event in self.effects or event.kind in ("set attribute", "set item", "delete item")
+
+    def _leads_to(self, event: Event, user: Event) -> bool:
+        return self.uses.get(event, 0) == 1 and self.users[event][0] is user
+
+    def _definitions(self, event: Event) -> list[str]:
+        """Definitions of the functions and classes that an event is the first to use."""
+        found: list[str] = []
+        for each in event.inputs():
+            found += self._defined(each)
+        return found
+
+    def _defined(self, expression: Expression) -> list[str]:
+        """Definitions of the functions and classes in an expression."""
+        found: list[str] = []
+        for kind in classes(expression):
+            found += self._define_source(kind, kind.__name__)
+        for function in functions(expression):
+            found += self._define(function)
+        return found
+
+    def _define_source(self, value: Any, name: str) -> list[str]:
+        """The definition of a class, or of a function that nothing called, by its text."""
+        if id(value) in self.texts:
+            return []
+        source = self.sources[id(value)]
+        self.texts[id(value)] = name
+        found = [line for each in source.names.values() for line in self._defined(each)]
+        lines = source.text({own: self.text(each) for own, each in source.names.items()})
+        if isinstance(value, type) or lines[0].startswith(("def ", "@")):
+            self.taken.add(name)
+            return [*found, *lines]
+        self.texts[id(value)] = lines[0]
+        return found
+
+    def _define(self, function: Written) -> list[str]:
+        record = self.record(function)
+        if record is None:
+            return self._define_source(function.function, function.function.__name__)
+        if id(record) in self.texts:
+            return []
+        self.texts[id(record)] = ""
+        body = self._block(record.block)
+        definitions = self._defined(record.returned)
+        returned = self.text(record.returned)
+        signature = self._signature(function, record)
+        lambda_ = f"lambda {signature}: {returned}" if signature else f"lambda: {returned}"
+        if not body and not definitions and len(lambda_) <= _INLINE and "*" not in signature:
+            self.texts[id(record)] = lambda_
+            return []
+        name = record.name if record.name != "<lambda>" else "function"
+        own = self.texts[id(record)] = self._free(name)
+        end = [] if returned == "None" else [f"return {returned}"]
+        inside = [*body, *definitions, *end] or ["pass"]
+        return [f"def {own}({signature}):", *_indented(inside)]
+
+    def _signature(self, function: Written, record: Record) -> str:
+        parts = []
+        parameters = list(inspect.signature(function.function).parameters.values())
+        starred = False
+        for parameter in parameters[function.bound :]:
+            text = parameter.name
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                text, starred = f"*{text}", True
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                text = f"**{text}"
+            elif parameter.kind is parameter.KEYWORD_ONLY and not starred:
+                parts.append("*")
+                starred = True
+            if parameter.default is not parameter.empty:
+                text += f"={self.names.text(parameter.default)}"
+            parts.append(text)
+        return ", ".join(parts)
+
+    def value(self, event: Event) -> str:
+        """An event as an expression: what it does, or the value that it gave."""
+        return self.names.text(event.result) if self.folds(event) else self.operation(event)
+
+    def operation(self, event: Event) -> str:
+        """An event as an expression or statement that does the same."""
+        operands = [self.text(each, tight=event.kind not in ("call", "display")) for each in
+                    event.operands]  # fmt: skip
+        first = operands[0] if operands else ""
+        match event.kind:
+            case "call":
+                return f"{first}({self._arguments(operands[1:], event)})"
+            case "method":
+                bare = [self.text(each) for each in event.operands[1:]]
+                return f"{first}.{event.name}({self._arguments(bare, event)})"
+            case "attribute":
+                return f"{first}.{event.name}"
+            case "item":
+                return f"{first}[{_index(self.text(event.operands[1]))}]"
+            case "compare" | "combine":
+                return f"{first} {event.name} {operands[1]}"
+            case "turn":
+                return f"{event.name}{first}"
+            case "set attribute":
+                return f"{first}.{event.name} = {self.text(event.operands[1])}"
+            case "set item":
+                place = _index(self.text(event.operands[1]))
+                return f"{first}[{place}] = {self.text(event.operands[2])}"
+            case "delete item":
+                return f"del {first}[{_index(self.text(event.operands[1]))}]"
+            case "alike":
+                return f"{first} == {operands[1]}"
+        return first
+
+    def _arguments(self, positional: list[str], event: Event) -> str:
+        named = [f"{n}={self.text(v)}" if n.isidentifier() else f"**{{{n!r}: {self.text(v)}}}"
+                 for n, v in event.named]  # fmt: skip
+        return ", ".join([*positional, *named])
+
+    def text(self, expression: Expression, *, tight: bool = False) -> str:
+        """An operand."""
+        match expression:
+            case Ref(event, path) if path[:1] == (RAISED,):
+                return self.variables.get(event, "error")
+            case Ref(event, path):
+                text = self.variables.get(event) or self.value(event)
+                if event not in self.variables and event.kind in ("combine", "compare", "turn"):
+                    text = f"({text})" if tight or path else text
+                return text + "".join(f"[{part!r}]" for part in path)
+            case Literal(value):
+                text = self.names.text(value)
+                return f"({text})" if tight and text[:1] in "-0123456789" else text
+            case Display(kind, parts):
+                return self.names.display(kind, [self.text(each) for each in parts])
+            case Global(value):
+                return self.texts.get(id(value)) or self.names.of(value)
+            case Written():
+                self._define(expression)
+                record = self.record(expression)
+                own = record if record is not None else expression.function
+                text = self.texts[id(own)]
+                return f"({text})" if tight and text.startswith("lambda") else text
+            case Partial(function, arguments, named):
+                self.names.imports["import functools"] = None
+                bound = [self.text(function), *map(self.text, arguments)]
+                bound += [f"{name}={self.text(value)}" for name, value in named]
+                return f"functools.partial({', '.join(bound)})"
+            case Unknown(value):
+                raise Nameless(f"{value!r}, of which the law does not show where it is from")
+        raise TypeError(expression)
+
+    def _hint(self, event: Event) -> str:
+        if event.hint:
+            return event.hint.strip("_") or "value"
+        if event.kind in ("call", "method", "attribute"):
+            last = event.name
+            if event.kind == "call" and isinstance(event.operands[0], Global):
+                last = getattr(event.operands[0].value, "__name__", "")
+            last = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).lower()
+            plain = {"tree_flatten": "flat", "dict": "items", "array": "array", "list": "values"}
+            return plain.get(last, last if last.isidentifier() and len(last) < 24 else "value")
+        return {"display": "values", "item": "part"}.get(event.kind, "value")
+
+    def _free(self, name: str) -> str:
+        """A name that nothing has yet."""
+        aliases = {each.partition(".")[0] for _, each, line in self.names.found.values() if line}
+        number, found = 2, name
+        while found in self.taken or found in aliases or hasattr(builtins, found):
+            found, number = f"{name}_{number}", number + 1
+        self.taken.add(found)
+        return found
+
+    # ------------------------------------------------------------------ endings
+
+    def _end(self, event: Event) -> list[str]:
+        before = self._definitions(event)
+        for each in event.inputs():
+            for ref in references(each):
+                if ref.event not in self.variables and not self.inlined(ref.event):
+                    raise Nameless("a value that was made where the script cannot reach it")
+        mode = self.ending.mode
+        if mode == "raises":
+            return [*before, self.operation(event)]
+        if mode == "accepted":
+            return [
+                *before, "try:", f"    got = {self.operation(event)}", "except Exception:",
+                "    sys.exit(0)", 'sys.exit(f"expected an error, got {got}")',
+            ]  # fmt: skip
+        if mode == "compare":
+            return [*before, *self._compared(event)]
+        if mode == "alike":
+            return [*before, *self._alike(event)]
+        if mode == "truth":
+            word = "nothing" if event.result else "something"
+            return [
+                *before, *_assigned("got", self.operation(event)),
+                f'print(f"expected {word}, got {{got}}")',
+                f"sys.exit({'1 if got else 0' if event.result else '0 if got else 1'})",
+            ]  # fmt: skip
+        return [
+            *before, *_assigned("got", self.operation(event)),
+            f"expected = {not event.result}", *_told("got == expected"),
+        ]  # fmt: skip
+
+    def _compared(self, event: Event) -> list[str]:
+        left, right = event.operands
+        sign, came = event.name, bool(event.result)
+        if self.tape.is_tainted(right) and not self.tape.is_tainted(left) and sign in _MIRRORED:
+            left, right, sign = right, left, _MIRRORED[sign]
+        got, expected = self.text(left), self.text(right)
+        if (sign, came) in (("==", False), ("!=", True)):
+            return [*_assigned("got", got), *_assigned("expected", expected),
+                    *_told("got == expected")]  # fmt: skip
+        if (sign, came) in (("is", False), ("is not", True)):
+            return [*_assigned("got", got), *_assigned("expected", expected),
+                    *_told("got is expected")]  # fmt: skip
+        holds = f"one {sign} other"
+        wanted = holds if not came else f"not (one {sign} other)"
+        return [
+            *_assigned("one", got), *_assigned("other", expected),
+            f'print(f"expected {wanted}, with", one, "and", other)',
+            f"sys.exit(0 if {wanted} else 1)",
+        ]  # fmt: skip
+
+    def _alike(self, event: Event) -> list[str]:
+        one, other = event.values  # type: ignore[attr-defined]
+        path, mine, yours, how = differing(one, other)
+        left, right = (self.text(each, tight=True) for each in event.operands)
+        got, expected = path(left), path(right)
+        with_text = False
+        try:
+            if not how and self._is_foldable(yours):
+                expected = self.names.text(yours)
+        except Nameless:
+            with_text = True
+        del with_text, mine
+        test = "np.array_equal(got, expected)" if how == "array" else "got == expected"
+        if how == "array":
+            self.names.imports["import numpy as np"] = None
+        return [*_assigned("got", got), *_assigned("expected", expected), *_told(test)]
+
+
+_MIRRORED = {"==": "==", "!=": "!=", "is": "is", "is not": "is not", "<": ">", ">": "<",
+             "<=": ">=", ">=": "<="}  # fmt: skip
+
+
+def classes(expression: Expression) -> Iterator[type]:
+    """The classes of the suite in an expression, at any depth, functions left out."""
+    if isinstance(expression, Global):
+        value = expression.value
+        if isinstance(value, type) and value.__module__.startswith("scutch."):
+            yield value
+    elif isinstance(expression, Display):
+        for each in expression.parts:
+            yield from classes(each)
+
+
+def _told(test: str) -> list[str]:
+    return ['print(f"expected {expected}, got {got}")', f"sys.exit(0 if {test} else 1)"]
+
+
+def _assigned(name: str, text: str) -> list[str]:
+    """An assignment; none where the text is the name."""
+    return [] if name == text else [f"{name} = {text}"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return textwrap.indent("\n".join(lines), "    ").splitlines()
+
+
+def _index(text: str) -> str:
+    """An index as it stands in brackets."""
+    if text.startswith("slice(") and text.endswith(")"):
+        parts = [p.strip().replace("None", "") for p in text[6:-1].split(",")]
+        return ":".join(parts[:2]) if parts[2:] in ([""], []) else ":".join(parts)
+    return text
+
+
+def _full(cell: Any) -> bool:
+    return bool(cell != type(cell)())
+
+
+def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
+    """Where two values that are not alike differ first.
+
+    Args:
+      one: A value.
+      other: Another.
+
+    Returns:
+      A function that adds the place to the text of a value; what is there in both; and how they
+      are compared there: `array` for arrays, `type`, or nothing for `==`.
+    """
+    if type(one) is not type(other) and not (_is_array(one) and _is_array(other)):
+        return lambda text: f"type({text})", type(one), type(other), "type"
+    if _is_array(one):
+        for name in ("shape", "dtype"):
+            if getattr(one, name) != getattr(other, name):
+                return _then(f".{name}", getattr(one, name), getattr(other, name))
+        return lambda text: text, one, other, "array"
+    if isinstance(one, dict):
+        if one.keys() != other.keys():
+            return lambda text: f"set({text})", set(one), set(other), ""
+        pairs = [(f"[{key!r}]", one[key], other[key]) for key in one]
+    elif isinstance(one, list | tuple):
+        if len(one) != len(other):
+            return lambda text: f"len({text})", len(one), len(other), ""
+        pairs = [(f"[{n}]", a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))]
+    elif dataclasses.is_dataclass(one):
+        names = [each.name for each in dataclasses.fields(one)]
+        pairs = [(f".{name}", getattr(one, name), getattr(other, name)) for name in names]
+    elif hasattr(one, "__dict__") and not isinstance(one, type):
+        pairs = [(f".{n}", v, getattr(other, n, None)) for n, v in vars(one).items()]
+    else:
+        pairs = []
+    for text, mine, yours in pairs:
+        if not _equal(mine, yours):
+            inner, a, b, how = differing(mine, yours)
+            return (lambda outer, inner=inner, text=text: inner(f"{outer}{text}")), a, b, how
+    return lambda text: text, one, other, ""
+
+
+def _then(text: str, one: Any, other: Any) -> tuple[Any, Any, Any, str]:
+    return lambda outer: f"{outer}{text}", one, other, ""
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic | jax.Array)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    from scutch.lawkit.equality import alike
+
+    return alike(one, other)
+
+
+def possible_effects(tape: Tape, ending: Event) -> list[Event]:
+    """The events before the end that may have changed something, the last first."""
+    silent = (*QUESTIONS, *MAKERS)
+    found = []
+    for event in reversed(tape.order):
+        if event.number >= ending.number or not event.tainted:
+            continue
+        if event.kind in ("set attribute", "set item", "delete item", "method"):
+            found.append(event)
+        elif event.kind == "call":
+            called = event.operands[0]
+            if not (isinstance(called, Global) and called.value in silent):
+                found.append(event)
+    return found
