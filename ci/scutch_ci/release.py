@@ -342,8 +342,8 @@ def use(python: str, name: str, version: str, folder: Path) -> str:
         printed = carried_out([made.with_name("scutch"), "run", *chosen], work)
         verdicts.append(next(line for line in printed.splitlines() if " conforms in " in line))
     trial = ROOT / "conformance" / "trials" / "test_readme.py"
-    chosen = ("-c", os.devnull, f"--rootdir={work}", "-p", "no:cacheprovider", "-k", "commands")
-    following = [made, "-m", "pytest", "-q", *chosen, str(trial)]
+    options = ("-q", "-c", os.devnull, f"--rootdir={work}", "-p", "no:cacheprovider")
+    following = [str(made), "-m", "pytest", *options, "-k", "commands", str(trial)]
     verdicts.append(f"README: {last_line(carried_out(following, work, PYTHONPATH=str(ROOT)))}")
     return "; ".join(verdicts)
 

@@ -87,8 +87,8 @@ def _show(step: str, before: float | None, over: threading.Event, begun: bool) -
         return
     if begun:
         print(flush=True)
-    told = TextColumn("{task.fields[left]}")
-    columns = (TextColumn(f"{step:24}"), BarColumn(), TimeElapsedColumn(), told)
+    rest = TextColumn("{task.fields[left]}")
+    columns = (TextColumn(f"{step:24}"), BarColumn(), TimeElapsedColumn(), rest)
     with Progress(*columns, transient=True) as progress:
         task = progress.add_task(step, total=before, left="")
         while not over.wait(_AGAIN):

@@ -158,9 +158,10 @@ LIMITS = {
         without="laws",
     ),
     "ci": Limit(
-        1575,
+        1822,
         "1,111 were there before, for the same work; 400 plant faults (mutants), 10 choose a "
-        "platform, 23 keep what XLA and Python have compiled and run checks side by side",
+        "platform, 23 keep what XLA and Python have compiled and run checks side by side; 191 "
+        "build, check and try a release, 56 show how long a step still takes",
         without="scutch_ci/docstyle.py",
     ),
     "ci/scutch_ci/docstyle.py": Limit(172, "the linter of docstrings, which is work of its own"),
