@@ -22,7 +22,7 @@ from scutch_ci.waiting import waiting
 
 TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
-SLOW = ("nightly", "benchmarks", "package", "action", "release", "processes", "readme")
+SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
