@@ -151,6 +151,8 @@ class Names:
             return f"jnp.asarray({self.array(np.asarray(value))})"
         if isinstance(value, type | types.FunctionType | types.ModuleType):
             return self.of(value)
+        if kind.__module__.startswith("jax") and repr(value).startswith(f"{kind.__name__}("):
+            return self.of(kind) + repr(value).removeprefix(kind.__name__)
         raise Nameless(f"a value of the class {kind.__module__}.{kind.__qualname__}: {value!r:.80}")
 
     def array(self, value: np.ndarray) -> str:

@@ -89,6 +89,9 @@ def record(
     Returns:
       What broke the law; `None` if nothing did.
     """
+    from scutch.inputs import keys
+
+    keys.small_key = jax.random.key  # a generator of the suite's own, which no script has
     from scutch.inputs.calls import parse_call
     from scutch.inputs.descriptions import build
     from scutch.inputs.subjects import remaining

@@ -72,7 +72,8 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
         for guard in asked[1 : _GUARDS + 1]:
             yield Ending(found[0].event, found[0].mode, (guard,))
     yield from found[1:_TRIED]
-    yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
+    if "refuse" in str(error):
+        yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
 
 
 class Trials:

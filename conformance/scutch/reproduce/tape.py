@@ -10,7 +10,9 @@ An event is *tainted* if the implementation had a part in it. The last tainted e
 fails is what it failed on.
 """
 
+import dataclasses
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -164,12 +166,19 @@ class Block:
     parent: "Block | None" = None
     events: list["Event"] = field(default_factory=list)
 
+    is_function: bool = True
+
     def within(self) -> Iterator["Block"]:
         """This block and those around it."""
         block: Block | None = self
         while block is not None:
             yield block
             block = block.parent
+
+    @property
+    def scope(self) -> "Block":
+        """The block of the function in which this one is: a `with` hides no names."""
+        return next(b for b in self.within() if b.is_function or b.parent is None)
 
 
 @dataclass(eq=False)
@@ -266,6 +275,8 @@ class Tape:
         self.stack: list[Any] = []  # events of outside code that is running, and functions in it
         self.order: list[Event] = []
         self.ran: set[Any] = set()
+        self.bindings: dict[tuple[int, str], tuple[Any, Ref]] = {}
+        self.passing: tuple[Any, dict[int, Ref]] | None = None
 
     # ------------------------------------------------------------------ where values are from
 
@@ -296,10 +307,8 @@ class Tape:
 
     def keep(self, value: Any, ref: Ref) -> None:
         """Remember where a value came from, and the parts of a plain container."""
-        if _has_identity(value):
-            held = self.origin(value)
-            if held is None or (ref.event.tainted and not held.event.tainted):
-                self.known[id(value)] = value, ref  # the implementation has had it in hand
+        if _has_identity(value) and (ref.event.tainted or self.origin(value) is None):
+            self.known[id(value)] = value, ref  # where the implementation had it last
         if len(ref.path) > 3:
             return
         if type(value) in (list, tuple):
@@ -307,7 +316,7 @@ class Tape:
                 self.keep(part, Ref(ref.event, (*ref.path, number)))
         elif type(value) is dict:
             for key, part in value.items():
-                if _is_plain(key):
+                if _is_plain(key) or (type(key) is tuple and all(map(_is_plain, key))):
                     self.keep(part, Ref(ref.event, (*ref.path, key)))
 
     def origin(self, value: Any) -> Ref | None:
@@ -315,7 +324,7 @@ class Tape:
         held = self.known.get(id(value))
         if held is None or held[0] is not value:
             return None
-        return held[1] if held[1].event.block in self.block.within() else None
+        return held[1] if held[1].event.block.scope in self.block.within() else None
 
     def expression(self, value: Any) -> Expression:
         """How a value is written, at this point of the program."""
@@ -354,7 +363,7 @@ class Tape:
             callable(value) and hasattr(value, "__qualname__")
         ):
             return Global(value)
-        return Literal(value) if is_literal(value) else Global(value)
+        return Literal(value)
 
     def shown(self, value: Any, display: Display) -> Expression:
         """A container as it is now; a list or dict is remembered, for it may be changed later."""
@@ -367,7 +376,7 @@ class Tape:
     def recent(self, value: Any, before: Event | None = None) -> Expression:
         """How a value is written that may be the result of one of the last events."""
         found = self.expression(value)
-        if isinstance(found, Literal) and value is not None:
+        if isinstance(value, type) or (isinstance(found, Literal) and value is not None):
             latest = self.block.events[-RECENT:]
             for event in reversed(latest):
                 if event is not before and event.tainted and event.result is value:
@@ -390,7 +399,7 @@ class Tape:
             while self.stack.pop() is not event:
                 pass
         self.keep(event.result, Ref(event))
-        if isinstance(event.result, type) and event.operands[0] == Global(type):
+        if event.operands[:1] == (Global(type),) and len(event.operands) == 4:
             self.known[id(event.result)] = event.result, Ref(event)
         return event.result
 
@@ -423,7 +432,14 @@ class Tape:
             return any(self.tracked(each, depth + 1) for each in value.values())
         return False
 
-    def call(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def call(
+        self,
+        function: Any,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+        names: tuple[str, ...] = (),
+        frame: Any = None,
+    ) -> Any:
         """`function(*positional, **named)`."""
         if (
             self.recording
@@ -431,7 +447,10 @@ class Tape:
             and _is_suite(function)
         ):
             return self.alike(function, *positional)
-        if not self.recording or not self._leaves(function, positional, named):
+        if not self.recording:
+            return function(*positional, **named)
+        if not self._leaves(function, positional, named):
+            self._pass_on(function, positional, names, frame or sys._getframe(1))
             return function(*positional, **named)
         if type(function) is functools.partial and self.origin(function) is None:
             positional = (*function.args, *positional)
@@ -464,6 +483,9 @@ class Tape:
             return False
         if function is sum:
             return True
+        first = type(positional[0]) if positional else None
+        if function is dataclasses.replace and _is_suite(first) and not _is_outsider(first):
+            return False
         if function is type:
             return len(positional) == 3 or self.active(*positional)
         if isinstance(function, type) and issubclass(function, BaseException):
@@ -480,7 +502,12 @@ class Tape:
         return self.attribute(owner, name)
 
     def method(
-        self, owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]
+        self,
+        owner: Any,
+        name: str,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+        names: tuple[str, ...] = (),
     ) -> Any:
         """`owner.name(*positional, **named)`."""
         found = getattr(owner, name)
@@ -492,7 +519,7 @@ class Tape:
             return found(*positional, **named)
         bound = not isinstance(owner, types.ModuleType) and self.origin(owner) is not None
         if not bound or _is_suite(getattr(found, "__func__", None)):
-            return self.call(found, positional, named)
+            return self.call(found, positional, named, names, sys._getframe(1))
         if name in _PASSED_ON and type(owner) is dict:
             return found(*positional, **named)
         positional = tuple(_spread(each) for each in positional)
@@ -617,19 +644,44 @@ class Tape:
 
     # ------------------------------------------------------------------ statements
 
-    def named(self, name: str, value: Any) -> Any:
+    def named(self, name: str, value: Any, depth: int = 1) -> Any:
         """Remember under which name a law keeps a value."""
         ref = self.origin(value) if self.recording else None
+        self._bind(sys._getframe(depth), name, value, ref)
         if ref is not None and not ref.path and not ref.event.hint:
             ref.event.hint = name
         return value
+
+    def held(self, name: str, value: Any) -> Any:
+        """A local variable that is read: its value is from where it was bound to the name."""
+        if self.recording and _has_identity(value):
+            bound = self.bindings.get((id(sys._getframe(1)), name))
+            if bound is not None and bound[0] is value:
+                self.known[id(value)] = bound
+        return value
+
+    def _bind(self, frame: Any, name: str, value: Any, ref: Ref | None) -> None:
+        """Remember where the value of a local variable is from."""
+        if ref is not None and _has_identity(value):
+            self.bindings[id(frame), name] = value, ref
+
+    def _pass_on(self, function: Any, positional: tuple[Any, ...], names: Any, frame: Any) -> None:
+        """Remember where each argument is from, for the suite's function that is called next."""
+        function = inspect.unwrap(function) if callable(function) else function
+        first = int(isinstance(function, types.MethodType))
+        refs: dict[int, Ref] = {}
+        for number, (name, value) in enumerate(zip(names, positional, strict=False)):
+            bound = self.bindings.get((id(frame), name))
+            if bound is not None and bound[0] is value:
+                refs[number + first] = bound[1]
+        self.passing = getattr(function, "__code__", None), refs
 
     def unpacked(self, names: tuple[str, ...], value: Any) -> Any:
         """Remember under which names a law keeps the parts of a value."""
         parts = list(self.iterated(value))
         for name, part in zip(names, parts, strict=False):
             if name:
-                self.named(name, part)
+                self.named(name, part, 2)
         return parts
 
     def iterated(self, values: Iterable[Any]) -> Iterable[Any]:
@@ -658,6 +710,11 @@ class Tape:
             return None
         frame = sys._getframe(depth)
         self.ran.add(frame.f_code)
+        code, refs = self.passing or (None, {})
+        self.passing = None
+        for number, (name, value) in enumerate(parameters):
+            ref = refs.get(number) if code is frame.f_code else None
+            self._bind(frame, name, value, ref or self.origin(value))
         if not self.stack or not isinstance(self.stack[-1], Event):
             return None
         code = frame.f_code
@@ -676,6 +733,7 @@ class Tape:
                 held = self.known.pop(id(value), None)
                 record.__dict__.setdefault("hidden", []).append((id(value), held))
             self.keep(value, Ref(event))
+            self._bind(frame, name, value, Ref(event))
         return record, before
 
     def _came_from_own(self, record: Record) -> bool:
@@ -723,7 +781,7 @@ class _Inside:
         self.event = tape.note("with", tape.expression(self.manager))
         found = self.manager.__enter__()
         tape.keep(found, Ref(self.event))
-        self.event.body = tape.block = Block(tape.block)
+        self.event.body = tape.block = Block(tape.block, is_function=False)
         return found
 
     def __exit__(self, *error: Any) -> Any:

@@ -563,6 +563,8 @@ def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
         if len(one) != len(other):
             return lambda text: f"len({text})", len(one), len(other), ""
         pairs = [(f"[{n}]", a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))]
+    elif hasattr(one, "__dict__") and set(vars(one)) != set(vars(other)):
+        return lambda text: f"set(vars({text}))", set(vars(one)), set(vars(other)), ""
     elif dataclasses.is_dataclass(one):
         names = [each.name for each in dataclasses.fields(one)]
         pairs = [(f".{name}", getattr(one, name), getattr(other, name)) for name in names]
