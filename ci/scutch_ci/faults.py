@@ -2,7 +2,8 @@
 
 A *fault* is what a programmer might have got wrong: a comparison the other way round, a condition
 that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
-text. None of them changes a type annotation, a docstring, or what an error says: no law could tell.
+text. None of them changes a type annotation, a docstring, a warning, or what an error says: no law
+could tell.
 Nor is `strict` of `zip` taken away: it says to the reader what the code before has made sure of.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
@@ -43,8 +44,8 @@ INVERTED = (ast.Compare, ast.UnaryOp)
 """Conditions that are turned round as expressions."""
 LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
-FOR_TYPES = ("overload", "dataclass_transform", "cast", "TypeVar")
-"""What is called or decorates for type checkers alone."""
+UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
+"""What decorates or is called for type checkers or people alone."""
 
 Span = tuple[int, int]
 
@@ -121,7 +122,8 @@ def faults_in(source: str, file: str) -> tuple[Fault, ...]:
 
 def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.AST, str, bool]]:
     """A node and all below it that do something, each with where it stands."""
-    if isinstance(node, ast.Call) and _name(node) in FOR_TYPES:
+    called = node.value if isinstance(node, ast.Expr) else node
+    if isinstance(called, ast.Call) and _name(called) in UNSEEN:
         return
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return
@@ -130,7 +132,10 @@ def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.A
         return
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return
-    if isinstance(node, ast.FunctionDef) and set(map(_name, node.decorator_list)) & {*FOR_TYPES}:
+    if isinstance(node, ast.FunctionDef) and (
+        set(map(_name, node.decorator_list)) & {*UNSEEN}
+        or list(map(ast.unparse, node.body)) == ["..."]
+    ):
         return
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns"):
@@ -153,7 +158,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
             yield node, "pass"
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield node, "pass"
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in ("None", "False"):
             yield node, "return None"
         case ast.Continue():
             yield node, "break"

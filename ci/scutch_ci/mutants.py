@@ -196,6 +196,7 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
         name, examples = request
         called: set[str] = set()
         if fault is None:
+            forget(sys.modules[by_name[name].function.__module__])
             trace(str(subject.root), called)
         try:
             trial = try_law(by_name[name], load(subject.where), examples=examples, shrink=False)
@@ -205,6 +206,13 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
         return [trial.outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
 
     return answer
+
+
+def forget(laws: ModuleType) -> None:
+    """Have a module of laws compute again what one has computed for others, which see it too."""
+    for each in vars(laws).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 def trace(folder: str, called: set[str]) -> None:

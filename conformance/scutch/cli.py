@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scutch.report.document import ReportError, load, suite
-from scutch.report.text import publish
+from scutch.report.document import Report, ReportError, load, suite
+from scutch.report.text import count, publish
 
 if TYPE_CHECKING:
     from scutch.catalogue import Requirement
+    from scutch.report.findings import Place
 
 EXAMPLES: Final = """\
 examples:
@@ -31,6 +32,8 @@ examples:
   scutch known fork.toml --from fork.json               what failed, as known failures
   scutch reproduce BOX-11 --implementation flax         a script that shows it without scutch
   scutch badge flax.json -o flax.svg                    a picture for a README
+  scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
+  scutch box my_boxes.py:Scaled                         judge one box class
   scutch explain BOX-9a                                 what a requirement says, and why
 
 exit codes:
@@ -39,6 +42,9 @@ exit codes:
   2  bad input or set-up; the message says what was expected
 """
 
+_AT: Final = (
+    "the file that findings stand at: an adapter, or what names the release that was judged"
+)
 _EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
 
 
@@ -202,6 +208,42 @@ def _parser() -> argparse.ArgumentParser:
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
+
+    added = command("sarif", "write what one report found as SARIF 2.1.0", _sarif)
+    added.add_argument("report", metavar="REPORT.json", help="written by the judge")
+    added.add_argument("--at", metavar="FILE", help=_AT)
+    added.add_argument("-o", "--output", metavar="FILE.sarif", help="(default: standard output)")
+
+    added = command(
+        "github",
+        "say in a job of GitHub Actions what one report found",
+        _github,
+        "Annotations are printed, and a summary in Markdown is added to $GITHUB_STEP_SUMMARY, or "
+        "printed where that is not set.",
+    )
+    added.add_argument("report", metavar="REPORT.json", help="written by the judge")
+    added.add_argument("--at", metavar="FILE", help=_AT)
+
+    added = command(
+        "box",
+        "judge box classes, as scutch.judge_box does",
+        _box,
+        "A class is judged by what every box class owes, in this process. `scutch.judge_box` in a "
+        "test takes more options.",
+    )
+    added.add_argument(
+        "classes", metavar="FILE.py:CLASS|MODULE:CLASS", nargs="+", help="what is judged"
+    )
+    added.add_argument("--make", metavar="FILE.py:NAME|MODULE:NAME",
+                       help="what makes a box of value and names (default: the class)")  # fmt: skip
+    added.add_argument("--implementation", default="flax", metavar="NAME",
+                       help="whose AxisMetadata it extends (default: %(default)s)")  # fmt: skip
+    added.add_argument("--requirement", action="append", default=[], metavar="PATTERN",
+                       help="judge only these; repeatable")  # fmt: skip
+    added.add_argument("--exclude", action="append", default=[], metavar="PATTERN",
+                       help="do not judge these; repeatable")  # fmt: skip
+    added.add_argument("--profile", default="quick", help="how hard to try (default: %(default)s)")
+    added.add_argument("--seed", type=int, default=0, help="of the search (default: %(default)s)")
     return parser
 
 
@@ -319,17 +361,80 @@ def _reproduce(arguments: argparse.Namespace) -> int:
 def _badge(arguments: argparse.Namespace) -> int:
     from scutch.report import badge
 
-    picture = badge.svg(load(arguments.report))
-    if arguments.output is None:
-        print(picture, end="")
+    return _put(badge.svg(load(arguments.report)), arguments.output, "badge")
+
+
+def _sarif(arguments: argparse.Namespace) -> int:
+    from scutch.report import sarif
+
+    report = load(arguments.report)
+    return _put(sarif.text(report, _place(arguments, report)), arguments.output, "SARIF file")
+
+
+def _put(text: str, output: str | None, what: str) -> int:
+    """Write a text to a file, or print it where none is named."""
+    if output is None:
+        print(text, end="")
         return 0
     try:
-        publish(picture, Path(arguments.output))
+        publish(text, Path(output))
     except OSError as error:
-        raise UsageError(
-            f"cannot write the badge to {arguments.output}: {error.strerror}"
-        ) from error
+        raise UsageError(f"cannot write the {what} to {output}: {error.strerror}") from error
     return 0
+
+
+def _place(arguments: argparse.Namespace, report: Report) -> "Place | None":
+    """The place that `--at` names."""
+    from scutch.report.findings import Place
+
+    return Place.of(arguments.at, report.implementation.name) if arguments.at else None
+
+
+def _github(arguments: argparse.Namespace) -> int:
+    from scutch.report import github
+
+    report = load(arguments.report)
+    print(github.annotations(report, _place(arguments, report)), end="")
+    if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
+        print(github.summary(report), end="")
+        return 0
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(github.summary(report))
+    except OSError as error:
+        raise UsageError(f"cannot add the summary to {path}: {error.strerror}") from error
+    return 0
+
+
+def _box(arguments: argparse.Namespace) -> int:
+    from scutch.implementation import SetupError, find
+    from scutch.owners import BOX_LAWS, Nonconforming, judge_box
+
+    code = 0
+    try:
+        make = find(arguments.make) if arguments.make else None
+        for where in arguments.classes:
+            try:
+                found = judge_box(
+                    find(where),
+                    make=make,
+                    implementation=arguments.implementation,
+                    requirements=arguments.requirement or BOX_LAWS,
+                    exclude=arguments.exclude,
+                    profile=arguments.profile,
+                    seed=arguments.seed,
+                )
+            except Nonconforming as broken:
+                print(broken.message)
+                code = 1
+            else:
+                lacks = f"; it has not: {', '.join(found.lacks)}" if found.lacks else ""
+                print(f"{where} conforms in {count(len(found.rulings), 'requirement')}{lacks}")
+    except SetupError as error:
+        raise UsageError(str(error)) from error
+    except SystemExit as error:
+        raise UsageError(f"importing what is judged raised SystemExit: {error}") from error
+    return code
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
-            "get_named_sharding PARTITION_NAME".split()
+            "get_named_sharding PARTITION_NAME use_eager_sharding using_eager_sharding".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
@@ -364,32 +364,39 @@ def load(where: str) -> Implementation:
     Raises:
       SetupError: It cannot be found or imported, is of another type, or lacks a claimed name.
     """
-    path, _, attribute = where.rpartition(":")
-    if where.endswith(".py") or path.endswith(".py"):
-        file = Path(where if where.endswith(".py") else path)
-        module = _import_file(file, where)
-        attribute = "implementation" if where.endswith(".py") else attribute
-    elif ":" in where:
-        _look_in(Path.cwd())
-        module = _import_module(path, where)
-    elif where in (names := known_names()):
-        path, _, attribute = names[where].rpartition(":")
-        module = _import_module(path, where)
-    else:
+    names = known_names()
+    if not (":" in where or where.endswith(".py") or where in names):
         raise SetupError(
             f"unknown implementation {where!r}",
             f"expected an installed name ({', '.join(sorted(names))}), module:attribute, "
             "or a .py file",
         )
+    place = f"{where}:implementation" if where.endswith(".py") else names.get(where, where)
+    return check(find(place), where)
+
+
+def find(where: str) -> Any:
+    """What `module:attribute` or `file.py:attribute` names, with modules beside it at hand.
+
+    Raises:
+      SetupError: It names no attribute, there is no such file, it cannot be imported, or has no
+        such attribute.
+    """
+    path, _, attribute = where.rpartition(":")
+    if not path:
+        raise SetupError(repr(where), "expected FILE.py:NAME or MODULE:NAME")
+    if path.endswith(".py"):
+        module = _import_file(Path(path), path)
+    else:
+        _look_in(Path.cwd())
+        module = _import_module(path, where)
     try:
-        found = getattr(module, attribute)
+        return getattr(module, attribute)
     except AttributeError:
         raise SetupError(
             f"implementation {where!r}",
-            f"{module.__name__} has no attribute {attribute!r}; "
-            "expected a scutch.Implementation there",
+            f"{module.__name__} has no attribute {attribute!r}; expected it to name what is judged",
         ) from None
-    return check(found, where)
 
 
 def check(found: Any, where: str) -> Implementation:

@@ -228,6 +228,8 @@ def judge_box(
       SetupError: The implementation cannot be found, a pattern names nothing, or the class cannot
         be judged so: nothing was tried.
     """
+    if profile not in PROFILES:
+        raise SetupError(f"profile {profile!r}", f"expected one of {', '.join(PROFILES)}")
     suite.prove_assertions()
     prepare_devices()
     check_settings()

@@ -60,7 +60,10 @@ def changes(source):
         ("raise ValueError(f'{a + 1} is not {b == c}')", ["pass"]),
         ("def f(a: int | None = None) -> int | str: ...", []),
         ("x = zip(a, b, strict=True)", []),
-        ("@overload\ndef f(a=1): ...", []),
+        ("@overload\ndef f(a=1): return a", []),
+        ("def f(a=1): ...", []),
+        ("warnings.warn(a, stacklevel=2)", []),
+        ("def f(): return False", ["def f(): return True"]),
         ("@dataclass_transform(frozen=True)\nclass C: ...", []),
     ],
 )
@@ -77,7 +80,7 @@ def test_a_fault_says_where_it_is_and_what_it_changes():
 
 
 def test_a_default_is_seen_by_who_calls_the_function():
-    (fault,) = faults_in("def f(a=1): ...\n", "file.py")
+    (fault,) = faults_in("def f(a=1): a\n", "file.py")
     assert (fault.place, fault.in_function) == ("file.py:f", True)
 
 

@@ -125,7 +125,7 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
         raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
-        return jnp.broadcast_to(table, (*jnp.shape(indices), table.shape[1]))
+        return jnp.broadcast_to(table[0], (*jnp.shape(indices), table.shape[1]))
     if out_sharding is not None:
         of_rows: Any = table.at[indices]
         return of_rows.get(mode="fill", out_sharding=out_sharding)  # type: ignore[no-any-return]

@@ -400,10 +400,20 @@ def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how,
     assert found == [PartitionSpec(*longer), PartitionSpec()]
 
 
+def _scaled(optax):
+    """A transformation whose `update` takes a further argument."""
+
+    def update(updates, state, params=None, *, scale, **_):
+        return jax.tree.map(lambda update: -scale * update, updates), state
+
+    return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
+
+
 TRANSFORMATIONS = {
     "sgd": lambda optax: optax.sgd(0.5),
     "momentum": lambda optax: optax.sgd(0.5, momentum=0.5),
     "adam": lambda optax: optax.adam(0.5),
+    "scaled": lambda optax: _scaled(optax),
 }
 OPTIMIZED = {
     "Param": lambda nnx: nnx.Param,
@@ -421,7 +431,8 @@ OPTIMIZED = {
 )
 def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wanted, steps, tied):
     """After any number of updates the model's parameters and the optimizer's state are those that
-    `optax` computes, in the same variables; these have the names of the parameters.
+    `optax` computes, in the same variables; these have the names of the parameters. Further
+    arguments of an update reach the transformation.
     """
     optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
     reached(name)
@@ -437,11 +448,12 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
     values = nnx.to_pure_dict(nnx.state(expected, chosen))
     state = transformation.init(values)
     for step in steps:
+        further = {"scale": 1.5 + step} if name == "scaled" else {}
         slopes = jax.tree.map(lambda x: x * step, values)  # noqa: B023  used at once
         gradients = jax.tree.map(lambda x: x * step, nnx.state(model, chosen))  # noqa: B023
-        updates, state = transformation.update(slopes, state, values)
+        updates, state = transformation.update(slopes, state, values, **further)
         values = optax.apply_updates(values, updates)
-        optimizer.update(model, gradients)
+        optimizer.update(model, gradients, **further)
     nnx.update(expected, values)
     difference = differences(nnx, expected, model, pairs)
     assert not difference, f"optax and the optimizer: {difference}"
@@ -451,7 +463,7 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
     assert [*map(id, after)] == [*map(id, kept)], f"{kept} before and {after} after"
     names = [v.get_metadata("out_sharding") for v in _kept(nnx, nnx.state(model, chosen))]
     found = [v.get_metadata("out_sharding", None) for v in kept]
-    copies = {"sgd": 0, "momentum": 1, "adam": 2}[name]
+    copies = {"sgd": 0, "momentum": 1, "adam": 2, "scaled": 0}[name]
     assert [each for each in found if each is not None] == names * copies
 
 

@@ -92,6 +92,19 @@ class Column:
             if one.verdict not in CONFORMING and one.verdict != "blocked"
         )
 
+    def severity(self, outcome: Outcome) -> str:
+        """How much what became of a requirement weighs.
+
+        Returns:
+          `error` for a root cause, `warning` for a departure from a should, `note` for a known
+          failure and for a consequence, and nothing for what is as it should be.
+        """
+        if outcome.verdict in ("known", "blocked"):
+            return "note"
+        if outcome.verdict in CONFORMING:
+            return ""
+        return "error" if self._counts(outcome) else "warning"
+
     def _counts(self, outcome: Outcome) -> bool:
         return outcome.level == "must" or self.report.level == "should"
 

@@ -232,3 +232,39 @@ class SowsInFront:
 
     def sow(self, col, name, value):
         return honest.sow(self, col, name, value, lambda old, new: (new, *old))
+
+
+@of_modules
+class AlwaysInitializes:
+    """Breaks LIN-1l: in `apply`, what may change counts as what is initialized."""
+
+    def is_initializing(self):
+        return honest.is_initializing(self) or self.is_mutable_collection("counts")
+
+
+@of_modules
+class BindsMutable:
+    """Breaks LIN-1m: a bound module may change its variables."""
+
+    def bind(self, variables, *, rngs=None, mutable=True):
+        return honest.bind(self, variables, rngs=rngs, mutable=mutable)
+
+
+@of_linen
+class EmbedsInFull:
+    """Breaks LIN-4i: an embedding computes in single precision alone."""
+
+    class Embed(linen.Embed):
+        def __call__(self, inputs):
+            return linen.Embed.__call__(self, inputs).astype("float32")
+
+
+@of_linen
+class EmbedsNoNumber:
+    """Breaks LIN-4j: a table of one row takes no number."""
+
+    class Embed(linen.Embed):
+        def __call__(self, inputs):
+            if self.num_embeddings == 1 and jnp.ndim(inputs) == 0:
+                raise ValueError("an array has axes")
+            return linen.Embed.__call__(self, inputs)

@@ -4,7 +4,7 @@ import copy
 
 import jax
 import jax.numpy as jnp
-from scutch.inputs.graphs import children, nodes
+from scutch.inputs.graphs import children, nodes, walk
 from scutch_reference import nnx
 from scutch_reference.errors import NoFilterMatchError
 from trials.liars.definitions import Keyed
@@ -229,3 +229,23 @@ class IgnoresUnknown:
         known = dict(nnx.to_flat_state(nnx.state(node)))
         flat = nnx.to_flat_state(nnx.merge_state(*states))
         nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p in known))
+
+
+@of_objects
+class KeepsTheFirst:
+    """Breaks OBJ-1u: a list that is made of several elements has the first alone."""
+
+    class List(nnx.List):
+        def __init__(self, elements=(), /):
+            super().__init__([*elements][:1])
+
+
+@of_objects
+class UpdatesByFirstPaths:
+    """Breaks OBJ-2d: of the paths of a shared variable, all but the first are passed over."""
+
+    def update(node, *states):
+        first = dict(nnx.to_flat_state(nnx.state(node)))
+        others = {p for p, v in walk(nnx, node) if isinstance(v, nnx.Variable)} - {*first}
+        flat = nnx.to_flat_state(nnx.merge_state(*states))
+        nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p not in others))

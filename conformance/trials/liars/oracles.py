@@ -397,3 +397,22 @@ class HasNoGradientOfItsOwn:
 
     def custom_vjp(fn, forward_fn, backward_fn, **options):
         return fn
+
+
+@of_linen
+class ForgetsWhatFunctionsNamed:
+    """Breaks LIN-9k: what a lifted function has named is named again after it."""
+
+    def jit(target, **options):
+        lifted = linen.jit(target, **options)
+        if isinstance(target, type):
+            return lifted
+
+        def call(self, *args):
+            names = self._names
+            try:
+                return lifted(self, *args)
+            finally:
+                self._set(_names=names)
+
+        return call

@@ -195,3 +195,31 @@ class KeepsTheKey:
     class Rngs(nnx.Rngs):
         def normal(self, *args, **options):
             return jax.random.normal(nnx.clone(self)(), *args, **options)
+
+
+@of_objects
+class TakesOverValues:
+    """Breaks OBJ-5q: of another variable, the value alone is taken over."""
+
+    class Param(nnx.Param):
+        def copy_from(self, other):
+            self.set_raw_value(other.get_raw_value())
+
+
+@of_objects
+class CountsForward:
+    """Breaks OBJ-5r: a negative index of what is written counts from the start."""
+
+    class Param(nnx.Param):
+        def __setitem__(self, index, value):
+            super().__setitem__(abs(index) if isinstance(index, int) else index, value)
+
+
+@of_objects
+class WritesOneRow:
+    """Breaks OBJ-5s: of several rows that are named, the first is written."""
+
+    class Param(nnx.Param):
+        def __setitem__(self, index, value):
+            rows = hasattr(index, "dtype") and index.dtype != bool
+            super().__setitem__(index[:1] if rows else index, value)

@@ -524,10 +524,16 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
 
     Args:
       variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
+
+    Raises:
+      DataError: It has both, and they are not equal.
     """
     metadata = variable._static.value
-    given = _sharding_in(metadata.get("out_sharding"))
-    return getattr(given, "mesh", metadata.get("mesh"))  # type: ignore[no-any-return]
+    given, own = _sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
+    mesh: Mesh | None = getattr(given, "mesh", own)
+    if own is not None and own != mesh:
+        raise DataError(f"The metadata ask for two meshes: `out_sharding` is on {mesh}, not {own}.")
+    return mesh
 
 
 def get_partition_spec(tree: Any) -> Any:

@@ -1,0 +1,178 @@
+"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-9k (`002_`).
+
+A module is *bound* while `init` or `apply` runs it, and as `bind` returns it. What it keeps beside
+its variables is lost when the run is over, so it is refused.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.inputs.models import keys
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.tolerances import MODELS
+from scutch.strategies.names import numbered_names
+
+X = np.ones((2, 3), "float32")
+RUNS = ("init", "apply", "mutable", "bind")
+
+
+@requirement("LIN-1l", must_reach=RUNS)
+@given(
+    lifts=st.lists(st.sampled_from(["none", "jit", "remat", "vmap"]), min_size=1, max_size=3),
+    run=st.sampled_from(RUNS), form=st.sampled_from(["compact", "setup"]),
+)  # fmt: skip
+def test_every_part_knows_whether_init_runs(linen, lifts, run, form):
+    """`is_initializing` is true in every part of a module, lifted or not, while `init` runs, and
+    false in `apply`, with collections that may change or without, and in a bound module.
+    """
+    reached(run)
+    seen = []
+
+    def lifted(how, cls):
+        if how == "none":
+            return cls
+        shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
+        return getattr(linen, how)(cls, **(shared if how == "vmap" else {}))
+
+    def noted(self, x):
+        seen.append(self.is_initializing())
+        return x + self.param("shift", linen.initializers.zeros, ())
+
+    class Leaf(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return noted(self, x)
+
+    def around(part):
+        class Compact(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                return part(name="inner")(noted(self, x))
+
+        class SetUp(linen.Module):
+            def setup(self):
+                self.inner = part()
+
+            def __call__(self, x):
+                seen.append(self.is_initializing())
+                return self.inner(x)
+
+        return Compact if form == "compact" else SetUp
+
+    cls = Leaf
+    for how in lifts:
+        cls = around(lifted(how, cls))
+    module, x = cls(), np.ones((2,) * len(lifts), "float32")
+    variables = module.init(small_key(0), x)
+    if run != "init":
+        seen.clear()
+        if run == "bind":
+            module.bind(variables)(x)
+        else:
+            module.apply(variables, x, mutable=["counts"] if run == "mutable" else False)
+    assert len(seen) > len(lifts)
+    assert set(seen) == {run == "init"}, f"seen in {run}: {seen}"
+
+
+WAYS = ("attribute", "attribute of a bound one", "part", "part of a bound one", "variable")
+
+
+@requirement("LIN-1m", must_reach=WAYS)
+@given(way=st.sampled_from(WAYS), name=numbered_names("seen", "part"), setup=st.booleans())
+def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup):
+    """Setting an attribute of a bound module outside `setup`, making a part outside `setup` and of
+    compact methods, and writing a variable of a module that was bound without `mutable`, raise
+    errors.
+    """
+    reached(way)
+
+    class Part(linen.Module):
+        def setup(self):
+            if setup:
+                self.inner = linen.Dense(3)
+
+        def __call__(self, x):
+            if way == "attribute":
+                setattr(self, name, x)
+            if way == "part":
+                return linen.Dense(3, name=name)(x)
+            return x
+
+        def writing(self, x):
+            self.variable("counts", name, jnp.zeros, ()).value = 1
+            return x
+
+        def adding(self, x):
+            return linen.Dense(3, name=name)(x)
+
+    variables = {"counts": {name: np.zeros(())}, "params": {"other": np.zeros(())}}
+    bound = Part().bind(variables)
+    refused(
+        {
+            "attribute": lambda: Part().apply(variables, X),
+            "attribute of a bound one": lambda: setattr(bound, name, X),
+            "part": lambda: Part().init(small_key(0), X),
+            "part of a bound one": lambda: bound.adding(X),
+            "variable": lambda: bound.writing(X),
+        }[way]
+    )
+
+
+widths = st.lists(st.integers(1, 3), max_size=2)
+
+
+@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after"))
+@costly
+@given(
+    kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths, after=widths,
+    bias=st.booleans(),
+)  # fmt: skip
+def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias):
+    """A function of the module itself under `jit` or `remat`, in the middle of a compact method,
+    has the parts, with their names, values and outputs, that its body has in that place.
+    """
+    reached(kind)
+    for name, parts in (("inside", inside), ("after", after)):
+        if parts:
+            reached(name)
+
+    def layers(x, widths):
+        for width in widths:
+            x = linen.Dense(width, use_bias=bias)(x)
+        return x
+
+    class Body(linen.Module):
+        lifted: bool
+
+        @linen.compact
+        def __call__(self, x):
+            def function(self, x):
+                scale = self.param("scale", linen.initializers.ones, ())
+                return layers(x, inside) * scale
+
+            x = layers(x, before)
+            x = (getattr(linen, kind)(function) if self.lifted else function)(self, x)
+            return layers(x, after)
+
+    plain, lifted = Body(False), Body(True)
+    expected, found = (jax.eval_shape(each.init, keys(), X) for each in (plain, lifted))
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (found, expected)]
+    assert shapes[0] == shapes[1]
+    numbers = iter(range(1, 99))
+    variables = jax.tree.map(
+        lambda leaf: np.linspace(0, 1 / next(numbers), leaf.size, dtype="float32").reshape(
+            leaf.shape
+        ),
+        expected,
+    )
+    slopes = [
+        jax.value_and_grad(lambda v, m=m: (m.apply(v, X) ** 2).sum()) for m in (lifted, plain)
+    ]
+    ours, theirs = jax.jit(lambda v: [slope(v) for slope in slopes])(variables)
+    assert_close(ours, theirs, "values and gradients", **MODELS)

@@ -1,0 +1,156 @@
+"""Ways to fill and to change objects and variables in part: OBJ-1u, OBJ-2d, OBJ-5q to OBJ-5s.
+
+The oracles are Python's own list and dictionary, and NumPy's assignment to a part of an array.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.graphs import differences, leaves, metadata, nodes, walk
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import reached, refused, requirement
+from scutch.strategies import arrays, copies, graphs, variables
+
+small = variables(arrays(max_rank=2))
+
+
+@requirement("OBJ-1u", must_reach=("List", "Dict", "several", "shared"))
+@given(
+    kind=st.sampled_from(["List", "Dict"]), elements=st.lists(small, max_size=4),
+    twice=st.booleans(), named=st.booleans(),
+)  # fmt: skip
+def test_a_container_holds_what_it_was_made_of(nnx, kind, elements, twice, named):
+    """A tracked list made of the elements of any iterable, and a tracked dict made of a mapping, of
+    pairs or of keywords, hold these very elements in their order, before and after split and merge.
+    """
+    reached(kind)
+    if len(elements) > 1:
+        reached("several")
+    if twice and elements:
+        reached("shared")
+        elements = [*elements, elements[0]]
+    if kind == "List":
+        made = nnx.List(iter(elements) if named else elements)
+        found = list(made)
+        assert [made[n] is each for n, each in enumerate(elements)] == [True] * len(elements)
+    else:
+        by_name = {f"key{n}": each for n, each in enumerate(elements)}
+        made = nnx.Dict(**by_name) if named else nnx.Dict(by_name)
+        assert list(made) == list(by_name)
+        found = [made[name] for name in by_name]
+    assert len(made) == len(elements)
+    assert [id(each) for each in found] == [id(each) for each in elements]
+    difference = differences(nnx, made, nnx.merge(*nnx.split(made)))
+    assert not difference, f"before and after: {difference}"
+
+
+@requirement("OBJ-2d", must_reach=("shared", "another path"))
+@given(pair=copies(graphs(marks=False, bare=False, variable=small)), place=st.integers(0, 20))
+def test_a_shared_variable_is_updated_by_any_of_its_paths(nnx, pair, place):
+    """`update` with one new value at any path that leads to a variable sets the value of that
+    variable, in every place where it sits, and of no other.
+    """
+    one, other = pair
+    paths = [path for path, value in walk(nnx, one) if isinstance(value, nnx.Variable)]
+    assume(paths)
+    path = paths[place % len(paths)]
+    count = len([n for n in nodes(nnx, one) if isinstance(n, nnx.Variable)])
+    if len(paths) > count:
+        reached("shared")
+    if path not in leaves(nnx, one):
+        reached("another path")
+    (target,) = [v for p, v in walk(nnx, other) if p == path]
+    kept = metadata(target)
+    target.set_raw_value(np.full(3, 100))
+    nnx.update(one, nnx.from_flat_state([(path, nnx.Param(np.full(3, 100), **kept))]))
+    (found,) = [v for p, v in walk(nnx, one) if p == path]
+    assert alike(found.get_raw_value(), np.full(3, 100))
+    values = [
+        {p: leaf.get_raw_value() for p, leaf in leaves(nnx, root).items()} for root in (one, other)
+    ]
+    assert values[0].keys() == values[1].keys()
+    assert [p for p in values[0] if not alike(values[0][p], values[1][p])] == []
+
+
+@requirement("OBJ-5q", must_reach=("same", "other"))
+@given(
+    one=small, source=small, kind=st.sampled_from(["Param", "BatchStat"]),
+    same=st.booleans(), notes=st.dictionaries(st.sampled_from("pqr"), st.integers(0, 2)),
+)  # fmt: skip
+def test_a_variable_takes_over_all_of_another(nnx, one, source, kind, same, notes):
+    """`copy_from` gives a variable the value and the metadata of another of its type, which stays
+    as it is and is not changed with it; another type is refused.
+    """
+    source = type(one)(source.get_raw_value(), **notes) if same else source
+    before = source.replace(source.get_raw_value())
+    if type(source) is type(one):
+        reached("same")
+        one.copy_from(source)
+        assert not differences(nnx, one, before)
+        one.set_metadata("p", "other")
+        one.set_raw_value(np.full(3, 100))
+    else:
+        reached("other")
+        kept = one.replace(one.get_raw_value())
+        refused(lambda: one.copy_from(source))
+        assert not differences(nnx, one, kept)
+    assert not differences(nnx, source, before)
+
+
+PARTS = {
+    "number": 0, "last": -1, "slice": slice(0, 2), "strided": slice(None, None, 2),
+    "all": slice(None), "whole": ..., "rest": (..., 0), "pair": (1, slice(0, 1)),
+}  # fmt: skip
+arrays_of_indices = st.one_of(
+    st.lists(st.integers(-3, 2), min_size=2, max_size=4, unique_by=lambda n: n % 3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+)
+libraries = st.sampled_from(["numpy", "jax"])
+
+
+def _check_written(nnx, library, dtype, index, number, *, array=np.asarray):
+    """Write a number to a part of a variable, and compare it with NumPy's array."""
+    reached(library)
+    start = np.arange(6).reshape(3, 2).astype(dtype)
+    held = start.copy() if library == "numpy" else jnp.asarray(start)
+    variable, expected = nnx.Param(held), start.copy()
+    expected[index] = number
+    value = expected.copy() if index is ... else np.asarray(number, dtype)
+    given = array(index) if isinstance(index, np.ndarray) else index
+    variable[given] = value
+    found = variable.get_value()
+    assert found.dtype == start.dtype
+    assert np.array_equal(found, expected), f"{found}; NumPy has {expected}"
+    assert np.array_equal(variable[given], expected[index])
+    assert library == "numpy" or np.array_equal(held, start)
+    assert isinstance(found, jax.Array if library == "jax" else np.ndarray)
+
+
+@requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS))
+@given(
+    part=st.sampled_from(list(PARTS)), library=libraries,
+    dtype=st.sampled_from(["float32", "int32"]), number=st.integers(-3, 3),
+)  # fmt: skip
+def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number):
+    """Writing to an index of a variable changes that part of its value as NumPy does it, and
+    nothing of the array of JAX that was there; reading it gives the part.
+    """
+    reached(part)
+    _check_written(nnx, library, dtype, PARTS[part], number)
+
+
+@requirement("OBJ-5s", must_reach=("numpy", "jax"))
+@given(
+    indices=arrays_of_indices, library=libraries, number=st.integers(-3, 3),
+    of_jax=st.booleans(),
+)  # fmt: skip
+def test_the_rows_that_an_array_names_are_written(nnx, indices, library, number, of_jax):
+    """Writing to an index that is an array, of integers or of booleans, changes the rows that it
+    names, as NumPy does it.
+    """
+    array = jnp.asarray if of_jax else np.asarray
+    _check_written(nnx, library, "float32", np.asarray(indices), number, array=array)

@@ -1,0 +1,194 @@
+"""Where a variable lies when it is made with names of axes: OBJ-9.
+
+A variable may be made with `out_sharding` in its metadata: names of axes, a `PartitionSpec`, a
+`NamedSharding`, or JAX's `Format` of one. The mesh is that of the sharding, the one in the metadata
+`mesh`, or the one in context. *Eager sharding* lays the value out at once; it can be switched off.
+
+The oracle is the `NamedSharding` of the spec that the names have, on that mesh.
+"""
+
+from typing import Any
+
+import jax
+import jax.experimental.layout
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.placement import assert_placed, has_sharding, in_context
+from scutch.strategies import logical_placements
+
+_layout: Any = jax.experimental.layout
+_Format = getattr(_layout, "Format", _layout.Layout)  # as JAX called it before 0.7
+FORMS = {
+    "names": lambda sharding: tuple(sharding.spec),
+    "spec": lambda sharding: sharding.spec,
+    "sharding": lambda sharding: sharding,
+    "format": lambda sharding: _Format(None, sharding),
+}
+forms = st.sampled_from(list(FORMS))
+anywhere = st.one_of(logical_placements(), logical_placements(explicit=True))
+
+
+def _sharding(placed):
+    """The sharding that a placement asks for: one mesh axis, or none, for each logical name."""
+    rules = dict(placed.rules)
+    return NamedSharding(placed.mesh, PartitionSpec(*[rules.get(name) for name in placed.names]))
+
+
+def _on_devices(placed):
+    """The array of a placement, on one device."""
+    return jax.device_put(placed.array, jax.devices()[0])
+
+
+def _check_placed(nnx, placed, form, where, traced):
+    """Fail unless a variable that is made with a sharding in some form lies by it."""
+    explicit = bool(getattr(placed.mesh, "are_all_axes_explicit", False))
+    assume(placed.names and (where == "context" or not explicit))
+    for name in [form, where, *["traced"] * traced, *["explicit"] * explicit]:
+        reached(name)
+    sharding = _sharding(placed)
+    notes = {"out_sharding": FORMS[form](sharding)}
+    if where == "own":
+        notes["mesh"] = placed.mesh
+
+    def made(array):
+        return nnx.Param(array, **notes).get_value()
+
+    with in_context(placed.mesh if where == "context" else None), nnx.use_eager_sharding(True):
+        result = (jax.jit(made) if traced else made)(placed.array)
+    assert_placed(result, placed.array, sharding)
+
+
+@requirement("OBJ-9a", must_reach=("names", "spec", "context", "own", "traced", "explicit"))
+@costly
+@given(
+    placed=anywhere,
+    form=st.sampled_from(["names", "spec"]),
+    where=st.sampled_from(["context", "own"]),
+    traced=st.booleans(),
+)
+def test_a_variable_with_names_lies_as_they_say(nnx, placed, form, where, traced):
+    """A variable made with names of mesh axes, in a tuple or a spec, lies by that spec on its mesh
+    or the mesh in context; inside `jax.jit` it is constrained to it.
+    """
+    _check_placed(nnx, placed, form, where, traced)
+
+
+@requirement("OBJ-9g", must_reach=("sharding", "format", "context", "own", "traced", "explicit"))
+@costly
+@given(
+    placed=anywhere,
+    form=st.sampled_from(["sharding", "format"]),
+    where=st.sampled_from(["context", "own"]),
+    traced=st.booleans(),
+)
+def test_a_variable_with_a_sharding_lies_by_it(nnx, placed, form, where, traced):
+    """A variable made with a sharding that has its mesh lies by it, where the metadata or the
+    context have the same mesh too.
+    """
+    _check_placed(nnx, placed, form, where, traced)
+
+
+@requirement("OBJ-9b", must_reach=("own", "context", "both"))
+@given(placed=logical_placements(), whose=st.sampled_from(["own", "context", "both"]))
+def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, whose):
+    """A variable made with logical names lies by the mesh axes that the rules give them: its own
+    rules, those in context, or some of each.
+    """
+    assume(placed.names)
+    reached(whose)
+    own = {"own": placed.rules, "context": (), "both": placed.rules[::2]}[whose]
+    around = {"own": (), "context": placed.rules, "both": placed.rules[1::2]}[whose]
+    notes = {"out_sharding": placed.names} | ({"sharding_rules": own} if own else {})
+    ruled = logical.logical_axis_rules(around)
+    with ruled, in_context(placed.mesh), nnx.use_eager_sharding(True):
+        result = nnx.Param(placed.array, **notes).get_value()
+    assert_placed(result, placed.array, _sharding(placed))
+
+
+@requirement("OBJ-9c", must_reach=("metadata", "context"))
+@given(
+    placed=logical_placements(),
+    form=forms,
+    off=st.sampled_from(["metadata", "context"]),
+    meshed=st.booleans(),
+)
+def test_a_variable_stays_where_eager_sharding_is_off(nnx, placed, form, off, meshed):
+    """With eager sharding switched off, by the variable's metadata or in context, its value stays
+    where it lies, with a mesh in context or none, and its metadata keep the sharding.
+    """
+    reached(off)
+    array, given_sharding = _on_devices(placed), FORMS[form](_sharding(placed))
+    notes = {"out_sharding": given_sharding}
+    if off == "metadata":
+        notes["eager_sharding"] = False
+    with in_context(placed.mesh if meshed else None), nnx.use_eager_sharding(off == "metadata"):
+        variable = nnx.Param(array, **notes)
+    result = variable.get_raw_value()
+    assert has_sharding(result, array.sharding), f"it lies by {result.sharding}"
+    assert alike(result, array)
+    assert variable.get_metadata("out_sharding") == given_sharding
+
+
+@requirement("OBJ-9d", must_reach=("left by an error",))
+@given(switches=st.lists(st.booleans(), min_size=1, max_size=4), failing=st.booleans())
+def test_eager_sharding_is_switched_for_a_block(nnx, switches, failing):
+    """`use_eager_sharding(x)` switches eager sharding inside its `with` block, where
+    `using_eager_sharding()` is x, and leaves it as it was before, after an error too.
+    """
+    before = nnx.using_eager_sharding()
+
+    def enter(remaining):
+        if not remaining:
+            if failing:
+                reached("left by an error")
+                raise ArithmeticError
+            return
+        around = nnx.using_eager_sharding()
+        try:
+            with nnx.use_eager_sharding(remaining[0]):
+                assert nnx.using_eager_sharding() is remaining[0]
+                enter(remaining[1:])
+        finally:
+            assert nnx.using_eager_sharding() is around
+
+    try:
+        enter(switches)
+    except ArithmeticError:
+        assert failing
+    assert nnx.using_eager_sharding() is before
+
+
+@requirement("OBJ-9e", must_reach=("sharding", "format"))
+@given(
+    placed=logical_placements(),
+    other=logical_placements().map(lambda placed: placed.mesh),
+    form=st.sampled_from(["sharding", "format"]),
+)
+def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
+    """A variable with a sharding on one mesh and another `mesh` in its metadata is refused."""
+    assume(placed.names and other != placed.mesh)
+    reached(form)
+    notes = {"out_sharding": FORMS[form](_sharding(placed)), "mesh": other}
+    with nnx.use_eager_sharding(True):
+        refused(lambda: nnx.Param(placed.array, **notes))
+
+
+@requirement("OBJ-9f", must_reach=("sharding", "format"))
+@given(
+    placed=logical_placements(),
+    other=logical_placements().map(lambda placed: placed.mesh),
+    form=st.sampled_from(["sharding", "format"]),
+)
+def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
+    """The message of the error of OBJ-9e has the axes of both meshes, with their sizes."""
+    assume(placed.names and other != placed.mesh)
+    reached(form)
+    notes = {"out_sharding": FORMS[form](_sharding(placed)), "mesh": other}
+    axes = [part for mesh in (placed.mesh, other) for pair in mesh.shape.items() for part in pair]
+    with nnx.use_eager_sharding(True):
+        refused(lambda: nnx.Param(placed.array, **notes), naming=tuple(axes))

@@ -1,0 +1,115 @@
+"""What a job of GitHub Actions says of a run: annotations at a file, and a summary with a table.
+
+print(annotations(report, Place.of("my_fork.py", "my-fork")))
+print(summary(report))
+
+Both hold text that the implementation chose. So annotations are escaped as the runner of jobs
+unescapes them, and the summary, which is Markdown, holds such text as HTML only.
+"""
+
+from collections import Counter
+from html import escape
+from typing import Final
+
+from scutch.judging.verdicts import VERDICTS
+from scutch.report.document import Report
+from scutch.report.findings import Finding, Place, findings
+from scutch.report.matrix import Column, matrix
+from scutch.report.text import line
+
+MOST: Final = 10
+"""Annotations of one severity that GitHub shows for a step."""
+
+_MARKDOWN: Final = r"|*_`[]\~$@#"
+_COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def annotations(report: Report, place: Place | None) -> str:
+    """Errors, warnings and notes as workflow commands, a line for each; empty if all is well.
+
+    Args:
+      report: Of one run.
+      place: The file and line that they stand at; where left out, at the job.
+    """
+    found = list(findings(report, place))
+    lines = []
+    for severity in _COMMANDS:
+        those = [each for each in found if each.severity == severity]
+        lines += [_annotation(each) for each in those[:MOST]]
+    return "".join(f"{each}\n" for each in lines)
+
+
+def _annotation(finding: Finding) -> str:
+    where = {} if finding.place is None else {
+        "file": finding.place.file, "line": str(finding.place.line)
+    }  # fmt: skip
+    properties = where | {"title": line(finding.title)}
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(finding.message)}"
+
+
+def _data(text: str) -> str:
+    """Text of a workflow command, on one line."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """A property of a workflow command, which may hold no `:` and no `,` either."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def summary(report: Report) -> str:
+    """The headline, a table of the areas, and one of what is not as it should be, in Markdown.
+
+    Args:
+      report: Of one run.
+    """
+    column = Column(str(report.implementation), report)
+    verdicts = [each for each in VERDICTS if column.tally(each)]
+    rows = []
+    for area in matrix([report]).areas:
+        counts = Counter(row.verdicts[0] for row in area.rows)
+        cells = (str(counts[verdict] or "") for verdict in verdicts)
+        rows.append([area.name, area.title, *cells])
+    text = [
+        f"### scutch: {_html(column.label)}\n",
+        f"{_html(column.headline)}\n",
+        _table(["area", "what it is about", *verdicts], rows),
+    ]
+    broken = list(findings(report, None))
+    for title, chosen in (
+        ("Root causes", [each for each in broken if each.severity == "error"]),
+        ("Departures from a should", [each for each in broken if each.severity == "warning"]),
+        ("Known failures and consequences", [each for each in broken if each.severity == "note"]),
+    ):
+        if chosen:
+            table = _table(["requirement", "verdict", "what it says, and what broke it"],
+                           [_cells(each) for each in chosen])  # fmt: skip
+            heading = f"<summary>{title}: {len(chosen)}</summary>"
+            opened = "" if chosen[0].severity == "note" else " open"
+            text.append(f"<details{opened}>{heading}\n\n{table}\n</details>\n")
+    environment = report.environment
+    text.append(
+        f"{report.suite}, JAX {_html(environment.jax)}, Python {_html(environment.python)}, "
+        f"profile {_html(report.profile)}, seed {report.seed}"
+    )
+    return "\n".join(text) + "\n"
+
+
+def _cells(finding: Finding) -> list[str]:
+    lines = "<br>".join(f"<code>{_html(each)}</code>" for each in finding.message.splitlines())
+    return [
+        finding.outcome.id,
+        finding.outcome.verdict,
+        f"{_html(finding.outcome.title)}<br>{lines}",
+    ]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(each)} |\n" for each in lines)
+
+
+def _html(text: str) -> str:
+    """Text as HTML that Markdown leaves alone, on one line."""
+    return "".join(f"&#{ord(each)};" if each in _MARKDOWN else escape(each) for each in line(text))

@@ -1,0 +1,85 @@
+"""Lies about where a variable lies when it is made: OBJ-9."""
+
+from jax.sharding import NamedSharding, PartitionSpec
+from scutch_reference import nnx
+from trials.liars.tale import of_objects
+
+
+def is_placed(metadata):
+    """Whether a variable with these metadata is laid out when it is made."""
+    return metadata.get("eager_sharding", nnx.using_eager_sharding())
+
+
+@of_objects
+class NamesAreForLater:
+    """Breaks OBJ-9a: a variable made with names is not laid out."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            if isinstance(metadata.get("out_sharding"), tuple | PartitionSpec):
+                metadata["eager_sharding"] = False
+            super().__init__(value, **metadata)
+
+
+@of_objects
+class RulesAreForLater:
+    """Breaks OBJ-9b: a variable with rules of its own is not laid out."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            if "sharding_rules" in metadata:
+                metadata["eager_sharding"] = False
+            super().__init__(value, **metadata)
+
+
+@of_objects
+class AlwaysPlaces:
+    """Breaks OBJ-9c: the variable's own `eager_sharding` is not heard."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            metadata.pop("eager_sharding", None)
+            super().__init__(value, **metadata)
+
+
+@of_objects
+class SwitchUnknown:
+    """Breaks OBJ-9d: nobody can tell that eager sharding is on."""
+
+    def using_eager_sharding():
+        return False
+
+
+@of_objects
+class ShardingWins:
+    """Breaks OBJ-9e: beside a sharding, another mesh is left out without a word."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            if not isinstance(metadata.get("out_sharding"), tuple | PartitionSpec):
+                metadata.pop("mesh", None)
+            super().__init__(value, **metadata)
+
+
+@of_objects
+class SilentOnMeshes:
+    """Breaks OBJ-9f: the error for two meshes shows neither."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            try:
+                super().__init__(value, **metadata)
+            except ValueError as error:
+                raise ValueError("two meshes") from error
+
+
+@of_objects
+class Replicates:
+    """Breaks OBJ-9g: a `NamedSharding` is taken for its mesh alone."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            given = metadata.get("out_sharding")
+            if isinstance(given, NamedSharding) and is_placed(metadata):
+                metadata["out_sharding"] = NamedSharding(given.mesh, PartitionSpec())
+            super().__init__(value, **metadata)

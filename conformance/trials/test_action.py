@@ -1,0 +1,288 @@
+"""The GitHub Action and the hook for pre-commit, run as the shell commands that they are."""
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from scutch import cli
+from scutch.report import load
+from trials.borrowing import ALONE, borrowing_environment
+
+ROOT = Path(__file__).parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+EXPRESSION = re.compile(r"\$\{\{ *([\w.-]+) *\}\}")
+ADAPTER = """
+from scutch import Implementation, Namespace
+from scutch_reference import logical, meta
+
+
+class Broken(meta.Partitioned):
+    def remove_axis(self, index, params):
+        print("::error::this is the implementation's")
+        return self
+
+
+own = type("Own", (), {"Partitioned": Broken})
+implementation = Implementation("broken", "1", meta=Namespace("broken", own, meta))
+honest = Implementation("broken", "2", meta=meta)
+"""
+NASTY = "my $(touch hacked) `touch hacked`; touch hacked; '\".py"
+"""A name that a shell would obey, were it written into a command."""
+
+
+@dataclass
+class Job:
+    """A job of GitHub Actions that runs the steps of the action in a folder.
+
+    Args:
+      folder: The checkout of whoever uses the action.
+      inputs: Those that are given.
+      programs: The folder of the programs of its environment.
+    """
+
+    folder: Path
+    inputs: dict
+    programs: Path = Path(sys.executable).parent
+
+    def __post_init__(self):
+        declared = ACTION["inputs"]
+        assert set(self.inputs) <= set(declared)
+        defaults = {name: str(each.get("default", "")) for name, each in declared.items()}
+        self.values = {f"inputs.{name}": v for name, v in (defaults | self.inputs).items()}
+        self.values["github.action_path"] = str(ROOT)
+
+    def evaluated(self, text):
+        """A text of the action with its expressions replaced, as GitHub's runner does it."""
+        return EXPRESSION.sub(lambda found: self.values.get(found[1], ""), text)
+
+    def step(self, name, **variables):
+        """Run a step; gives its exit code, what it printed, and the summary that it added."""
+        step = STEPS[name]
+        files = [self.folder.parent / f"{kind}-{uuid.uuid4()}" for kind in ("output", "summary")]
+        for file in files:
+            file.touch()
+        given = {key: self.evaluated(value) for key, value in step.get("env", {}).items()}
+        script = self.folder.parent / "step.sh"
+        script.write_text(step["run"])
+        path = os.pathsep.join([str(self.programs), ALONE["PATH"]])
+        output, summary = map(str, files)
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)], cwd=self.folder,
+            env={**ALONE, "PATH": path, "GITHUB_OUTPUT": output,
+                 "GITHUB_STEP_SUMMARY": summary, **variables, **given},
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        for line in files[0].read_text().splitlines():
+            key, _, value = line.partition("=")
+            self.values[f"steps.{step.get('id')}.outputs.{key}"] = value
+        return done.returncode, done.stdout, files[1].read_text("utf-8")
+
+    def output(self, name):
+        """An output of the action."""
+        return self.evaluated(ACTION["outputs"][name]["value"])
+
+
+CHECKOUT = {
+    "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("conformance", "reference"))
+}
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """A job that has judged a broken implementation, whose name a shell would obey."""
+    folder = tmp_path_factory.mktemp("job") / "checkout"
+    folder.mkdir()
+    (folder / NASTY).write_text(ADAPTER)
+    found = Job(folder, {"implementation": NASTY, "requirements": "BOX-6\nBOX-8a\n",
+                         "profile": "quick", "output": "the $(touch hacked) report",
+                         "known": "none"})  # fmt: skip
+    found.judged = found.step("Judge", **CHECKOUT)
+    return found
+
+
+def test_no_input_is_written_into_a_command():
+    for step in STEPS.values():
+        assert "${{" not in step.get("run", "")
+        assert ("run" in step) == (step.get("shell") == "bash")
+
+
+def test_every_expression_names_what_is_declared():
+    used = set(EXPRESSION.findall((ROOT / "action.yml").read_text("utf-8")))
+    inputs = {f"inputs.{name}" for name in ACTION["inputs"]}
+    assert inputs <= used
+    steps = {step["id"]: step for step in STEPS.values() if "id" in step}
+    for each in used - inputs - {"github.action_path"}:
+        _, step, _, name = each.split(".")
+        assert f"{name}=" in steps[step]["run"]
+    for each in (*ACTION["inputs"].values(), *ACTION["outputs"].values()):
+        assert each["description"]
+
+
+def test_the_action_judges_and_goes_on_when_something_is_broken(job):
+    code, printed, _ = job.judged
+    assert code == 0, printed
+    assert (job.output("exit-code"), "BOX-6" in printed) == ("1", True)
+    report = load(job.folder / job.output("report"))
+    assert report.complete
+    assert {each.id: each.verdict for each in report.requirements}["BOX-8a"] == "passed"
+    left = {each.name for each in job.folder.iterdir()} - {".pytest_cache", "__pycache__"}
+    assert left == {NASTY, "the $(touch hacked) report"}
+
+
+def test_workflow_commands_of_what_is_judged_are_not_obeyed(job):
+    lines = job.judged[1].splitlines()
+    begin = next(line for line in lines if line.startswith("::stop-commands::"))
+    end = f"::{begin.removeprefix('::stop-commands::')}::"
+    obeyed = [*lines[: lines.index(begin)], *lines[lines.index(end) + 1 :]]
+    assert [line for line in obeyed if line.startswith("::")] == []
+
+
+def test_the_action_shows_annotations_a_table_and_files(job):
+    code, printed, summary = job.step("Show", **CHECKOUT)
+    assert code == 0, printed
+    (annotation,) = [line for line in printed.splitlines() if line.startswith("::error ")]
+    assert f"{NASTY},line=13," in annotation.replace("%2C", ",").replace("%3A", ":")
+    assert "title=BOX-6" in annotation
+    assert "| requirement | verdict |" in summary
+    made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
+    assert made == {"report.json", "report.sarif", "report.txt", "badge.svg", "pages"}
+    for output in ("sarif", "badge"):
+        assert (job.folder / job.output(output)).is_file()
+    assert not (job.folder / "hacked").exists()
+
+
+def test_what_fails_the_step_is_chosen(job):
+    report = job.output("report")
+    honest = Job(job.folder, {"implementation": f"{NASTY}:honest", "output": "vouched",
+                              "requirements": "BOX-6\nBOX-8a", "profile": "quick"})  # fmt: skip
+    assert honest.step("Judge", **CHECKOUT)[0] == 0
+    assert honest.step("Decide", **CHECKOUT)[0] == 0
+    decided = {}
+    for kind, vouched in (
+        ("nonconformance", ""), ("never", ""), ("regression", report),
+        ("regression", honest.output("report")), ("sometimes", ""),
+    ):  # fmt: skip
+        values = {"inputs.fail-on": kind, "inputs.vouched": vouched}
+        again = Job(job.folder, job.inputs)
+        again.values = job.values | values
+        decided[kind, vouched] = again.step("Decide", **CHECKOUT)[0]
+    assert list(decided.values()) == [1, 0, 0, 1, 2]
+
+
+def test_a_wrong_set_up_fails_the_step_whatever_fails_it(tmp_path):
+    (tmp_path / "checkout").mkdir()
+    wrong = Job(tmp_path / "checkout", {"implementation": "none.py", "fail-on": "never"})
+    code, printed, _ = wrong.step("Judge", **CHECKOUT)
+    assert (code, "there is no file 'none.py'" in printed) == (2, True), printed
+    assert wrong.output("exit-code") == "2"
+    assert wrong.step("Decide", **CHECKOUT)[0] == 2
+
+
+def test_the_action_installs_what_it_runs(tmp_path):
+    python = borrowing_environment(tmp_path / "made")
+    (tmp_path / "checkout").mkdir()
+    job = Job(tmp_path / "checkout", {"implementation": "reference"}, python.parent)
+    job.values["github.action_path"] = str(_copy(tmp_path / "action"))
+    offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    code, printed, _ = job.step("Install scutch", **offline)
+    assert code == 0, printed
+    shown = subprocess.run(
+        [python.parent / "scutch", "--version"], cwd=tmp_path, env=ALONE, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.startswith("scutch ")
+
+
+def _copy(folder):
+    """What git knows of this checkout, in another folder: a build leaves files."""
+    folder.mkdir()
+    tree = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "pyproject.toml",
+         "conformance/scutch", "reference/scutch_reference", "README.md", "LICENSE"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, tree.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    return folder
+
+
+# ---------------------------------------------------------------- the hook for a box class
+
+
+BOXES = """
+import dataclasses
+import jax
+from scutch_reference import meta
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Plain(meta.AxisMetadata):
+    value: object
+
+    def unbox(self):
+        return self.value
+
+    def replace_boxed(self, val):
+        return dataclasses.replace(self, value=val)
+
+    def add_axis(self, index, params):
+        return self
+
+    def remove_axis(self, index, params):
+        return self
+
+
+class Broken(Plain):
+    def replace_boxed(self, val):
+        return self
+
+
+jax.tree_util.register_dataclass(Broken, ["value"], [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("classes", "code", "says"),
+    [
+        (["boxes.py:Plain"], 0, "conforms in"),
+        (["boxes:Plain", "boxes.py:Broken"], 1, "Broken breaks BOX-4"),
+        (["boxes.py:None"], 2, "has no attribute 'None'"),
+        (["boxes.py"], 2, "expected FILE.py:NAME or MODULE:NAME"),
+        (["none.py:Plain"], 2, "there is no file 'none.py'"),
+        (["boxes.py:Plain", "--profile", "fast"], 2, "expected one of quick, ci"),
+        (["exits.py:Plain"], 2, "SystemExit: 0"),
+    ],
+)
+def test_the_hook_judges_the_classes_that_are_its_arguments(tmp_path, classes, code, says):
+    (tmp_path / "boxes.py").write_text(BOXES)
+    (tmp_path / "exits.py").write_text("raise SystemExit(0)\n")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    assert hook["language"] == "python"
+    assert hook["pass_filenames"] is False
+    command = [*hook["entry"].split(), *classes]
+    command += ["--implementation", "reference", "--requirement", "BOX-4a"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PATH": path}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert (done.returncode, says in done.stdout) == (code, True), done.stdout
+    assert "Traceback" not in done.stdout or code == 1
+
+
+def test_the_hook_is_a_command_of_scutch(capsys):
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    program, command = hook["entry"].split()
+    assert program == "scutch"
+    assert cli.main([command, "--help"]) == 0
+    assert f"usage: scutch {command}" in capsys.readouterr().out
