@@ -47,6 +47,9 @@ def answer(requirement: str, call: str, where: str) -> tuple[str, str]:
       call: The call of a law that breaks it.
       where: How the implementation is found, as `implementation.load` takes it.
 
+    Returns:
+      The script, and what it printed.
+
     Raises:
       Nameless: No script can be written; the message says why.
     """

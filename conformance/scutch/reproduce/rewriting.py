@@ -15,7 +15,6 @@ becomes an `if`, for a law may have to be tried under `python -O`.
 import ast
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Sequence
 from types import CodeType, ModuleType
@@ -362,11 +361,3 @@ def _entered(node: ast.FunctionDef) -> list[ast.stmt]:
 
 def _left() -> list[ast.stmt]:
     return [ast.Expr(_call("left", ast.Name("_frame_", ast.Load())))]
-
-
-def source_path(name: str) -> str:
-    """The file of a module, without importing it."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"no module {name!r}", name=name)
-    return spec.origin

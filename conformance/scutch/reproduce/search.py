@@ -49,7 +49,15 @@ def search(
 
 
 def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
-    """The ways in which a script may end, the likeliest first."""
+    """The ways in which a script may end, the likeliest first.
+
+    Args:
+      tape: What the law did.
+      error: What it raised.
+
+    Yields:
+      Endings: first what was raised or asked last.
+    """
     held = tape.known.get(id(error))
     if held is not None and held[0] is error:
         yield Ending(held[1].event, "raises")
@@ -91,7 +99,15 @@ class Trials:
         self.problems: list[str] = []
 
     def run(self, ending: Ending, effects: Sequence[Event]) -> tuple[str, str] | None:
-        """Write a draft and run it; the script and what it said, `None` if it is not right."""
+        """Write a draft and run it.
+
+        Args:
+          ending: What it ends with.
+          effects: What is done for what it changes.
+
+        Returns:
+          The script and what it said; `None` if it is not right.
+        """
         try:
             draft = Draft(self.tape, self.implementation, ending, effects)
             source = draft.source()
@@ -122,7 +138,15 @@ class Trials:
         return found
 
     def shortened(self, ending: Ending, effects: list[Event]) -> tuple[str, str] | None:
-        """A right draft with as few effects as will do, `None` if not even all of them do."""
+        """A right draft with as few effects as will do.
+
+        Args:
+          ending: What it ends with.
+          effects: All that may be needed.
+
+        Returns:
+          As `run`; `None` if not even all effects do.
+        """
         found = self.run(ending, effects)
         size = len(effects)
         while size and found is not None:

@@ -104,7 +104,12 @@ class Expression:
 
 @dataclass(frozen=True)
 class Ref(Expression):
-    """The result of an event, or a part of it: a path of attributes (`.a`) and items."""
+    """The result of an event, or a part of it.
+
+    Args:
+      event: The event.
+      path: The indices and keys that lead to the part; `raised` for what the event raised.
+    """
 
     event: "Event"
     path: tuple[Any, ...] = ()
@@ -119,7 +124,12 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Display(Expression):
-    """A new tuple, list, set or dictionary; for a dictionary keys and values alternate."""
+    """A new container.
+
+    Args:
+      kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
+      parts: What is in it; for a dictionary keys and values in turn.
+    """
 
     kind: type
     parts: tuple[Expression, ...]
@@ -134,7 +144,12 @@ class Global(Expression):
 
 @dataclass(frozen=True)
 class Written(Expression):
-    """A function of the suite; `bound` of its first parameters are given."""
+    """A function of the suite.
+
+    Args:
+      function: The function.
+      bound: How many of its first parameters are given.
+    """
 
     function: Any
     bound: int = 0
@@ -142,7 +157,13 @@ class Written(Expression):
 
 @dataclass(frozen=True)
 class Partial(Expression):
-    """A `functools.partial`."""
+    """A `functools.partial`.
+
+    Args:
+      function: What it calls.
+      arguments: By position.
+      named: By name.
+    """
 
     function: Expression
     arguments: tuple[Expression, ...]
@@ -161,7 +182,13 @@ class Unknown(Expression):
 
 @dataclass(eq=False)
 class Block:
-    """Events in order: the law itself, the body of a `with`, or the body of a function."""
+    """Events in order: the law itself, the body of a `with`, or the body of a function.
+
+    Args:
+      parent: The block around it.
+      events: What was done.
+      is_function: Whether it hides its names from the block around it.
+    """
 
     parent: "Block | None" = None
     events: list["Event"] = field(default_factory=list)
@@ -197,6 +224,7 @@ class Event:
       tainted: Whether the implementation had a part in it.
       body: Of a `with`.
       hint: A name for its result.
+      number: Its place among all events of the tape.
     """
 
     kind: str
@@ -220,7 +248,16 @@ class Event:
 
 @dataclass(eq=False)
 class Record:
-    """What a function of the suite did when it was first called from outside."""
+    """What a function of the suite did when it was called from outside.
+
+    Args:
+      key: Its code, and the identities of what it encloses.
+      name: Its own.
+      parameters: Their names.
+      block: What it did.
+      returned: What it returned.
+      caller: The event in which it was called.
+    """
 
     key: Any
     name: str
@@ -281,7 +318,16 @@ class Tape:
     # ------------------------------------------------------------------ where values are from
 
     def note(self, kind: str, *operands: Expression, **more: Any) -> Event:
-        """Add an event to the block at hand."""
+        """Add an event to the block at hand.
+
+        Args:
+          kind: As in `Event`.
+          *operands: What is done, with what.
+          **more: Further fields of the event.
+
+        Returns:
+          The event.
+        """
         event = Event(kind, self.block, operands, **more)
         event.number = len(self.order)
         event.tainted = event.tainted or any(map(self.is_tainted, event.inputs()))
@@ -306,7 +352,12 @@ class Tape:
         return bool(self.package) and str(module).partition(".")[0] == self.package
 
     def keep(self, value: Any, ref: Ref) -> None:
-        """Remember where a value came from, and the parts of a plain container."""
+        """Remember where a value came from, and the parts of a plain container.
+
+        Args:
+          value: What came.
+          ref: From where.
+        """
         if _has_identity(value) and (ref.event.tainted or self.origin(value) is None):
             self.known[id(value)] = value, ref  # where the implementation had it last
         if len(ref.path) > 3:
@@ -366,7 +417,12 @@ class Tape:
         return Literal(value)
 
     def shown(self, value: Any, display: Display) -> Expression:
-        """A container as it is now; a list or dict is remembered, for it may be changed later."""
+        """A container as it is now; a list or dict is remembered, for it may be changed later.
+
+        Args:
+          value: The container.
+          display: How it is written.
+        """
         if type(value) in (list, dict) and self.recording:
             event = self.note("display", display, result=value)
             self.keep(value, Ref(event))
@@ -374,7 +430,12 @@ class Tape:
         return display
 
     def recent(self, value: Any, before: Event | None = None) -> Expression:
-        """How a value is written that may be the result of one of the last events."""
+        """How a value is written that may be the result of one of the last events.
+
+        Args:
+          value: Anything; a number or a truth value has no identity by which to know it.
+          before: An event that it is not from.
+        """
         found = self.expression(value)
         if isinstance(value, type) or (isinstance(found, Literal) and value is not None):
             latest = self.block.events[-RECENT:]
@@ -386,7 +447,12 @@ class Tape:
     # ------------------------------------------------------------------ operations
 
     def outside(self, event: Event, do: Callable[[], Any]) -> Any:
-        """Do what an event notes, and note what came of it."""
+        """Do what an event notes, and note what came of it.
+
+        Args:
+          event: Noted already.
+          do: Does it.
+        """
         self.stack.append(event)
         try:
             event.result = do()
@@ -423,7 +489,12 @@ class Tape:
         return self.recording and any(map(self.tracked, values))
 
     def tracked(self, value: Any, depth: int = 0) -> bool:
-        """Whether a value or a part of it has an origin."""
+        """Whether a value or a part of it has an origin.
+
+        Args:
+          value: Anything.
+          depth: In how many containers it is.
+        """
         if self.origin(value) is not None:
             return True
         if depth < 4 and type(value) in (tuple, list, set, frozenset):
@@ -440,7 +511,18 @@ class Tape:
         names: tuple[str, ...] = (),
         frame: Any = None,
     ) -> Any:
-        """`function(*positional, **named)`."""
+        """`function(*positional, **named)`.
+
+        Args:
+          function: What is called.
+          positional: Arguments by position.
+          named: Arguments by name.
+          names: For each argument by position the variable that it is read from, or nothing.
+          frame: Of the caller, if that is not who calls this.
+
+        Returns:
+          What the function returns.
+        """
         if (
             self.recording
             and getattr(function, "__qualname__", "") == "alike"
@@ -509,7 +591,18 @@ class Tape:
         named: dict[str, Any],
         names: tuple[str, ...] = (),
     ) -> Any:
-        """`owner.name(*positional, **named)`."""
+        """`owner.name(*positional, **named)`.
+
+        Args:
+          owner: Whose method is called.
+          name: Of the method.
+          positional: Arguments by position.
+          named: Arguments by name.
+          names: As for `call`.
+
+        Returns:
+          What the method returns.
+        """
         found = getattr(owner, name)
         if not self.recording:
             return found(*positional, **named)
@@ -548,7 +641,7 @@ class Tape:
         self.keep(owner, Ref(event))
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """`owner.name`."""
+        """`owner.name`, for any `owner` and `name`."""
         if not self.recording or self.origin(owner) is None:
             return getattr(owner, name)
         if isinstance(owner, type | types.ModuleType) or (
@@ -559,14 +652,20 @@ class Tape:
         return self.outside(event, lambda: getattr(owner, name))
 
     def item(self, owner: Any, index: Any) -> Any:
-        """`owner[index]`."""
+        """`owner[index]`, for any `owner` and `index`."""
         if not self.recording or self.origin(owner) is None:
             return owner[index]
         event = self.note("item", self.expression(owner), self.expression(index))
         return self.outside(event, lambda: owner[index])
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
-        """`owner.name = value`."""
+        """`owner.name = value`.
+
+        Args:
+          owner: What is changed.
+          name: Of the attribute.
+          value: The new value.
+        """
         if not self.active(owner):
             setattr(owner, name, value)
             return
@@ -576,7 +675,13 @@ class Tape:
         self.outside(event, lambda: setattr(owner, name, value))
 
     def set_item(self, owner: Any, index: Any, value: Any) -> None:
-        """`owner[index] = value`."""
+        """`owner[index] = value`.
+
+        Args:
+          owner: What is changed.
+          index: The place.
+          value: The new value.
+        """
         if not self.active(owner):
             owner[index] = value
             return
@@ -585,7 +690,7 @@ class Tape:
         self.outside(event, lambda: operator.setitem(owner, index, value))
 
     def delete_item(self, owner: Any, index: Any) -> None:
-        """`del owner[index]`."""
+        """`del owner[index]`, for any `owner` and `index`."""
         if not self.active(owner):
             del owner[index]
             return
@@ -593,7 +698,17 @@ class Tape:
         self.outside(event, lambda: operator.delitem(owner, index))
 
     def compared(self, kind: str, one: Any, other: Any, fixed: tuple[bool, bool]) -> Any:
-        """`one == other`, or another comparison."""
+        """`one == other`, or another comparison.
+
+        Args:
+          kind: A key of `COMPARISONS`.
+          one: The left side.
+          other: The right side.
+          fixed: Whether each side is a literal of the law.
+
+        Returns:
+          What the comparison gives.
+        """
         sign, function = COMPARISONS[kind]
         if not self.recording:
             return function(one, other)
@@ -608,7 +723,16 @@ class Tape:
         return self.outside(event, lambda: function(one, other))
 
     def combined(self, kind: str, one: Any, other: Any) -> Any:
-        """`one + other`, or another operation."""
+        """`one + other`, or another operation.
+
+        Args:
+          kind: A key of `COMBINATIONS`.
+          one: The left side.
+          other: The right side.
+
+        Returns:
+          What the operation gives.
+        """
         sign, function = COMBINATIONS[kind]
         if not self.active(one, other):
             return function(one, other)
@@ -616,7 +740,7 @@ class Tape:
         return self.outside(event, lambda: function(one, other))
 
     def turned(self, kind: str, operand: Any) -> Any:
-        """`-operand`, or another operation on one operand."""
+        """`-operand`, or what else `kind`, a key of `TURNS`, does to an `operand`."""
         sign, function = TURNS[kind]
         if not self.active(operand):
             return function(operand)
@@ -624,13 +748,31 @@ class Tape:
         return self.outside(event, lambda: function(operand))
 
     def changed(self, kind: str, held: Any, value: Any) -> Any:
-        """What `held += value` leaves in `held`."""
+        """What `held += value` leaves in `held`.
+
+        Args:
+          kind: A key of `IN_PLACE`.
+          held: What the variable had.
+          value: What is added.
+
+        Returns:
+          What the variable has then.
+        """
         if self.active(held, value) and type(held) not in (list, dict, set):
             return self.combined(kind, held, value)
         return IN_PLACE[kind](held, value)
 
     def alike(self, alike: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
-        """What the suite's own equality says of two values."""
+        """What the suite's own equality says of two values.
+
+        Args:
+          alike: `lawkit.equality.alike`.
+          one: A value.
+          other: Another.
+
+        Returns:
+          Whether they are alike.
+        """
         if not self.active(one) and not self.active(other):
             return alike(one, other)
         event = self.note("alike", self.recent(one), self.recent(other))
@@ -645,7 +787,16 @@ class Tape:
     # ------------------------------------------------------------------ statements
 
     def named(self, name: str, value: Any, depth: int = 1) -> Any:
-        """Remember under which name a law keeps a value."""
+        """Remember under which name a law keeps a value.
+
+        Args:
+          name: Of the variable.
+          value: What is assigned.
+          depth: How many calls this is below the law.
+
+        Returns:
+          The value.
+        """
         ref = self.origin(value) if self.recording else None
         self._bind(sys._getframe(depth), name, value, ref)
         if ref is not None and not ref.path and not ref.event.hint:
@@ -653,7 +804,7 @@ class Tape:
         return value
 
     def held(self, name: str, value: Any) -> Any:
-        """A local variable that is read: its value is from where it was bound to the name."""
+        """The `value` of a local variable `name`, which is from where it was bound to the name."""
         if self.recording and _has_identity(value):
             bound = self.bindings.get((id(sys._getframe(1)), name))
             if bound is not None and bound[0] is value:
@@ -677,7 +828,7 @@ class Tape:
         self.passing = getattr(function, "__code__", None), refs
 
     def unpacked(self, names: tuple[str, ...], value: Any) -> Any:
-        """Remember under which names a law keeps the parts of a value."""
+        """Remember under which `names` a law keeps the parts of a `value`."""
         parts = list(self.iterated(value))
         for name, part in zip(names, parts, strict=False):
             if name:
@@ -705,7 +856,15 @@ class Tape:
     # ------------------------------------------------------------------ functions of the suite
 
     def entered(self, parameters: tuple[tuple[str, Any], ...], depth: int = 1) -> Any:
-        """Note that a function was called; the frame, if outside code called it."""
+        """Note that a function was called.
+
+        Args:
+          parameters: The name and the value of each.
+          depth: How many calls this is below the function.
+
+        Returns:
+          What `left` is to be given; `None` if the law itself called the function.
+        """
         if not self.recording:
             return None
         frame = sys._getframe(depth)
@@ -741,7 +900,7 @@ class Tape:
         return record.caller is not None and record.caller.tainted
 
     def returned(self, frame: Any, value: Any) -> Any:
-        """Note what a function returns."""
+        """Note what a function returns: its `frame` is from `entered`, and `value` is returned."""
         if frame is not None and self.recording:
             frame[0].returned = self.recent(value)
         return value
@@ -762,7 +921,7 @@ class Tape:
                 self.known[key] = held
 
     def inside(self, parameters: tuple[tuple[str, Any], ...], body: Callable[[], Any]) -> Any:
-        """The body of a `lambda`."""
+        """The `body` of a `lambda` with some `parameters`."""
         frame = self.entered(parameters, 2)
         try:
             return self.returned(frame, body())

@@ -184,7 +184,11 @@ class Draft:
     # ------------------------------------------------------------------ text
 
     def source(self) -> str:
-        """The script, without its heading."""
+        """The script, without its heading.
+
+        Raises:
+          Nameless: Something in it cannot be written down.
+        """
         try:
             lines = self.lines()
         except RecursionError:
@@ -375,7 +379,16 @@ class Draft:
         return ", ".join([*positional, *named])
 
     def text(self, expression: Expression, *, tight: bool = False) -> str:
-        """An operand."""
+        """An operand.
+
+        Args:
+          expression: What it is.
+          tight: Whether something follows it that binds, such as `.name`.
+
+        Raises:
+          Nameless: It cannot be written down.
+          TypeError: It is no expression.
+        """
         match expression:
             case Ref(event, path) if path[:1] == (RAISED,):
                 return self.variables.get(event, "error")
@@ -594,7 +607,15 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def possible_effects(tape: Tape, ending: Event) -> list[Event]:
-    """The events before the end that may have changed something, the last first."""
+    """The events before the end that may have changed something.
+
+    Args:
+      tape: What a law did.
+      ending: The event on which it failed.
+
+    Returns:
+      The events, the last first.
+    """
     silent = (*QUESTIONS, *MAKERS)
     found = []
     for event in reversed(tape.order):
