@@ -641,7 +641,12 @@ class Tape:
         self.keep(owner, Ref(event))
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """`owner.name`, for any `owner` and `name`."""
+        """`owner.name`.
+
+        Args:
+          owner: Any value.
+          name: Of the attribute.
+        """
         if not self.recording or self.origin(owner) is None:
             return getattr(owner, name)
         if isinstance(owner, type | types.ModuleType) or (
@@ -652,7 +657,12 @@ class Tape:
         return self.outside(event, lambda: getattr(owner, name))
 
     def item(self, owner: Any, index: Any) -> Any:
-        """`owner[index]`, for any `owner` and `index`."""
+        """`owner[index]`.
+
+        Args:
+          owner: Any value.
+          index: The place.
+        """
         if not self.recording or self.origin(owner) is None:
             return owner[index]
         event = self.note("item", self.expression(owner), self.expression(index))
@@ -690,7 +700,12 @@ class Tape:
         self.outside(event, lambda: operator.setitem(owner, index, value))
 
     def delete_item(self, owner: Any, index: Any) -> None:
-        """`del owner[index]`, for any `owner` and `index`."""
+        """`del owner[index]`.
+
+        Args:
+          owner: What is changed.
+          index: The place.
+        """
         if not self.active(owner):
             del owner[index]
             return
@@ -740,7 +755,12 @@ class Tape:
         return self.outside(event, lambda: function(one, other))
 
     def turned(self, kind: str, operand: Any) -> Any:
-        """`-operand`, or what else `kind`, a key of `TURNS`, does to an `operand`."""
+        """`-operand`, or another operation.
+
+        Args:
+          kind: A key of `TURNS`.
+          operand: Any value.
+        """
         sign, function = TURNS[kind]
         if not self.active(operand):
             return function(operand)
@@ -804,7 +824,12 @@ class Tape:
         return value
 
     def held(self, name: str, value: Any) -> Any:
-        """The `value` of a local variable `name`, which is from where it was bound to the name."""
+        """The value of a local variable, which is from where it was bound to the name.
+
+        Args:
+          name: Of the variable.
+          value: What it has.
+        """
         if self.recording and _has_identity(value):
             bound = self.bindings.get((id(sys._getframe(1)), name))
             if bound is not None and bound[0] is value:
@@ -828,7 +853,12 @@ class Tape:
         self.passing = getattr(function, "__code__", None), refs
 
     def unpacked(self, names: tuple[str, ...], value: Any) -> Any:
-        """Remember under which `names` a law keeps the parts of a `value`."""
+        """Remember under which names a law keeps the parts of a value.
+
+        Args:
+          names: Of the variables.
+          value: What is assigned.
+        """
         parts = list(self.iterated(value))
         for name, part in zip(names, parts, strict=False):
             if name:
@@ -900,7 +930,12 @@ class Tape:
         return record.caller is not None and record.caller.tainted
 
     def returned(self, frame: Any, value: Any) -> Any:
-        """Note what a function returns: its `frame` is from `entered`, and `value` is returned."""
+        """Note what a function returns.
+
+        Args:
+          frame: What `entered` gave.
+          value: What is returned.
+        """
         if frame is not None and self.recording:
             frame[0].returned = self.recent(value)
         return value
@@ -921,7 +956,12 @@ class Tape:
                 self.known[key] = held
 
     def inside(self, parameters: tuple[tuple[str, Any], ...], body: Callable[[], Any]) -> Any:
-        """The `body` of a `lambda` with some `parameters`."""
+        """The body of a `lambda`.
+
+        Args:
+          parameters: The name and the value of each.
+          body: Computes it.
+        """
         frame = self.entered(parameters, 2)
         try:
             return self.returned(frame, body())
