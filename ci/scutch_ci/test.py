@@ -23,7 +23,7 @@ from scutch_ci.checkout import ROOT, processors
 
 TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
-SLOW = ("nightly", "benchmarks", "package", "action", "processes", "readme")
+SLOW = ("nightly", "benchmarks", "docs", "package", "action", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from scutch_ci import asv_site, environments, regressions
+from scutch_ci import asv_site, docs, environments, regressions
 from scutch_ci.checkout import NothingMeasured
 from scutch_ci.measurements import Figure
 
@@ -195,6 +195,22 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     assert any(before < after for before, after in drawn)
 
 
+def test_the_documentation_shows_the_last_night_and_its_graphs(project, regressed, tmp_path):
+    evidence = docs.evidence_of_night(project.state)
+    assert [str(one.implementation) for one in evidence.reports] == ["reference 0.1.0"]
+    assert f"{NAME}(reference, forward, 4)" in evidence.night
+    assert 'href="verdicts/index.html"' in evidence.night
+    docs.copy_graphs(project.state / "site" / "benchmarks", tmp_path)
+    page = (tmp_path / "benchmarks" / "index.html").read_text("utf-8")
+    assert '<a href="../nightly.html">' in page
+    assert '<a href="../index.html">scutch nightly</a>' not in page
+
+
+def test_without_a_night_there_is_none_to_show(tmp_path):
+    with pytest.raises(NothingMeasured, match=r"no nightly in .* has come to its end"):
+        docs.evidence_of_night(tmp_path)
+
+
 def _measured(**times):
     """Figures of one benchmark: of each implementation, its time and how far off it may be."""
     return {
@@ -240,6 +256,22 @@ def test_a_change_in_no_commit_is_refused(project, regressed):
     _git(project.folder, "checkout", "--", ".")
     assert code == 2
     assert "these changes are in no commit" in printed
+
+
+def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
+    """Those that no night was about; asv's graph then has a point for each."""
+    project.plant("errors.py", "# between two nights\n")
+    between = project.commit()
+    project.plant("errors.py", "# tonight\n")
+    project.commit()
+    code, printed = project.night("--no-conformance", "--backfill", "1")
+    assert code == 0, printed
+    assert f"measure {NAME} at {between[:12]}" in printed
+    found = [json.loads(path.read_text()) for path in project.state.glob("earlier/*.json")]
+    assert {each["result"]["commit_hash"] for each in found} == {between}
+    assert {name for each in found for name in each["result"]["results"]} >= {NAME}
+    summary = project.state / "site" / "benchmarks" / "graphs" / "summary" / f"{NAME}.json"
+    assert len(json.loads(summary.read_text())) == 4
 
 
 def test_a_night_that_measures_nothing_fails(project, resumed):

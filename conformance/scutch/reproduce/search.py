@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.names import Nameless
-from scutch.reproduce.tape import Event, Tape
-from scutch.reproduce.writing import Draft, Ending, possible_effects
+from scutch.reproduce.tape import Event, Literal, Ref, Tape
+from scutch.reproduce.writing import RAISED, Draft, Ending, possible_effects
 
 _PASSIVE = ("parameter", "display", "with")
 _SHOWN = ("compare", "alike", "truth")
@@ -73,6 +73,8 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
     for event in decisions[:_DECISIONS]:
         if isinstance(event.error, Exception):
             found.append(Ending(event, "raises"))
+        elif (cause := raised_in(event)) is not None:
+            found.append(Ending(cause, "raises"))
         elif event in asked:
             found.append(Ending(event, event.kind if event.kind in _SHOWN else "answer"))
     yield from found[:1]
@@ -82,6 +84,14 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
     yield from found[1:_TRIED]
     if "refuse" in str(error):
         yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
+
+
+def raised_in(event: Event) -> Event | None:
+    """The event that raised, where another one only asks whether it did."""
+    match event.kind, event.name, event.operands:
+        case "compare", "is" | "is not", (Ref(cause, path), Literal(None)) if path:
+            return cause if isinstance(cause.error, Exception) and path[0] == RAISED else None
+    return None
 
 
 class Trials:

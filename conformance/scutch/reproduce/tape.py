@@ -10,6 +10,7 @@ An event is *tainted* if the implementation had a part in it. The last tainted e
 fails is what it failed on.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -19,11 +20,15 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+import scutch
+
+_SUITE = Path(scutch.__file__).parent
 COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "Eq": ("==", operator.eq),
     "NotEq": ("!=", operator.ne),
@@ -566,7 +571,12 @@ class Tape:
         if function is sum:
             return True
         first = type(positional[0]) if positional else None
-        if function is dataclasses.replace and _is_suite(first) and not _is_outsider(first):
+        if (
+            function is dataclasses.replace
+            and first is not None
+            and _is_suite(first)
+            and not _is_outsider(first)
+        ):
             return False
         if function is type:
             return len(positional) == 3 or self.active(*positional)
@@ -1025,6 +1035,9 @@ def _is_hashable(value: Any) -> bool:
 
 def _is_suite(value: Any) -> bool:
     """Whether a function or class is written in the rewritten rooms."""
+    if isinstance(value, types.FunctionType):  # a wrapper of one says that it is of its module
+        file = Path(value.__code__.co_filename)
+        return file.parent.name in ("inputs", "lawkit", "laws") and file.parents[1] == _SUITE
     module = getattr(value, "__module__", None) or ""
     rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
     return str(module).startswith(rooms)
@@ -1045,10 +1058,11 @@ def _is_inlined(function: Any) -> bool:
         return _is_suite(function) and not _is_outsider(function)
     if isinstance(function, types.MethodType):
         return _is_suite(function.__func__)
-    if not isinstance(function, types.FunctionType) and wrapped is not None:
+    if isinstance(function, functools._lru_cache_wrapper):
         return _is_suite(wrapped)
     if isinstance(function, types.FunctionType):
-        return _is_suite(function) or _is_suite(wrapped)
+        manages = function.__code__.co_filename == contextlib.__file__
+        return _is_suite(function) or (manages and _is_suite(wrapped))
     kind = type(function)
     return _is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
 

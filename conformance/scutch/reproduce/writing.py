@@ -144,7 +144,8 @@ class Draft:
                     each in self.effects
                 ):
                     self._keep(each)
-            self._need(record.returned, user)
+            end = Event("return", record.block, (record.returned,), number=len(self.tape.order))
+            self._need(record.returned, end)
 
     def _need_source(self, value: Any, user: Event) -> None:
         if id(value) in self.sources:
@@ -345,8 +346,11 @@ class Draft:
 
     def operation(self, event: Event) -> str:
         """An event as an expression or statement that does the same."""
-        operands = [self.text(each, tight=event.kind not in ("call", "display")) for each in
-                    event.operands]  # fmt: skip
+        both = event.kind in ("combine", "compare")
+        operands = [
+            self.text(each, tight=not isinstance(each, Literal) if both else place == 0)
+            for place, each in enumerate(event.operands)
+        ]
         first = operands[0] if operands else ""
         match event.kind:
             case "call":
