@@ -397,9 +397,12 @@ def replace_site(made: Path, folder: Path, scratch: Path) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.new")  # on the same disk: what follows is one step
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.move(made, draft)
     if folder.exists():
         shutil.move(folder, scratch / "replaced")
-    shutil.move(made, folder)
+    os.replace(draft, folder)
 
 
 def print_outcome(history: History, night: Night, outcome: Outcome) -> None:
