@@ -132,8 +132,8 @@ LIMITS = {
         "takes 3,661 now: rooms import each other, steps have names, types keep the parameters of "
         "lifted functions. 627 are public names of Flax 0.12 in these areas that were missing "
         "(contexts, calls, compat, gradients, branches, loops, partitioning, with_rngs, struct), "
-        "and 42 are what JAX takes as arguments of jit, shard_map and others (JIT-10 to JIT-12), and "
-        "two meshes of one variable (OBJ-9e)",
+        "and 42 are what JAX takes as arguments of jit, shard_map and others (JIT-10 to JIT-12), "
+        "and two meshes of one variable (OBJ-9e)",
         without="export",
     ),
     "reference/scutch_reference/export": Limit(556, "both backends of document 003"),
