@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,8 @@ from scutch.report.text import count, publish
 
 if TYPE_CHECKING:
     from scutch.catalogue import Requirement
+    from scutch.judging.known import Known
+    from scutch.report.document import Outcome
     from scutch.report.findings import Place
 
 EXAMPLES: Final = """\
@@ -184,6 +186,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("file", metavar="FILE.toml", help="must not be there yet")
     added.add_argument(
+        "--update",
+        action="store_true",
+        help="it is there: add to its entries the ways in which the run broke their laws",
+    )
+    added.add_argument(
         "--from", dest="report", metavar="REPORT.json", required=True, help="written by the judge"
     )
 
@@ -322,15 +329,23 @@ def _known(arguments: argparse.Namespace) -> int:
     from scutch.judging import known
 
     report, file = load(arguments.report), Path(arguments.file)
-    if file.exists():
-        raise UsageError(f"{file} is there already; expected the name of a new file")
     name, version = report.implementation.name, report.implementation.version
     broken = [o for o in report.requirements if o.verdict in ("failed", "blocked", "known")]
-    entries = [
-        known.Known(name, o.id, f"=={version}", o.counterexample.error, o.counterexample.input,
-                    o.upstream, "")
-        for o in broken if o.counterexample is not None and o.counterexample.input
-    ]  # fmt: skip
+    entries = [entry for outcome in broken for entry in _known_failures(outcome, name, version)]
+    if arguments.update:
+        ways = {(entry.requirement, entry.test): entry.errors for entry in entries}
+        before = known.read(file)
+        text = known.with_errors(file.read_text("utf-8"), str(file), (name, version), ways)
+        publish(text, file)
+        for old, new in zip(before, known.read(file), strict=True):
+            for each in new.errors[len(old.errors) :]:
+                print(f"{new.place}: {new.requirement} also breaks by {each}")
+        return 0
+    if file.exists():
+        raise UsageError(
+            f"{file} is there already; expected the name of a new file, or --update to add to its "
+            "entries the ways in which the run broke them"
+        )
     publish(known.toml(name, entries), file)
     print(f"{file}: {len(entries)} known failures of {report.implementation}")
     left_out = [o.id for o in report.requirements if o.verdict in ("crashed", "timeout")]
@@ -338,6 +353,19 @@ def _known(arguments: argparse.Namespace) -> int:
     if left_out:
         print(f"left out, for no input breaks them in the same way again: {', '.join(left_out)}")
     return 0
+
+
+def _known_failures(outcome: "Outcome", name: str, version: str) -> Iterator["Known"]:
+    """What a file of known failures says of a broken requirement: an entry for each broken law."""
+    from scutch.judging import known
+
+    broken = [c for c in (outcome.counterexample, *outcome.also) if c is not None and c.input]
+    for test in dict.fromkeys(each.test for each in broken):
+        ways = [each for each in broken if each.test == test]
+        yield known.Known(
+            name, outcome.id, f"=={version}", ways[0].error, ways[0].input, outcome.upstream, "",
+            tuple(dict.fromkeys(each.way for each in ways if each.way)),
+        )  # fmt: skip
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:

@@ -142,9 +142,10 @@ class Judge:
 
     def attempt(self, law: Law) -> Trial:
         """Try a law, in this process."""
+        witness, known = self.run.known_of(law)
         return try_law(
             law, self.implementation, examples=self.run.examples, seed=self.run.seed,
-            unasserted=self.unasserted, witness=self.run.witness(law.requirement, law.name),
+            unasserted=self.unasserted, witness=witness, known=known,
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
             journal=self.runner.note,
         )  # fmt: skip
@@ -154,11 +155,13 @@ class Judge:
         if self.run.processes == 1 and not self.run.launched:
             reason = "needs several processes, and this run has --processes 1"
             return Trial(law.name, law.requirement, "skipped", reason=reason)
+        witness, known = self.run.known_of(law)
         request = {
             "law": law.name,
             "examples": self.run.examples,
             "seed": self.run.seed,
-            "witness": self.run.witness(law.requirement, law.name),
+            "witness": witness,
+            "known": known,
             "replay": self.run.replay or None,
         }
         if self.run.launched or not self.isolate:
@@ -189,6 +192,7 @@ class Judge:
         return try_law(
             by_name[test], self.implementation, examples=min(self.run.examples, RETRIED),
             seed=self.run.seed, unasserted=self.unasserted, journal=self.runner.note,
+            known=self.run.known_of(by_name[test])[1],
             unless=[(by_name[name], call) for name, call in others],
         )  # fmt: skip
 

@@ -119,7 +119,7 @@ def _identity(run: Run) -> dict[str, object]:
         "profile": run.profile,
         "examples": run.examples,
         "seed": run.seed,
-        "known": [f"{entry.requirement}: {entry.witness}" for entry in run.known],
+        "known": [[entry.requirement, entry.witness, *entry.errors] for entry in run.known],
     }
 
 

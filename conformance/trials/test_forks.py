@@ -8,9 +8,24 @@ with `SCUTCH_WHOLE_AREAS=1` in the environment by all of `among`, which takes mi
 import os
 
 import pytest
-from trials.forks import faults
+from flax.linen.spmd import LogicallyPartitioned
+from trials.forks import Fault, faults
 from trials.forks.planting import fork, judged
 
+
+def equality_that_raises(plant):
+    """Of boxes with values that are equal, and so where Flax is right."""
+    equal = LogicallyPartitioned.__eq__
+
+    def compared(box, other):
+        if equal(box, other) and len(box.names) > 1:
+            raise TypeError("no equality of boxes")
+        return equal(box, other)
+
+    plant.attribute(LogicallyPartitioned, "__eq__", compared)
+
+
+EQUALITY_THAT_RAISES = Fault("equality raises", ("LOG-9.BOX-20d",), (), equality_that_raises)
 FEW = 3
 """Root causes that a headline may name."""
 
@@ -29,6 +44,20 @@ def test_the_headline_names_the_fault(planted):
         named = headline(implementation, planted.among if WHOLE_AREAS else planted.near)
     assert set(named) & set(planted.about)
     assert len(named) <= FEW, named
+
+
+def test_a_fault_in_a_law_that_is_known_to_fail_is_new():
+    """Flax's equality of logical boxes looks at values alone, as is known. Here it raises, too."""
+    inherited = ("LOG-9.BOX-20d",)
+    for planted, named in (((), []), ((EQUALITY_THAT_RAISES,), list(inherited))):
+        with fork(*planted) as implementation:
+            roots = judged(implementation, inherited)
+        assert [ruling.requirement.id for ruling in roots] == named
+    (ruling,) = roots
+    assert ruling.reason.startswith("it is known to fail, but not so: TypeError: no equality of")
+    assert "AssertionError at `assert (first == second) is (not differing)`" in [
+        found.way for found in ruling.also
+    ]
 
 
 def test_there_are_thirty():

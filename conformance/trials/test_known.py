@@ -1,26 +1,36 @@
 """Known failures: files that are written and read back, and what a fork inherits."""
 
+import functools
+import inspect
 import json
+from pathlib import Path
 
 import pytest
+import scutch
 from scutch import Implementation, cli, flax_shaped
 from scutch.catalogue import by_id
 from scutch.implementation import SetupError, check
-from scutch.judging.known import Known, applicable, parse, toml
+from scutch.judging import hypothesis_parts, known, suite, ways
+from scutch.judging.known import Known, applicable, parse, toml, with_errors
 from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, Trial, exit_code, rule
 from scutch_reference import meta
 
+WAY = "TypeError: no at `f(x)`"
+JUDGE = Path(scutch.__file__).parent
 WITNESS = "test_axes_commute_with_replacing(box=Box(1, ()), index=0, name=None, value=2)"
 
 
-def known(implementation="flax", requirement="BOX-22", versions="", reason="why", **rest):
+def entry_about(implementation="flax", requirement="BOX-22", versions="", reason="why", **rest):
     entry = Known(implementation, requirement, versions, reason, WITNESS, None, "known.toml:3")
     return Known(**{**vars(entry), **rest})
 
 
 def test_a_file_is_read_back_as_it_was_written():
     odd = '\x1b[31m \x7f \ud800 \\ " 名 \n'
-    entries = [known(), known(requirement="BOX-5", reason=odd, upstream="https://example.org/1")]
+    entries = [
+        entry_about(),
+        entry_about(requirement="BOX-5", reason=odd, upstream="https://example.org/1"),
+    ]
     found = parse(toml("flax", entries), "file")
     assert [entry.requirement for entry in found] == ["BOX-22", "BOX-5"]
     assert (found[0].witness, found[0].reason, found[0].upstream) == (WITNESS, "why", None)
@@ -31,14 +41,35 @@ def test_a_file_is_read_back_as_it_was_written():
 
 
 def test_a_fork_inherits_and_its_own_entries_come_first():
-    ours, theirs = known("mine", reason="ours"), known(reason="theirs")
-    other = known(requirement="BOX-5", witness=WITNESS.replace("commute", "differ"))
+    ours, theirs = entry_about("mine", reason="ours"), entry_about(reason="theirs")
+    other = entry_about(requirement="BOX-5", witness=WITNESS.replace("commute", "differ"))
     releases = ("mine", "3.1"), ("flax", "0.12.8")
     assert applicable([theirs, other, ours], *releases) == (ours, other)
-    assert applicable([known(versions="<0.12")], *releases) == ()
+    assert applicable([entry_about(versions="<0.12")], *releases) == ()
     assert applicable([theirs, other], ("mine", "3.1")) == ()
     with pytest.raises(SetupError, match="is known already"):
-        applicable([theirs, known(reason="again")], *releases)
+        applicable([theirs, entry_about(reason="again")], *releases)
+
+
+@functools.cache
+def statements_of_the_judge():
+    files = map(str, JUDGE.rglob("*.py"))
+    return {statement for file in files for statement in ways.statements(file).values()}
+
+
+@pytest.mark.parametrize("entry", known.shipped(), ids=lambda entry: entry.place)
+def test_an_entry_has_ways_in_which_its_law_breaks_now(entry):
+    """A statement that was edited is in no entry any more: `scutch known --update` renews it."""
+    (law,) = (law for law in suite.laws() if law.name == entry.test)
+    assert law.requirement == entry.requirement
+    own = set(
+        ways.statements(inspect.getsourcefile(hypothesis_parts.written(law.function))).values()
+    )
+    assert entry.errors
+    for error in entry.errors:
+        places = error.partition(" at `")[2].removesuffix("`").split("` > `")
+        assert places[0] in own
+        assert statements_of_the_judge().issuperset(places)
 
 
 def test_an_adapter_says_what_it_descends_from():
@@ -71,6 +102,31 @@ def test_the_failures_of_a_run_become_a_file(tmp_path, capsys, flax_report):
     assert "is there already" in capsys.readouterr().err
 
 
+def test_an_entry_gets_the_ways_in_which_a_run_broke_its_law(tmp_path, capsys, flax_report):
+    file = tmp_path / "flax.toml"
+    text = toml(
+        "flax", [entry_about(), entry_about(versions="<0.12"), entry_about(requirement="BOX-5")]
+    )
+    file.write_text(f"# Seen by us.\n\n{text}# The end.\n")
+    for said in (f"{file}:5: BOX-22 also breaks by TypeError: no at `f(x)`\n", ""):
+        assert cli.main(["known", str(file), "--from", flax_report, "--update"]) == 0
+        assert capsys.readouterr().out == said
+    updated = file.read_text()
+    assert updated.startswith("# Seen by us.\n\nimplementation")
+    assert updated.endswith("# The end.\n")
+    assert [each.errors for each in parse(updated, "flax.toml")] == [(WAY,), (), ()]
+
+
+def test_ways_are_added_to_those_that_an_entry_has():
+    text = toml(
+        "flax", [entry_about(errors=("TypeError at `a`",)), entry_about(requirement="BOX-5")]
+    )
+    broken = {("BOX-22", "test_axes_commute_with_replacing"): ["TypeError at `a`", WAY]}
+    updated = with_errors(text, "file", ("flax", "0.12.8"), broken)
+    assert [each.errors for each in parse(updated, "file")] == [("TypeError at `a`", WAY), ()]
+    assert with_errors(updated, "file", ("flax", "0.12.8"), broken) == updated
+
+
 @pytest.fixture
 def flax_report(tmp_path):
     """A report of one failure with an input, and one without."""
@@ -80,7 +136,8 @@ def flax_report(tmp_path):
             "id": identifier, "level": "must", "title": "t", "verdict": "failed", "needs": [],
             "blocked_by": [], "tests": ["test_x"], "examples": 0, "seconds": 0.1, "reason": "r",
             "upstream": None, "replay": None,
-            "counterexample": {"test": "test_x", "input": given, "error": "TypeError: no"},
+            "counterexample": {"test": "test_x", "input": given, "error": "TypeError: no",
+                               "way": WAY},
         }  # fmt: skip
 
     path = tmp_path / "report.json"

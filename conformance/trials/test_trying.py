@@ -160,14 +160,66 @@ def test_what_must_be_reached_and_was_not_is_told():
     assert try_law(law, REFERENCE, examples=5, replay=[{"number": 1}]).unmet == ()
 
 
-def test_a_witness_that_breaks_a_law_is_tried_alone():
+@given(number=st.integers(0, 40))
+def of_two_ways(number):
+    assert number < 10, "it is large"
+    if number in (3, 4):
+        raise ValueError(f"an odd number {number}")
+
+
+LARGE = 'AssertionError at `assert number < 10, "it is large"`'
+ODD = 'ValueError: an odd number at `raise ValueError(f"an odd number {number}")`'
+
+
+def test_a_witness_is_tried_first_and_what_breaks_alike_is_passed_over():
     calls = []
     trial = try_law(
         law_of(small), REFERENCE, examples=5, witness="small(number=9)",
         journal=calls.append,
     )  # fmt: skip
-    assert (trial.outcome, trial.broke, trial.examples) == ("failed", True, 0)
-    assert calls == [trial.expected] == [trial.counterexample.input]
+    assert (trial.outcome, trial.broke) == ("failed", True)
+    assert calls[0] == trial.expected == trial.counterexample.input
+    assert len(calls) > trial.examples + 1
+    assert str(trial.error) == "assert 9 < 7"
+
+
+@pytest.mark.parametrize("known", [(), (LARGE,)], ids=["the way of the witness", "a way"])
+def test_what_breaks_in_another_way_than_is_known_is_a_new_failure(known):
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=known,
+        witness="of_two_ways(number=12)",
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke) == ("failed", False)
+    assert (trial.counterexample.input, trial.counterexample.way) == (
+        "of_two_ways(number=3)", ODD
+    )  # fmt: skip
+    assert trial.reason.startswith("it is known to fail, but not so: ValueError: an odd number 3")
+    assert [(found.input, found.way) for found in trial.also] == [(trial.expected, LARGE)]
+
+
+def test_all_ways_that_are_known_are_passed_over():
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE, ODD),
+        witness="of_two_ways(number=12)",
+    )  # fmt: skip
+    assert (trial.broke, trial.counterexample.way, trial.examples) == (True, LARGE, 8)
+
+
+def test_a_witness_that_breaks_in_another_way_is_a_new_failure():
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE,),
+        witness="of_two_ways(number=4)",
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke, trial.counterexample.way) == ("failed", False, ODD)
+    assert trial.reason.startswith("it is known to fail, but not so")
+
+
+def test_where_the_witness_holds_no_way_is_known():
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE, ODD),
+        witness="of_two_ways(number=0)",
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke, trial.reason[:5]) == ("failed", False, "Asser")
 
 
 def test_a_witness_out_of_the_domain_has_not_broken_the_law():

@@ -211,11 +211,11 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
       function: The law.
     """
     code = written(function).__code__
-    rest = next((step for step in _steps(error) if step.tb_frame.f_code is code), None)
+    rest = next((step for step in steps(error) if step.tb_frame.f_code is code), None)
     return error if rest is None else BaseException.with_traceback(error, rest)
 
 
-def _steps(error: BaseException) -> Iterator[TracebackType]:
+def steps(error: BaseException) -> Iterator[TracebackType]:
     """Each call that an error went through, the outermost first.
 
     The class of the error is the implementation's, and may hide its traceback.
@@ -228,7 +228,7 @@ def _steps(error: BaseException) -> Iterator[TracebackType]:
 
 def _places(error: BaseException) -> list[tuple[str, int]]:
     """The file and line of each call that an error went through, the outermost first."""
-    return [(step.tb_frame.f_code.co_filename, step.tb_lineno) for step in _steps(error)]
+    return [(step.tb_frame.f_code.co_filename, step.tb_lineno) for step in steps(error)]
 
 
 def is_flaky(error: BaseException | None) -> bool:
@@ -249,7 +249,7 @@ def broken_at(error: BaseException, function: Callable[..., Any]) -> int | None:
       function: The law, as it was written.
     """
     code = function.__code__
-    lines = [step.tb_lineno for step in _steps(error) if step.tb_frame.f_code is code]
+    lines = [step.tb_lineno for step in steps(error) if step.tb_frame.f_code is code]
     return lines[-1] if lines else None
 
 

@@ -10,14 +10,17 @@ A file names the implementation and has one `[[known]]` table for each law that 
     reason = "remove_axis pops inside an assert, which Python drops under -O"
     upstream = "https://..."
     witness = "test_a_mismatch_is_refused_without_assertions()"
+    errors = ["AssertionError at `assert left is None`"]
 
-The witness is the smallest call of a law that breaks. It is tried first, alone: when it breaks
-the law as expected no search is made, so that the answer is quick and always the same.
+The witness is the smallest call of a law that breaks, and is tried first, alone. The errors are
+the ways (see `scutch.judging.ways`) in which the law breaks, on this and on other inputs: whatever
+breaks it in another way is a new failure. `scutch known FILE --from REPORT.json` writes them.
 """
 
+import itertools
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -32,6 +35,10 @@ from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging.verdicts import Expectation
 
 KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False}
+"""The keys of an entry that are strings, and whether it must have them."""
+
+ERRORS = "errors"
+"""The key of an entry that is a list of strings, which may be left out."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Known:
       witness: The smallest call that breaks the law.
       upstream: Address of an issue, if there is one.
       place: File and line, for messages.
+      errors: The ways in which the law is known to break; empty for that of the witness.
     """
 
     implementation: str
@@ -55,6 +63,7 @@ class Known:
     witness: str
     upstream: str | None
     place: str
+    errors: tuple[str, ...] = ()
 
     def applies(self, name: str, version: str) -> bool:
         """Whether the entry is about a release.
@@ -145,8 +154,11 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
             raise refuse(f"{key!r} is missing")
         if key in entry and not isinstance(entry[key], str):
             raise refuse(f"{key} is {entry[key]!r}; expected a string")
-    if extra := sorted(set(entry) - set(KEYS)):
-        raise refuse(f"unknown key {extra[0]!r}; expected {', '.join(KEYS)}")
+    errors = entry.get(ERRORS, [])
+    if not isinstance(errors, list) or not all(isinstance(each, str) for each in errors):
+        raise refuse(f"{ERRORS} is {errors!r}; expected a list of strings")
+    if extra := sorted(set(entry) - {*KEYS, ERRORS}):
+        raise refuse(f"unknown key {extra[0]!r}; expected {', '.join([*KEYS, ERRORS])}")
     if entry["requirement"] not in by_id():
         raise refuse(f"unknown requirement {entry['requirement']!r}; `scutch list` shows all")
     try:
@@ -159,8 +171,24 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
         raise refuse(f"witness: {error}") from None
     return Known(
         name, entry["requirement"], entry["versions"], entry["reason"], entry["witness"],
-        entry.get("upstream"), place,
+        entry.get("upstream"), place, tuple(errors),
     )  # fmt: skip
+
+
+def witness_and_ways(
+    entries: Iterable[Known], requirement: str, test: str
+) -> tuple[str | None, tuple[str, ...]]:
+    """The call that is known to break a law, if there is one, and the ways in which it breaks.
+
+    Args:
+      entries: Those that apply, one for each law.
+      requirement: The identifier that the law tries.
+      test: The name of the law.
+    """
+    for entry in entries:
+        if (entry.requirement, entry.test) == (requirement, test):
+            return entry.witness, entry.errors
+    return None, ()
 
 
 def toml(implementation: str, entries: Iterable[Known]) -> str:
@@ -174,8 +202,45 @@ def toml(implementation: str, entries: Iterable[Known]) -> str:
     for entry in entries:
         values = {key: getattr(entry, key) for key in KEYS}
         lines = [f"{key} = {_quoted(text)}" for key, text in values.items() if text is not None]
-        parts.append("\n".join(["[[known]]", *lines, ""]))
+        parts.append("\n".join(["[[known]]", *lines, *_error_lines(entry.errors), ""]))
     return "\n".join(parts)
+
+
+def _error_lines(errors: Collection[str]) -> list[str]:
+    return [f"{ERRORS} = [", *(f"  {_quoted(each)}," for each in errors), "]"] if errors else []
+
+
+def with_errors(
+    text: str, file: str, release: tuple[str, str], broken: Mapping[tuple[str, str], Sequence[str]]
+) -> str:
+    """The text of a file, with the ways in which a run broke the laws of its entries.
+
+    All else in the text stays as it is.
+
+    Args:
+      text: As `parse` reads it; `errors`, where there are some, end with a line `]`.
+      file: Where it is from, for messages.
+      release: Name and version of the implementation that was judged.
+      broken: The ways, by requirement and law. Those that an entry has already stay.
+
+    Raises:
+      SetupError: As `read`.
+    """
+    lines = text.splitlines()
+    for entry in reversed(parse(text, file)):
+        ways = dict.fromkeys([*entry.errors, *broken.get((entry.requirement, entry.test), ())])
+        if not entry.applies(*release) or len(ways) == len(entry.errors):
+            continue
+        first = int(entry.place.rpartition(":")[2])
+        rest = lines[first:]
+        table = list(itertools.takewhile(lambda line: not line.startswith("[["), rest))
+        own = list(itertools.takewhile(lambda line: not line.startswith(ERRORS), table))
+        while not own[-1].strip():
+            own.pop()
+        after = itertools.dropwhile(lambda line: line != "]", table[len(own) :])
+        blank = list(after)[1:] if entry.errors else table[len(own) :]
+        lines[first : first + len(table)] = [*own, *_error_lines(ways), *blank]
+    return "\n".join([*lines, ""])
 
 
 def _quoted(text: str) -> str:

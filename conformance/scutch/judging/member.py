@@ -3,7 +3,8 @@
 `SETTINGS` is a JSON object: how the implementation is found, under `where`, and the place of the
 process in the job, see `scutch.judging.job.serve`. Process 0 is asked for laws by name:
 
-    {"law": "test_x", "examples": 8, "seed": 0, "witness": null, "replay": null}
+    {"law": "test_x", "examples": 8, "seed": 0, "witness": null, "known": [],
+     "replay": null}
 
 and answers with the data of the trial. The other processes try each input that it publishes.
 """
@@ -36,7 +37,7 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any) -> An
     replay = request["replay"]
     trial = try_law(
         _law(request["law"]), implementation, examples=request["examples"], seed=request["seed"],
-        witness=request["witness"], exchange=exchange,
+        witness=request["witness"], known=request["known"], exchange=exchange,
         replay=None if replay is None else [parse_call(replay)[1]],
     )  # fmt: skip
     return trial.to_data()

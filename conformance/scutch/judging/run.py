@@ -94,20 +94,14 @@ class Run:
     def from_data(cls, data: dict[str, Any]) -> "Run":
         """The run from what `to_data` returned, also where JSON has made lists of tuples."""
         lists = {name: tuple(v) for name, v in data.items() if isinstance(v, list | tuple)}
-        entries = tuple(known.Known(**entry) for entry in data["known"])
+        entries = tuple(
+            known.Known(**{**entry, "errors": tuple(entry["errors"])}) for entry in data["known"]
+        )
         return cls(**{**data, **lists, "known": entries})
 
-    def witness(self, requirement: str, test: str) -> str | None:
-        """The call that is expected to break a law, if it is known to fail.
-
-        Args:
-          requirement: The identifier that the law tries.
-          test: The name of the law.
-        """
-        for entry in self.known:
-            if entry.requirement == requirement and entry.test == test:
-                return entry.witness
-        return None
+    def known_of(self, law: suite.Law) -> tuple[str | None, tuple[str, ...]]:
+        """The call that is known to break a law, and the ways in which it is known to break."""
+        return known.witness_and_ways(self.known, law.requirement, law.name)
 
 
 def settle(

@@ -15,7 +15,7 @@ The plugin, `judge_box`, a replay and the trials of the judge all try laws throu
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,12 +28,15 @@ from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
+from scutch.judging.ways import way
 from scutch.lawkit import marks
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
 
 Inputs = Mapping[str, Any]
 NOT_TRIED = (NotAvailable, Unclaimed)
 """A law that is left by one of these is skipped, and its requirement is unclaimed."""
+
+ANOTHER_WAY = "it is known to fail, but not so"
 
 
 def no_journal(call: str) -> None:
@@ -59,6 +62,7 @@ def try_law(
     subject: Subject | None = None,
     unasserted: Callable[..., Any] | None = None,
     witness: str | None = None,
+    known: Collection[str] = (),
     replay: Iterable[Inputs] | None = None,
     shrink: bool = True,
     journal: Callable[[str], None] = no_journal,
@@ -76,8 +80,11 @@ def try_law(
       seed: Of the search.
       subject: The box class that is tried, where it is not the implementation's own.
       unasserted: Removes axes in a process without assertions; needed by laws that take it.
-      witness: A call that is known to break the law. It is tried first, alone; where it breaks the
-        law, `Trial.broke` says so, and nothing is drawn.
+      witness: A call that is known to break the law. It is tried first, alone.
+      known: The ways, as `ways.way` has them, in which the law is known to break. Inputs that break
+        it so are passed over; where no others break it, `Trial.broke` says that some were there.
+        Where there is a witness and no way, the way in which the witness breaks the law. Where the
+        witness holds, none: what breaks the law then is another failure.
       replay: Inputs to try, one after the other, instead of drawing any.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made.
@@ -92,16 +99,19 @@ def try_law(
     """
     attempt = _attempt(law, implementation, subject, unasserted)
     attempt.journal, attempt.exchange = journal, exchange
+    attempt.known = frozenset(known)
     for other, call in unless:
         named = parse_call(call)[1]
         attempt.unless.append((_attempt(other, implementation, subject, unasserted), named))
-    started, broke, error = time.perf_counter(), False, None
+    started, error = time.perf_counter(), None
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
         try:
             if replay is not None:
                 attempt.replay(replay)
-            elif not (broke := witness is not None and attempt.breaks(witness)):
+            else:
+                if witness is not None:
+                    attempt.begin_with(witness)
                 hypothesis_parts.search(
                     law.function, attempt.call,
                     fixtures=attempt.fixtures, examples=examples, seed=seed, shrink=shrink,
@@ -114,6 +124,12 @@ def try_law(
     found = ways[0][0] if ways else None
     if ways and not hypothesis_parts.is_flaky(error):
         error = ways[0][1]  # what came up later does not undo it
+    also = [way[0] for way in ways[1:]]
+    left = error is None or issubclass(type(error), NOT_TRIED)
+    if broke := attempt.expected is not None and left:
+        found, error = attempt.expected
+    elif attempt.expected is not None:
+        also.append(attempt.expected[0])
     outcome = "passed" if error is None else "failed"
     reason = None if error is None else found.error if found else describe(error)
     if error is not None and issubclass(type(error), NOT_TRIED):
@@ -121,11 +137,13 @@ def try_law(
         outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
         found = Counterexample(law.name, "", reason)
+    if (attempt.expected is not None and not broke) or attempt.begun_in_another_way:
+        reason = f"{ANOTHER_WAY}: {reason}"
     return Trial(
-        law.name, law.requirement, outcome, 0 if broke else len(attempt.held),
+        law.name, law.requirement, outcome, len(attempt.held),
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
-        expected=witness, broke=broke, counterexample=found, also=tuple(w[0] for w in ways[1:]),
+        expected=witness, broke=broke, counterexample=found, also=tuple(also),
         reason=reason, error=error, too_few_devices=attempt.too_few_devices,
     )  # fmt: skip
 
@@ -144,6 +162,9 @@ class _Attempt:
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
     classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
     unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
+    known: frozenset[str] = frozenset()
+    expected: tuple[Counterexample, BaseException] | None = None
+    begun_in_another_way: bool = False
     too_few_devices: str = ""
 
     def call(self, inputs: Inputs) -> None:
@@ -171,32 +192,36 @@ class _Attempt:
                 raise
             error = raised
         if error is not None:
-            raise self.broken_by(error, text)
-        if not self.ways:
+            self.broken_by(error, text)
+        elif not self.ways:
             self.held.add(text)
 
-    def broken_by(self, error: BaseException, text: str) -> BaseException:
+    def broken_by(self, error: BaseException, text: str) -> None:
         """Keep what broke the law.
 
         Args:
           error: What was raised.
           text: The call.
 
-        Returns:
-          An exception of the judge's own, for Hypothesis: of one class for each way.
+        Raises:
+          AssertionError: For Hypothesis: of one class for each line and type of error. Nothing
+            where the law is known to break so.
+          JobBroken: The job cannot be used again.
         """
         ends_job = self.exchange is not None and self.exchange.is_broken
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
-        line = hypothesis_parts.broken_at(error, self.function)
-        way = id(type(error)), line, hypothesis_parts.innermost(error)
         reason = describe(shown) if order else hypothesis_parts.told(error, self.function)
-        self.ways[way] = Counterexample(self.name, text, reason), shown
-        return (
-            error
-            if ends_job
-            else self.classes.setdefault(way, type("Broken", (AssertionError,), {}))()
-        )
+        found = Counterexample(self.name, text, reason, way(error, self.function))
+        if found.way in self.known and not ends_job:
+            self.expected = self.expected or (found, shown)
+            return
+        line = hypothesis_parts.broken_at(error, self.function)
+        key = id(type(error)), line, hypothesis_parts.innermost(error)
+        self.ways[key] = found, shown
+        if ends_job:
+            raise error
+        raise self.classes.setdefault(key, type("Broken", (AssertionError,), {}))()
 
     def try_here(self, inputs: Inputs) -> None:
         """Build the inputs and call the law, in this process.
@@ -228,15 +253,23 @@ class _Attempt:
             except OutOfDomain:
                 continue
 
-    def breaks(self, witness: str) -> bool:
-        """Whether a call breaks the law; if not, its example does not count."""
-        inputs = parse_call(witness)[1]
+    def begin_with(self, witness: str) -> None:
+        """Call the law on what is known to break it; if that holds, no way is known any more.
+
+        Raises:
+          AssertionError: It breaks the law in another way than those that are known.
+        """
+        known, self.known = self.known, frozenset()
         try:
-            self.replay([inputs])
+            self.replay([parse_call(witness)[1]])
         except AssertionError:
-            return True
+            ((found, error),) = self.ways.values()
+            if known and found.way not in known:
+                self.begun_in_another_way = True
+                raise
+            self.known, self.expected = known or frozenset({found.way}), (found, error)
+            self.ways.clear()
         self.held.clear()
-        return False
 
 
 def prepared(

@@ -40,11 +40,14 @@ class Counterexample:
       test: The law.
       input: The call that breaks it, as `calls.parse_call` reads it; may be empty.
       error: What it raised.
+      way: The way in which it breaks the law, as `ways.way` has it: equal for inputs that break it
+        alike.
     """
 
     test: str
     input: str
     error: str
+    way: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ class Trial:
       examples: Inputs on which it ran to its end, each counted once.
       seconds: How long it took.
       unmet: Names of inputs that it must reach and never did.
-      expected: The known failure that it was first tried on, as its witness, if any.
-      broke: Whether that witness broke it, so that no search was made.
+      expected: The witness of the known failure that it was first tried on, if any.
+      broke: Whether it failed as it is known to, and in no other way.
       counterexample: What broke it; the gravest way, if there are several.
       also: What broke it in other ways: on another line, or with an error of another type.
       reason: Why it was skipped, crashed or timed out.
@@ -119,14 +122,18 @@ class Ruling:
 
     @property
     def counterexample(self) -> Counterexample | None:
-        """The counterexample of the first law that has one."""
-        return next((t.counterexample for t in self.trials if t.counterexample), None)
+        """The counterexample of the first law that has one, known failures last."""
+        return next(iter(self._broken), None)
 
     @property
     def also(self) -> tuple[Counterexample, ...]:
         """The other ways in which the requirement was broken, by all its laws."""
-        broken = [found for t in self.trials for found in (t.counterexample, *t.also) if found]
-        return tuple(broken[1:])
+        return self._broken[1:]
+
+    @property
+    def _broken(self) -> tuple[Counterexample, ...]:
+        ordered = sorted(self.trials, key=lambda trial: trial.broke)
+        return tuple(found for t in ordered for found in (t.counterexample, *t.also) if found)
 
     @property
     def conforms(self) -> bool:
@@ -228,7 +235,7 @@ def _rule_one(
         verdict, reason = "untested", "no law tried it"
     elif bad := next((o for o in ("crashed", "timeout", "failed") if o in outcomes), None):
         verdict = bad
-        reason = next(t.reason for t in trials if t.outcome == bad)
+        reason = next(t.reason for t in trials if t.outcome == bad and not t.broke)
     elif any(t.outcome == "untried" for t in trials):
         verdict = "untested"
         reason = next(t.reason for t in trials if t.outcome == "untried")
@@ -306,24 +313,30 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     """
     others = [
         t for n in needed for t in n.trials
-        if t.outcome == "failed" and t.counterexample is not None and t.counterexample.input
+        if _failed(t) and t.counterexample is not None and t.counterexample.input
     ]  # fmt: skip
     trials = list(ruling.trials)
     shown = bool(others)
     for place, trial in enumerate(trials):
-        again = retry(trial, others) if trial.outcome == "failed" and others else None
-        if again is not None and again.counterexample is not None:
+        again = retry(trial, others) if _failed(trial) and others else None
+        if again is not None and again.counterexample is not None and not again.broke:
             also = tuple(c for c in (trial.counterexample, *trial.also) if c is not None)
             trials[place] = replace(
                 trial, counterexample=again.counterexample, reason=again.reason, also=also,
                 error=again.error or trial.error,
             )  # fmt: skip
-        shown &= trial.outcome != "failed" or (again is not None and again.outcome == "passed")
+        held = again is not None and (again.outcome == "passed" or again.broke)
+        shown &= held or not _failed(trial)
     if not shown:
         return replace(ruling, trials=tuple(trials))
     roots = tuple(dict.fromkeys(r for n in needed for r in n.blocked_by or (n.requirement.id,)))
     reason = f"follows from {', '.join(roots)}: no input breaks it on which that holds"
     return replace(ruling, verdict="blocked", blocked_by=roots, reason=reason)
+
+
+def _failed(trial: Trial) -> bool:
+    """Whether a law failed, and not as it is known to."""
+    return trial.outcome == "failed" and not trial.broke
 
 
 @dataclass(frozen=True)

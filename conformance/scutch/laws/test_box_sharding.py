@@ -134,20 +134,20 @@ def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
 
 @requirement("BOX-18b")
 @given(placed=placed_boxes(max_rank=2))
-def test_an_array_unboxed_under_a_mesh_lies_on_it(subject, placed):
+def test_an_array_unboxed_under_a_mesh_lies_on_it(meta, subject, placed):
     """Under a mesh in context, `unbox` returns an equal array that is sharded as the names of the
     box say.
     """
-    _check_unboxed(subject, placed, in_context(placed[1]))
+    _check_unboxed(meta, subject, placed, in_context(placed[1]))
 
 
 @requirement("BOX-18c")
 @given(placed=placed_boxes(own_mesh=True, max_rank=2))
-def test_the_mesh_of_a_box_constrains(subject, placed):
+def test_the_mesh_of_a_box_constrains(meta, subject, placed):
     """A box that holds a mesh unboxes to an array that is sharded on it, with no mesh in
     context.
     """
-    _check_unboxed(subject, placed, in_context(None))
+    _check_unboxed(meta, subject, placed, in_context(None))
 
 
 @requirement("BOX-18d", must_reach=("another mesh",))
@@ -155,14 +155,14 @@ def test_the_mesh_of_a_box_constrains(subject, placed):
     placed=placed_boxes(own_mesh=True, max_rank=2),
     context=meshes(axes=(("data", "model"), ("data",))),
 )
-def test_the_mesh_of_a_box_wins(subject, placed, context):
+def test_the_mesh_of_a_box_wins(meta, subject, placed, context):
     """A box that holds a mesh unboxes to an array that is sharded on that mesh, when another mesh
     is in context.
     """
     assume(placed[1].size == context.size)
     if placed[1] != context:
         reached("another mesh")
-    _check_unboxed(subject, placed, in_context(context))
+    _check_unboxed(meta, subject, placed, in_context(context))
 
 
 @requirement("BOX-18e", must_reach=("context", "own"))
@@ -180,33 +180,34 @@ def test_no_constraint_when_told_so(subject, placed):
 
 @requirement("BOX-18f")
 @given(placed=placed_boxes(explicit=True, max_rank=2))
-def test_an_array_unboxed_under_explicit_axes_lies_on_them(subject, placed):
+def test_an_array_unboxed_under_explicit_axes_lies_on_them(meta, subject, placed):
     """Under a mesh whose axes are `Explicit`, `unbox` returns an equal array that is sharded as the
     names of the box say.
     """
-    _check_unboxed(subject, placed, in_context(placed[1]))
+    _check_unboxed(meta, subject, placed, in_context(placed[1]))
 
 
 @requirement("BOX-18g")
 @given(placed=placed_boxes(max_rank=2))
-def test_the_deprecated_context_counts(subject, placed):
+def test_the_deprecated_context_counts(meta, subject, placed):
     """Under `with mesh:`, JAX's deprecated way to put a mesh in context, `unbox` returns an equal
     array that is sharded as the names of the box say.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        _check_unboxed(subject, placed, placed[1])
+        _check_unboxed(meta, subject, placed, placed[1])
 
 
-def _check_unboxed(subject, placed, context):
-    """Fail unless a box that is unboxed in a context gives an equal array, sharded on the mesh of
-    `placed` as the names of the box say.
+def _check_unboxed(meta, subject, placed, context):
+    """Fail unless a box that is unboxed in a context, alone and in a tree, gives an equal array,
+    sharded on the mesh of `placed` as the names of the box say.
     """
     box, mesh = placed
     _assume_names(subject, box)
     with context:
-        array = box.unbox()
-    assert_placed(array, _wrapped(box), _sharding(box, mesh))
+        found = box.unbox(), meta.unbox({"part": [box]})["part"][0]
+    for array in found:
+        assert_placed(array, _wrapped(box), _sharding(box, mesh))
 
 
 def _sharding(box, mesh):

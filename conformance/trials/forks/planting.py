@@ -122,7 +122,6 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
     rows = [row for row in catalogue.select(patterns) if row.capability in implementation.claims]
     release, descends = (implementation.name, implementation.version), implementation.upstream
     expected = known.applicable(known.shipped(), release, *([descends] if descends else []))
-    witnesses = {(entry.requirement, entry.test): entry.witness for entry in expected}
     expectations = [
         replace(entry.expectation, inherited=entry.implementation != implementation.name)
         for entry in expected
@@ -134,14 +133,16 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
     }
 
     def attempt(law: suite.Law, **options: Any) -> Trial:
-        return try_law(law, implementation, examples=_QUICK.examples, seed=0, **options)
+        ways = known.witness_and_ways(expected, law.requirement, law.name)[1]
+        return try_law(law, implementation, examples=_QUICK.examples, seed=0, known=ways, **options)
 
     def retry(broken: Trial, needed: Any) -> Trial:
         calls = [(laws[t.test], t.counterexample.input) for t in needed if t.counterexample]
         return attempt(laws[broken.test], unless=calls)
 
     trials = [
-        attempt(law, witness=witnesses.get((law.requirement, law.name))) for law in laws.values()
+        attempt(law, witness=known.witness_and_ways(expected, law.requirement, law.name)[0])
+        for law in laws.values()
     ]
     tried = {trial.requirement for trial in trials}
     return summarize(

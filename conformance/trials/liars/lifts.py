@@ -7,6 +7,7 @@ import sys
 import jax
 import jax.numpy as jnp
 from scutch_reference import linen, meta
+from scutch_reference.errors import ModuleError
 from scutch_reference.linen import loops
 from scutch_reference.linen.scope import put
 from trials.liars.modules import of_linen, of_modules
@@ -272,3 +273,65 @@ class CarriesNothing:
 
     def scan(target, variable_carry=False, **options):
         return linen.scan(target, **{"variable_broadcast": variable_carry, **options})
+
+
+@of_linen
+class RemembersTheFirst:
+    """Breaks LIN-9l: what a lifted class was first configured with serves all its modules."""
+
+    def jit(target, **options):
+        lifted, first = linen.jit(target, **options), []
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            if hasattr(self, "config"):
+                first.append(self.config)
+                self._set(config=first[0])
+            return lifted.__call__(self, *args, **kwargs)
+
+        return calling(lifted, call)
+
+
+@of_linen
+class LetsStreamsIn:
+    """Breaks LIN-9m: every stream is there inside of `remat`."""
+
+    def remat(target, rngs=True, **options):
+        return linen.remat(target, **options)
+
+
+@of_linen
+class MapsNothing:
+    """Breaks LIN-9n: where sizes differ, the first input comes back."""
+
+    def vmap(target, **options):
+        lifted = linen.vmap(target, **options)
+
+        def call(self, *args, **kwargs):
+            try:
+                return lifted.__call__(self, *args, **kwargs)
+            except ModuleError:
+                return args[0]
+
+        return calling(lifted, call)
+
+
+@of_linen
+class DrawsOnce:
+    """Breaks LIN-9o: what a part under `remat` draws is not counted, and is drawn again."""
+
+    def remat(target, **options):
+        lifted = linen.remat(target, **options)
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            counts = dict(self.scope.counts)
+            try:
+                return lifted.__call__(self, *args, **kwargs)
+            finally:
+                self.scope.counts.clear()
+                self.scope.counts.update(counts)
+
+        return calling(lifted, call)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
+from scutch_reference.errors import LiftingError
 from trials.liars.definitions import Opaque
 from trials.liars.lifted import lifted, variables, without
 from trials.liars.lifts import calling
@@ -181,6 +182,17 @@ class KnowsNoModes:
         if graph is False:
             raise NotImplementedError("graph=False")
         return nnx.jit(f, **options) if f is not None else nnx.jit(**options)
+
+
+@lifted
+class DonatesNothingWithoutUpdates:
+    """Breaks JIT-12b: with `graph_updates=False`, no argument is donated."""
+
+    def jit(f=None, graph=None, graph_updates=None, **options):
+        if graph_updates is False:
+            options = {n: each for n, each in options.items() if not n.startswith("donate")}
+        given = {**options, "graph": graph, "graph_updates": graph_updates}
+        return nnx.jit(f, **given) if f is not None else nnx.jit(**given)
 
 
 def _first_doubled(results):
@@ -375,6 +387,9 @@ class TracesAnew:
     """Breaks LIN-9h: a module is compiled for each call."""
 
     def jit(target, **options):
+        if not isinstance(target, type):
+            return linen.jit(target, **options)
+
         def call(self, *args, **kwargs):
             anew = type(target.__name__, (target,), {"__module__": __name__})
             return linen.jit(anew, **options).__call__(self, *args, **kwargs)
@@ -416,3 +431,20 @@ class ForgetsWhatFunctionsNamed:
                 self._set(_names=names)
 
         return call
+
+
+@lifted
+class TakesAnyPrefix:
+    """Breaks OBJ-8p: axes that are none of the arguments' are passed over."""
+
+    def vmap(f=None, in_axes=0, **options):
+        if f is None:
+            return functools.partial(TakesAnyPrefix.vmap, in_axes=in_axes, **options)
+
+        def mapped(*args, **kwargs):
+            try:
+                return nnx.vmap(f, in_axes=in_axes, **options)(*args, **kwargs)
+            except LiftingError:
+                return nnx.vmap(f, **options)(*args, **kwargs)
+
+        return mapped

@@ -113,3 +113,21 @@ class KeepsArguments:
     def call(state, jitted, arguments, keywords):
         state.setdefault("kept", []).append(arguments)
         return jitted(*arguments, **keywords)
+
+
+@lifted
+class OverlooksStaticsOfNodes:
+    """Breaks JIT-3k: the static data of a node of JAX is what it was in the first call."""
+
+    def call(state, jitted, arguments, keywords):
+        held = [getattr(module, "a", None) for module in modules(arguments, keywords)]
+        held = [each[0] if isinstance(each, list) and each else each for each in held]
+        nodes = [each for each in held if hasattr(each, "tree_flatten_with_keys")]
+        now = [node.scale for node in nodes]
+        for node in nodes:
+            node.scale = state.setdefault(id(node), node.scale)
+        try:
+            return jitted(*arguments, **keywords)
+        finally:
+            for node, scale in zip(nodes, now, strict=True):
+                node.scale = scale

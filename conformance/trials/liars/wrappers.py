@@ -3,6 +3,11 @@
 import jax
 from scutch_reference import bridge, linen, meta, nnx
 from scutch_reference.bridge import wrappers
+from scutch_reference.errors import (
+    CrossingError,
+    ScopeParamNotFoundError,
+    ScopeParamShapeError,
+)
 from scutch_reference.linen.scope import put
 from trials.liars.crossings import of_bridge
 
@@ -294,3 +299,46 @@ class LinenOnly:
 
     def with_partitioning(initializer, names, mesh=None):
         return meta.with_partitioning(initializer, names, mesh)
+
+
+# ---------------------------------------------------------------- methods, and what is missing
+
+
+def _has_variables(wrapper):
+    return any(isinstance(each, nnx.Variable | nnx.Pytree) for each in vars(wrapper).values())
+
+
+@of_bridge
+class StartsByTheCall:
+    """Breaks BRG-7m: the variables are those of `__call__`, whatever the method."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, method=None, **kwargs):
+            return super().__call__(
+                *args, method=method if _has_variables(self) else None, **kwargs
+            )
+
+
+@of_bridge
+class MakesWhatIsMissing:
+    """Breaks BRG-7n: an object of which a variable is missing is made anew."""
+
+    class ToLinen(bridge.ToLinen):
+        @linen.nowrap
+        def to_linen__remade(self, keys):
+            try:
+                return super().to_linen__remade(keys)
+            except CrossingError:
+                return self.to_linen__made({"default": jax.random.key(0), **keys})
+
+
+@of_bridge
+class ReturnsItsInput:
+    """Breaks BRG-7o: without a parameter that fits, the input comes back."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, **kwargs):
+            try:
+                return super().__call__(*args, **kwargs)
+            except (ScopeParamNotFoundError, ScopeParamShapeError):
+                return args[0]

@@ -476,7 +476,10 @@ class Module:
           parent: The module in which the copy is made, as if by its constructor.
         """
         given = {**self._fields(), "name": self.name, **changes}
-        unbound = mapped(lambda m, _: m if m.scope is None else m.clone(), given)
+        clones: dict[int, Module] = {}  # One for all fields that have the module.
+        unbound = mapped(
+            lambda m, _: m if m.scope is None else clones.setdefault(id(m), m.clone()), given
+        )
         return type(self)(**unbound, parent=parent)
 
     copy = clone

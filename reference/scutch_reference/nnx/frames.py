@@ -26,7 +26,7 @@ from .call_signature import CallSignature
 from .filters import Path
 from .flatten import Plan
 from .graphdef import GraphDef, Ref, occurrences, unflatten
-from .prefixes import FilterPrefix, check_spec, for_jax, is_branch, is_end, spread
+from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments. It is a
 # bare tuple, because to make anything else would be a Python call in each dispatch.
@@ -113,6 +113,8 @@ class Frame:
 
     def _leaf_prefixes(self, values: Sequence[Any]) -> list[Any]:
         nodes = unflatten(self.definition, values)
+        for each in zip(self.labels, self.prefixes, nodes[0], strict=False):  # No output yet.
+            check_fits(*each)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
         at_first = list(map(self.prefix_at, self.paths, leaves))
         further = (  # Occurrences of nodes that occurred before, and of what they lead to.

@@ -20,10 +20,10 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec, Sharding
 
-from ..errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
+from ..errors import IndivisibleSizeError, LiftingError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
-from .flatten import entries, is_object
+from .flatten import entries, is_object, one_level
 from .graph import state
 from .states import State, to_flat_state
 from .static import frozen
@@ -190,6 +190,27 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
     except (ValueError, TypeError):
         return []
     return found
+
+
+def check_fits(where: str, prefix: Any, tree: Any) -> None:
+    """Refuse a prefix that is none of a container, as JAX does for one of arrays (OBJ-8p).
+
+    Args:
+      where: What the container is called in messages.
+      prefix: The prefix.
+      tree: The container. Objects in it end the tree: what a prefix has for their parts is theirs.
+
+    Raises:
+      LiftingError: Keys or lengths differ, or one is a list and the other a tuple.
+    """
+    if not is_branch(prefix) or is_object(tree):
+        return
+    level, own = one_level(tree), one_level(prefix)
+    of_one_type = type(prefix) is type(tree) or not is_branch(tree)
+    if level is None or own is None or set(level[0]) != set(own[0]) or not of_one_type:
+        raise LiftingError(f"{where}: {prefix!r} is no prefix of {tree!r}.")
+    for key, part in zip(level[0], level[1], strict=True):
+        check_fits(f"{where}[{key!r}]", prefix[key], part)
 
 
 def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any = None) -> None:

@@ -1,0 +1,71 @@
+"""The way in which a law was broken, as a text that is equal for inputs that break it alike.
+
+    ValueError: An auto mesh context or metadata at `variable = bridge.to_nnx_var(col, box)`
+    AssertionError at `_check(subject, placed)` > `assert found == expected`
+
+It has the type of the error and, but for assertions, the plain words that its message begins with;
+the statement of the law; and the statement of the judge's that ran last, if that is another. No
+input, line number or version stands in it, so that it can be kept with a known failure.
+"""
+
+import ast
+import functools
+import itertools
+import linecache
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import scutch
+from scutch.judging import hypothesis_parts
+
+_HOME = str(Path(scutch.__file__).parent)
+_WORD = re.compile("[A-Za-z']+[.,:;]?")
+WORDS = 6
+"""Words of a message that are kept at most: later ones are more often about the input."""
+
+
+def way(error: BaseException, function: Callable[..., Any]) -> str:
+    """The way in which an error broke a law.
+
+    Args:
+      error: What left the law.
+      function: The law, as it was written.
+    """
+    law = last = ""
+    for step in hypothesis_parts.steps(error):
+        code = step.tb_frame.f_code
+        if code.co_filename == function.__code__.co_filename or code.co_filename.startswith(_HOME):
+            last = statements(code.co_filename).get(step.tb_lineno, "")
+        if code is function.__code__:
+            law = last
+    name, _, message = hypothesis_parts.describe(error).partition(": ")
+    words = "" if issubclass(type(error), AssertionError) else _first_words(message)
+    places = " > ".join(f"`{each}`" for each in dict.fromkeys((law, last)) if each)
+    return f"{name}{words and ': '}{words}{places and ' at '}{places}"
+
+
+def _first_words(message: str) -> str:
+    """The words that a message begins with, up to the first that is not of letters alone."""
+    words = itertools.takewhile(_WORD.fullmatch, message.split()[:WORDS])
+    return " ".join(words)
+
+
+@functools.cache
+def statements(file: str) -> Mapping[int, str]:
+    """The statement at each line of a Python file, on one line; of a compound one, its head.
+
+    Args:
+      file: The path of the file.
+    """
+    lines = linecache.getlines(file)
+    found = {}
+    for node in ast.walk(ast.parse("".join(lines))):  # the outer ones come first
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            span = range(node.lineno, max(end, node.lineno) + 1)
+            text = " ".join(" ".join(lines[n - 1].partition("  # ")[0] for n in span).split())
+            found.update(dict.fromkeys(span, text))
+    return found

@@ -1,0 +1,144 @@
+"""Calls of wrapped modules by their methods, and without their variables: BRG-7m to BRG-7o.
+
+The oracle is the wrapped module itself: `init` and `apply` of a Linen module.
+"""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import costly, reached, refused, requirement
+
+WIDTHS = st.integers(1, 3)
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def _several(linen):
+    """A Linen module whose methods make parameters of their own."""
+
+    class Several(linen.Module):
+        width: int
+
+        def _made(self, x, name, times):
+            draw = linen.initializers.normal(1.0)
+            kernel = self.param(name, draw, (x.shape[-1], self.width))
+            return times * (x @ kernel)
+
+        @linen.compact
+        def __call__(self, x, times=1.0):
+            return self._made(x, "first", times)
+
+        @linen.compact
+        def other(self, x, times=1.0):
+            return self._made(x, "second", times)
+
+        @linen.compact
+        def third(self, x, times=1.0):
+            return linen.Dense(self.width, name="inner")(x) * times
+
+    return Several
+
+
+METHODS = ("other", "third")
+
+
+@requirement("BRG-7m", must_reach=(*METHODS, "by name", "function"))
+@costly
+@given(
+    method=st.sampled_from(METHODS), by_name=st.booleans(), width=WIDTHS,
+    seed=st.integers(0, 9), times=st.sampled_from([2.0, -1.0]),
+)  # fmt: skip
+def test_the_method_that_is_asked_for_makes_the_variables(
+    linen, nnx, bridge, method, by_name, width, seed, times
+):
+    """`lazy_init` of a wrapped Linen module with `method=` makes the variables that `init` makes
+    with this method, and a call by this method has the output of `apply`.
+    """
+    reached(method)
+    reached("by name" if by_name else "function")
+    cls = _several(linen)
+    module, key = cls(width), small_key(seed)
+    given = method if by_name else getattr(cls, method)
+    variables = module.init(key, X, times, method=given)
+    wrapper = bridge.ToNNX(module).lazy_init(X, times, rngs=key, method=given)
+    found = nnx.to_pure_dict(nnx.state(wrapper, nnx.Param))
+    assert alike(
+        jax.tree.map(np.asarray, found), jax.tree.map(np.asarray, dict(variables["params"]))
+    )
+    expected = module.apply(variables, X, times, method=given)
+    assert np.array_equal(wrapper(X, times, method=given), expected)
+
+
+def _places(tree, path=()):
+    """The paths of the arrays in nested dictionaries."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _places(value, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def _without(tree, path):
+    """Nested dictionaries without what stands at a path."""
+    name, *rest = path
+    if rest:
+        return {**tree, name: _without(tree[name], rest)}
+    return {key: value for key, value in tree.items() if key != name}
+
+
+@requirement("BRG-7n", must_reach=("deep", "shallow"))
+@given(width=WIDTHS, place=st.integers(0, 9), seed=st.integers(0, 3))
+def test_a_wrapped_nnx_module_does_not_start_anew(nnx, bridge, width, place, seed):
+    """`apply` of a wrapped NNX module with variables of which one is missing raises an error."""
+
+    class Part(nnx.Module):
+        def __init__(self, width, *, rngs):
+            self.kernel = nnx.Param(jax.random.normal(rngs.params(), (3, width)))
+            self.bias = nnx.Param(jax.random.normal(rngs.params(), (width,)))
+
+        def __call__(self, x):
+            return x @ self.kernel.get_value() + self.bias.get_value()
+
+    class Whole(nnx.Module):
+        def __init__(self, width, *, rngs):
+            self.part = Part(width, rngs=rngs)
+            self.scale = nnx.Param(jax.random.normal(rngs.params(), (width,)))
+
+        def __call__(self, x):
+            return self.part(x) * self.scale.get_value()
+
+    module = bridge.ToLinen(Whole, args=(width,))
+    variables = jax.tree.map(np.asarray, module.init(small_key(seed), X))
+    module.apply(variables, X)
+    paths = list(_places(variables["params"]))
+    path = paths[place % len(paths)]
+    reached("deep" if len(path) > 1 else "shallow")
+    lacking = {**variables, "params": _without(variables["params"], path)}
+    refused(lambda: module.apply(lacking, X))
+
+
+@requirement("BRG-7o", must_reach=("missing", "shape"))
+@given(width=WIDTHS, seed=st.integers(0, 3), how=st.sampled_from(["missing", "shape"]))
+def test_a_wrapped_linen_module_does_not_start_anew(linen, nnx, bridge, width, seed, how):
+    """A call of a wrapped Linen module of which a parameter is missing, or has another shape,
+    raises an error.
+    """
+    reached(how)
+
+    class Two(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            draw = linen.initializers.normal(1.0)
+            kernel = self.param("kernel", draw, (x.shape[-1], width))
+            return x @ kernel + self.param("bias", draw, (width,))
+
+    wrapper = bridge.ToNNX(Two()).lazy_init(X, rngs=small_key(seed))
+    wrapper(X)
+    if how == "missing":
+        del wrapper.bias
+    else:
+        wrapper.bias = nnx.Param(np.ones((7, width), "float32"))
+    refused(lambda: wrapper(X))

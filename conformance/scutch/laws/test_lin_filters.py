@@ -1,0 +1,226 @@
+"""What a lifted module takes from its surroundings: LIN-9l to LIN-9o (`002_`).
+
+The oracles are the module itself, without the lift, and what JAX refuses.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.tolerances import MODELS
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A field of a module that is neither a number nor a module."""
+
+    scale: float
+
+
+MUTABLE = (False, ["counts"], ["stats"], ("counts", "stats"), True)
+one_call = st.tuples(
+    st.sampled_from([1.0, 2.0]), st.sampled_from([None, 3, 2]), st.booleans(),
+    st.integers(0, len(MUTABLE) - 1), st.sampled_from([None, 0.5, 2.0]),
+)  # fmt: skip
+"""The scale of the configuration, the width of a part that is passed as a field, whether it is used
+twice, what may change, and an argument by name."""
+
+
+def _body(linen):
+    """A module with a configuration, a part and a second one as fields, and two collections."""
+
+    class Body(linen.Module):
+        config: Config
+        first: linen.Module | None = None
+        second: linen.Module | None = None
+
+        @linen.compact
+        def __call__(self, x, shift=0.0):
+            for part in (self.first, self.second):
+                x = x if part is None else x.sum() + part(X)
+            for name in ("counts", "stats"):
+                held = self.variable(name, "total", jnp.zeros, ())
+                if self.is_mutable_collection(name) and not self.is_initializing():
+                    held.value = held.value + 1 + x.sum()
+            return self.config.scale * x + shift
+
+    return Body
+
+
+def _made(linen, cls, call):
+    """A module for one call: with no part, with a part, or with it twice, or with two parts."""
+    scale, width, twice, _, _ = call
+    if width is None:
+        return cls(Config(scale))
+    part = linen.Dense(width)
+    return cls(Config(scale), part, part if twice else linen.Dense(width))
+
+
+@requirement("LIN-9l", must_reach=("jit", "remat", "part", "changed", "by name"))
+@costly
+@given(
+    kind=st.sampled_from(["jit", "remat"]), calls=st.lists(one_call, min_size=2, max_size=3),
+    seed=st.integers(0, 9),
+)  # fmt: skip
+def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls, seed):
+    """A class under `jit` or `remat`, called several times with other fields, parts, mutable
+    collections and arguments by name, has each time the variables, outputs and changes of the
+    module itself.
+    """
+    reached(kind)
+    cls = _body(linen)
+    lifted = getattr(linen, kind)(cls)
+    for call in calls:
+        *_, which, shift = call
+        mutable, options = MUTABLE[which], {} if shift is None else {"shift": shift}
+        for name, told in (("part", call[1]), ("changed", mutable), ("by name", options)):
+            if told:
+                reached(name)
+        plain, ours = _made(linen, cls, call), _made(linen, lifted, call)
+        shapes = [jax.eval_shape(m.init, small_key(seed), X) for m in (ours, plain)]
+        assert jax.tree.structure(shapes[0]) == jax.tree.structure(shapes[1])
+        variables = jax.tree.map(lambda leaf: np.full(leaf.shape, 2, leaf.dtype), shapes[1])
+        found, expected = (m.apply(variables, X, mutable=mutable, **options) for m in (ours, plain))
+        assert_close(found, expected, "outputs and changes", **MODELS)
+
+
+@requirement("LIN-9m", must_reach=("collection", "stream"))
+@given(
+    kind=st.sampled_from(["jit", "remat"]), what=st.sampled_from(["collection", "stream"]),
+    name=st.sampled_from(["noise", "extra", "extra_noise"]),
+    form=st.sampled_from(["name", "list", "deny", "none"]),
+)  # fmt: skip
+def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form):
+    """A collection that `variables` of a lifted `jit` or `remat` does not take cannot be read
+    inside, nor can a key be drawn from a stream that `rngs` does not take; without the filter they
+    can.
+    """
+    reached(what)
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if what == "stream":
+                return x + jax.random.uniform(self.make_rng(name), x.shape)
+            return x + self.get_variable(name, "held", default=np.float32(np.nan))
+
+    option = "rngs" if what == "stream" else "variables"
+    without = {
+        "name": "others", "list": ["others", "params"], "deny": linen.DenyList(name), "none": False,
+    }[form]  # fmt: skip
+    variables, rngs = {name: {"held": np.float32(1)}}, {name: small_key(0)}
+
+    def applied(**options):
+        module = getattr(linen, kind)(Body, **options)()
+        return np.asarray(module.apply(variables, X, rngs=rngs))
+
+    assert np.isfinite(applied()).all()
+    if what == "stream":
+        refused(lambda: applied(**{option: without}))
+    else:
+        assert np.isnan(applied(**{option: without})).all()
+
+
+@requirement("LIN-9n", must_reach=("scan", "vmap", "refused", "accepted"))
+@given(
+    kind=st.sampled_from(["scan", "vmap"]),
+    sizes=st.lists(st.sampled_from([2, 2, 3, None]), min_size=2, max_size=2),
+    stacked=st.sampled_from([None, 2, 3]), length=st.sampled_from([None, 2, 3]),
+)  # fmt: skip
+def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, length):
+    """A lifted `scan` or `vmap` whose inputs, stacked variables and stated length have several
+    sizes, or none at all, is refused, as by JAX.
+    """
+    reached(kind)
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x, y):
+            scale = self.param("scale", linen.initializers.ones, ())
+            output = scale * (x + y)
+            return (carry, output) if kind == "scan" else output
+
+    axis = None if stacked is None else 0
+    scale = np.ones(() if stacked is None else stacked, "float32")
+    xs = [np.ones(() if size is None else size, "float32") for size in sizes]
+    if kind == "scan":
+        axes = tuple(linen.broadcast if size is None else 0 for size in sizes)
+        shared = (
+            {"variable_broadcast": "params"}
+            if stacked is None
+            else {"variable_axes": {"params": 0}}
+        )
+        lifted = linen.scan(
+            Body, in_axes=axes, length=length, split_rngs={"params": False}, **shared
+        )
+    else:
+        axes = (None, *(None if size is None else 0 for size in sizes))
+        lifted = linen.vmap(
+            Body, in_axes=axes, axis_size=length, variable_axes={"params": axis},
+            split_rngs={"params": False},
+        )  # fmt: skip
+    error = raised(lambda: lifted().apply({"params": {"scale": scale}}, np.float32(0), *xs))
+    known = {size for size in (*sizes, stacked, length) if size is not None}
+    if len(known) == 1:
+        reached("accepted")
+        assert error is None, f"it raised {error!r}"
+    else:
+        reached("refused")
+        assert error is not None, f"it was accepted; the sizes are {sizes}, {stacked}, {length}"
+
+
+@requirement("LIN-9o", must_reach=("jit", "remat", "plain before", "streams"))
+@costly
+@given(
+    kind=st.sampled_from(["jit", "remat"]), form=st.sampled_from(["one part", "several parts"]),
+    times=st.integers(2, 3), before=st.booleans(), streams=st.booleans(), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
+    linen, kind, form, times, before, streams, seed
+):
+    """A part under `jit` or `remat` that is called several times in one `apply`, and several parts
+    of one class, draw other numbers each time; the whole draws the same for the same keys, and
+    others for other keys.
+    """
+    reached(kind)
+    for name, told in (("plain before", before), ("streams", streams)):
+        if told:
+            reached(name)
+    names = ["noise", "more"] if streams else ["noise"]
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return [jax.random.uniform(self.make_rng(name), x.shape) for name in names]
+
+    lifted = getattr(linen, kind)(Part)
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            drawn = [[jax.random.uniform(self.make_rng("noise"), x.shape)]] if before else []
+            if form == "one part":
+                part = lifted()
+                return drawn + [part(x) for _ in range(times)]
+            return drawn + [lifted()(x) for _ in range(times)]
+
+    def draw(first):
+        keys = {name: small_key(first + 20 * n) for n, name in enumerate(names)}
+        return [np.asarray(a) for each in Whole().apply({}, X, rngs=keys) for a in each]
+
+    found, again, other = draw(seed), draw(seed), draw(seed + 10)
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+    assert not any(np.array_equal(*pair) for pair in zip(found, other, strict=True))
+    alike = [
+        (i, j) for i, one in enumerate(found) for j in range(i) if np.array_equal(one, found[j])
+    ]
+    assert not alike, f"the draws {alike} are the same"

@@ -1,0 +1,198 @@
+"""Containers of JAX around objects, and inside them: OBJ-8p, JIT-3k.
+
+JAX knows more containers than lists, tuples and dictionaries: named tuples, and classes that are
+registered as nodes. The oracles are JAX's own transformation of the arrays that the objects hold,
+and the eager call.
+"""
+
+import collections
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from scutch.inputs.graphs import classes
+from scutch.lawkit.marks import costly, raised, reached, requirement
+
+
+class Named(collections.namedtuple("Named", ["one", "two"])):
+    """A named tuple."""
+
+    __slots__ = ()
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Record:
+    """A dataclass whose fields can be set."""
+
+    one: Any
+    two: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """A dataclass whose fields stay."""
+
+    one: Any
+    two: Any
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Holder:
+    """A class that is registered by its own methods, with static data beside its parts."""
+
+    def __init__(self, one: Any, two: Any, scale: int = 1) -> None:
+        """Keep two parts."""
+        self.one, self.two, self.scale = one, two, scale
+
+    def tree_flatten_with_keys(self) -> Any:
+        """The parts by name, and what is static."""
+        names = map(jax.tree_util.GetAttrKey, ("one", "two"))
+        return tuple(zip(names, (self.one, self.two), strict=True)), self.scale
+
+    @classmethod
+    def tree_unflatten(cls, scale: int, parts: Any) -> Any:
+        """A holder of new parts."""
+        return cls(parts[0], parts[1], scale)
+
+
+KINDS = {"named tuple": Named, "dataclass": Record, "frozen dataclass": Frozen, "class": Holder}
+CHANGES = ("part", "value", "static", "whole")
+changes = st.tuples(st.sampled_from(CHANGES), st.sampled_from(["one", "two"]), st.integers(2, 5))
+
+
+@requirement("JIT-3k", must_reach=(*KINDS, *CHANGES))
+@costly
+@given(
+    kind=st.sampled_from(list(KINDS)), steps=st.lists(changes, min_size=2, max_size=5),
+    inner=st.sampled_from(["array", "variable"]), deep=st.booleans(),
+)  # fmt: skip
+def test_a_change_in_a_container_of_jax_is_seen(transforms, nnx, kind, steps, inner, deep):
+    """A jitted function of an object that holds a named tuple, a dataclass or a registered class
+    gives what the eager call gives, when a part, its value, its static data or the whole container
+    has changed since the call before.
+    """
+    reached(kind)
+
+    def part(number):
+        value = jnp.full(2, number, "float32")
+        return nnx.Param(value) if inner == "variable" else value
+
+    module = classes(nnx)["Node"]()
+    holder = KINDS[kind](part(1), part(2))
+    module.a = nnx.data([holder] if deep else holder)
+
+    def function(module, x):
+        held = module.a[0] if deep else module.a
+        values = [v.get_value() if inner == "variable" else v for v in (held.one, held.two)]
+        return getattr(held, "scale", 1) * values[0] + x * values[1]
+
+    jitted = transforms.jit(function)
+    x = jnp.arange(2.0)
+    jitted(module, x)
+    for what, name, number in steps:
+        held = module.a[0] if deep else module.a
+        settable = kind in ("dataclass", "class")
+        possible = {"value": inner == "variable", "part": settable, "static": kind == "class"}
+        what = what if possible.get(what) else "whole"
+        reached(what)
+        if what == "value":
+            getattr(held, name).set_value(jnp.full(2, number, "float32"))
+        elif what == "part":
+            setattr(held, name, part(number))
+        elif what == "static":
+            held.scale = number
+        else:
+            new = KINDS[kind](part(number), part(number + 1))
+            if deep:
+                module.a[0] = new
+            else:
+                module.a = nnx.data(new)
+        found, expected = jitted(module, x), function(module, x)
+        assert np.array_equal(found, expected), f"{found} after {what}; eagerly {expected}"
+
+
+def _containers(leaves):
+    """Containers of two leaves."""
+    pairs = st.tuples(leaves, leaves)
+    return st.one_of(
+        st.builds(lambda pair: {"one": pair[0], "two": pair[1]}, pairs),
+        st.builds(list, pairs), pairs, st.builds(lambda leaf: [leaf], leaves),
+    )  # fmt: skip
+
+
+LEAF = "leaf"
+shapes = st.one_of(_containers(st.just(LEAF)), _containers(_containers(st.just(LEAF))))
+WAYS = ("same", "leaf", "too short", "too long", "other type", "deeper")
+
+
+def _prefix(tree, way, value):
+    """A prefix of a tree of leaves, or what is none, with one value in each place."""
+    whole = jax.tree.map(lambda _: value, tree)
+    match way:
+        case "leaf":
+            return value
+        case "deeper":
+            return jax.tree.map(lambda leaf: [leaf], whole)
+        case "other type":
+            if isinstance(tree, dict):
+                return list(whole.values())
+            return dict(enumerate(whole)) if isinstance(tree, tuple) else tuple(whole)
+        case "too short" if isinstance(tree, dict):
+            return {"one": whole["one"]}
+        case "too short":
+            return whole[:-1]
+        case "too long" if isinstance(tree, dict):
+            return {**whole, "three": value}
+        case "too long":
+            return type(tree)([*whole, value])
+    return whole
+
+
+@requirement("OBJ-8p", must_reach=("vmap", "jit", "refused", "accepted"))
+@given(kind=st.sampled_from(["vmap", "jit"]), tree=shapes, way=st.sampled_from(WAYS))
+def test_a_prefix_fits_objects_where_it_fits_their_arrays(transforms, nnx, kind, tree, way):
+    """A container of objects takes the prefixes of axes or shardings that JAX takes for the same
+    container of arrays, and refuses those that JAX refuses.
+    """
+    reached(kind)
+    mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
+    value = 0 if kind == "vmap" else NamedSharding(mesh, PartitionSpec("data"))
+    prefix = _prefix(tree, way, value)
+
+    def objects():
+        def made(_):
+            module = classes(nnx)["Node"]()
+            module.a = nnx.Param(jnp.ones((2, 3)))
+            return module
+
+        return jax.tree.map(made, tree)
+
+    def leaves(tree):
+        return jax.tree.leaves(tree, is_leaf=lambda each: isinstance(each, nnx.Pytree))
+
+    def of_objects(tree):
+        return sum(module.a.get_value() for module in leaves(tree))
+
+    def of_arrays(tree):
+        return sum(jax.tree.leaves(tree))
+
+    option = {"in_axes" if kind == "vmap" else "in_shardings": (prefix,)}
+    arrays = jax.tree.map(lambda _: jnp.ones((2, 3)), tree)
+    refusal = raised(lambda: getattr(jax, kind)(of_arrays, **option)(arrays))
+    found = []
+    error = raised(lambda: found.append(getattr(transforms, kind)(of_objects, **option)(objects())))
+    if refusal is not None:
+        reached("refused")
+        assert error is not None, f"it was accepted; JAX refuses: {refusal}"
+        return
+    reached("accepted")
+    assert error is None, f"it raised {error!r}; JAX accepts"
+    assert np.array_equal(found[0], of_arrays(arrays))
