@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -218,7 +219,13 @@ def _parser() -> argparse.ArgumentParser:
         "smallest input that a search finds.",
     )
     added.add_argument(
-        "failure", metavar="ID|CALL", help="a requirement, or the call of a law as reports show it"
+        "failure",
+        metavar="ID|CALL",
+        nargs="?",
+        help="a requirement, or the call of a law as reports show it",
+    )
+    added.add_argument(
+        "--report", metavar="REPORT.json", help="put one into a report for each failure in it"
     )
     added.add_argument(
         "--implementation", default="flax", metavar="WHERE", help="as for `scutch run` (flax)"
@@ -409,6 +416,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     from scutch.implementation import SetupError
     from scutch.reproduce import failures
 
+    if (arguments.failure is None) is (arguments.report is None):
+        raise UsageError("reproduce: expected either ID|CALL or --report REPORT.json")
+    if arguments.report is not None:
+        return _reproduce_all(arguments.report, arguments.implementation)
     try:
         requirement, call = failures.failure(arguments.failure, arguments.implementation)
         text = reproduce.script(requirement, call, arguments.implementation)
@@ -420,6 +431,28 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     else:
         publish(text, Path(arguments.output))
     return 0
+
+
+def _reproduce_all(path: str, implementation: str) -> int:
+    """Put a script into a report for each failure that has a counterexample."""
+    from scutch import reproduce
+    from scutch.report.document import write
+
+    report, missing = load(path), 0
+    for outcome in report.requirements:
+        if outcome.counterexample is None or not outcome.counterexample.input:
+            continue
+        try:
+            text = reproduce.script(outcome.id, outcome.counterexample.input, implementation)
+        except reproduce.NotReproducible as error:
+            print(error)
+            missing += 1
+            continue
+        others = [each for each in report.requirements if each.id != outcome.id]
+        report = replace(report, requirements=(*others, replace(outcome, script=text)))
+        write(report, path)
+        print(f"{outcome.id}: {len(text.splitlines())} lines")
+    return int(missing > 0)
 
 
 def _badge(arguments: argparse.Namespace) -> int:

@@ -283,6 +283,9 @@ def prepared(
       law: The law.
       implementation: The one under judgment, which claims what the law is about.
       unasserted: Removes axes in a process without assertions.
+
+    Returns:
+      The function below `@given`, the builder, and the fixtures by name.
     """
     attempt = _attempt(law, implementation, None, unasserted)
     return attempt.function, attempt.builder, attempt.fixtures
