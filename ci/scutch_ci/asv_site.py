@@ -50,6 +50,8 @@ _CORRECTIONS = {
 }
 _WEB_LINK = re.compile(r'<(script|link)\b[^>]*?\b(?:src|href)="(https://[^"]+)"[^>]*>')
 _MENU = '<ul class="nav navbar-nav navbar-left">'
+BACK = '<li><a href="../index.html">scutch nightly</a></li>'
+"""The link from asv's page to the site that it is a part of."""
 _OWN_SCRIPT = '<script language="javascript"'
 
 
@@ -93,9 +95,8 @@ def publish(history: History, folder: Path, cache: Path) -> None:
         copy_as_script(path, folder)
     shutil.copy(OFFLINE, folder)
     index = folder / "index.html"
-    back = '        <li><a href="../index.html">scutch nightly</a></li>'
     loader = '<script src="offline.js"></script>'
-    page = index.read_text("utf-8").replace(_MENU, f"{_MENU}\n{back}")
+    page = index.read_text("utf-8").replace(_MENU, f"{_MENU}\n        {BACK}")
     try:
         page = with_libraries(page, folder, cache)
     finally:  # with the libraries or without: the script goes before asv's own, and after jQuery

@@ -28,6 +28,7 @@ from scutch_ci.measurements import Figure
 from scutch_ci.regressions import Regression
 
 TEMPLATES = Path(__file__).parent / "templates"
+STYLE = TEMPLATES / "front_page.css"
 IMPLEMENTATIONS = ("flax", "jax", "reference")
 LABELS = {"jax": "plain JAX"}
 STEP = {"program": "train", "loop": "unrolled", "mesh": "2x4"}
@@ -120,25 +121,53 @@ def write(history: History, night: Night, outcome: Outcome, folder: Path) -> Non
       outcome: What the night came to.
       folder: Where the site is made.
     """
-    style = (TEMPLATES / "front_page.css").read_text("utf-8")
-    environment = site.templates(jinja2.FileSystemLoader(TEMPLATES), style=style)
-    environment.filters["figure"] = figure_text
-    environment.globals |= {"commit_range": commit_range}
+    environment, shown = templates(history, night, outcome)
     page = environment.get_template("front_page.html.jinja").render(
-        root="",
-        night=night,
-        outcome=outcome,
-        threshold=regressions.THRESHOLD,
-        last=history.before(night, lambda one: not one.is_empty),
-        nights=[(one, scores(one)) for one in reversed(list(history)) if one.verdict][:NIGHTS],
-        columns=matrix([load(path) for path in night.reports.values()]).columns,
-        environments=[Environment(n, "", v) for n, v in night.environments.items()],
-        implementations=IMPLEMENTATIONS,
-        labels=LABELS,
-        chips=CHIPS,
-        **speed(measured_in(night)),
+        root="", verdicts="conformance/index.html", **shown
     )
     publish(page, folder / "index.html")
+
+
+def fragment(history: History, night: Night, outcome: Outcome, verdicts: str) -> str:
+    """What the page shows, as HTML for a page of another site; its style is in it.
+
+    Args:
+      history: As in `write`.
+      night: As in `write`.
+      outcome: As in `write`.
+      verdicts: Address of the matrix of verdicts on that site.
+    """
+    environment, shown = templates(history, night, outcome)
+    text = environment.get_template("night.html.jinja").render(verdicts=verdicts, **shown)
+    return f"<style>{STYLE.read_text('utf-8')}</style>\n<div class='night'>{text}</div>"
+
+
+def templates(
+    history: History, night: Night, outcome: Outcome
+) -> tuple[jinja2.Environment, dict[str, object]]:
+    """The templates of the page, and what they show by the names that they use.
+
+    Args:
+      history: As in `write`.
+      night: As in `write`.
+      outcome: As in `write`.
+    """
+    environment = site.templates(jinja2.FileSystemLoader(TEMPLATES), style=STYLE.read_text("utf-8"))
+    environment.filters["figure"] = figure_text
+    environment.globals |= {"commit_range": commit_range}
+    return environment, {
+        "night": night,
+        "outcome": outcome,
+        "threshold": regressions.THRESHOLD,
+        "last": history.before(night, lambda one: not one.is_empty),
+        "nights": [(one, scores(one)) for one in reversed(list(history)) if one.verdict][:NIGHTS],
+        "columns": matrix([load(path) for path in night.reports.values()]).columns,
+        "environments": [Environment(n, "", v) for n, v in night.environments.items()],
+        "implementations": IMPLEMENTATIONS,
+        "labels": LABELS,
+        "chips": CHIPS,
+        **speed(measured_in(night)),
+    }
 
 
 def speed(measured: Sequence[Measured]) -> dict[str, object]:

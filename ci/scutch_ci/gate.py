@@ -37,6 +37,7 @@ from scutch_ci.checkout import (
     output_of,
 )
 from scutch_ci.configurations import configurations
+from scutch_ci.waiting import waiting
 
 ACCEPTED = ROOT / "ci" / "accepted.toml"
 COUNTED = r"^(?!compilation\.Scale|guide\.|dispatch.*, 2048\)).*\(reference"
@@ -360,11 +361,13 @@ def compared(base: Path, options: argparse.Namespace) -> Comparison:
     """
     for tree in (base, ROOT):
         verify(tree)
-    before, after = counted((base, ROOT), options.select or COUNTED)
+    with waiting("counts of both trees"):
+        before, after = counted((base, ROOT), options.select or COUNTED)
     findings = list(worse_counts(before, after))
     timed = 0
     if not options.counts_only:
-        timed, slow = slower(base, ROOT, timed_names(options.select or TIMED))
+        with waiting("times of both trees, in turns"):
+            timed, slow = slower(base, ROOT, timed_names(options.select or TIMED))
         findings += slow
     both = set(before) & set(after)
     if not timed and not both:

@@ -101,6 +101,11 @@ class History:
         for path in sorted(self.folder.glob("nights/*/night.json")):
             yield Night(path.parent, **read_json(path))
 
+    @property
+    def earlier(self) -> list[Path]:
+        """The figures of commits that no night was about, which `--backfill` has measured."""
+        return sorted(self.folder.glob("earlier/*.json"))
+
     def open(
         self,
         commit: str,

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scutch.report.text import count
+
 from scutch_ci.checkout import ROOT
 from scutch_ci.configurations import Key
 from scutch_ci.environments import Environment
@@ -147,6 +149,13 @@ def figures(document: Mapping[str, Any]) -> dict[Key, Figure]:
     return found
 
 
+def summary(path: Path) -> str:
+    """What a document says, in one line."""
+    found = figures(read_json(path)).values()
+    broken = sum(figure.value == math.inf for figure in found)
+    return count(len(found), "figure") + (f", {broken} failed" if broken else "")
+
+
 def _values(
     columns: Mapping[str, Any],
 ) -> list[tuple[tuple[str, ...], float | None, tuple[float, float] | None]]:
@@ -171,17 +180,17 @@ def is_memory(name: str) -> bool:
 
 
 def assemble(history: History, folder: Path) -> None:
-    """Write the results of all nights as asv keeps them; the later of two results stays."""
+    """Write all results as asv keeps them; those of nights come last, and the later one stays."""
     described: dict[str, Any] = {}
     merged: dict[str, Any] = {}
-    for night in history:
-        for document in map(read_json, night.figures.values()):
-            result = document["result"]
-            described |= document["benchmarks"] | {"version": document["version"]}
-            machine = document["machine"]["machine"]
-            merged[f"{machine}/machine.json"] = document["machine"]
-            name = f"{machine}/{result['commit_hash'][:8]}-{result['env_name']}.json"
-            merged.setdefault(name, result)["results"].update(result["results"])
+    nights = (path for night in history for path in night.figures.values())
+    for document in map(read_json, (*history.earlier, *nights)):
+        result = document["result"]
+        described |= document["benchmarks"] | {"version": document["version"]}
+        machine = document["machine"]["machine"]
+        merged[f"{machine}/machine.json"] = document["machine"]
+        name = f"{machine}/{result['commit_hash'][:8]}-{result['env_name']}.json"
+        merged.setdefault(name, result)["results"].update(result["results"])
     merged["benchmarks.json"] = described
     for name, content in merged.items():
         write_json(content, folder / name)

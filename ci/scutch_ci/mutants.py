@@ -48,6 +48,7 @@ from scutch.judging import isolation, known, profiles, suite
 from scutch.judging.isolation import Lost, Runner
 from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
 from scutch.judging.trying import try_law
+from scutch.report.text import publish
 
 from scutch_ci import conformance
 from scutch_ci.checkout import ROOT, processors
@@ -250,7 +251,7 @@ def sights(subject: Subject, jobs: int) -> dict[str, Sight]:
         for part in pool.imap_unordered(sights_of, parts):
             for name, sight in part.items():
                 kept[name] = {"digest": wanted[name], "sight": list(asdict(sight).values())}
-            file.write_text(json.dumps(kept), "utf-8")
+            publish(json.dumps(kept), file)
             progress.advance(task, len(part))
     return {name: Sight(*each["sight"]) for name, each in kept.items()}
 
@@ -468,6 +469,8 @@ def main(arguments: Sequence[str]) -> int:
         print("ci/mutants: there is no fault to plant", file=sys.stderr)
         return 2
     file = options.results or OUTPUT / f"{subject.where}.jsonl"
+    if file.exists():  # without a line that was cut off, to which the next would be added
+        publish("".join(f"{json.dumps(asdict(each))}\n" for each in results_in(file)), file)
     kept = read(file, {fault.diff(subject.sources[fault.file]) for fault in chosen}, options.again)
     left = [fault for fault in chosen if fault.diff(subject.sources[fault.file]) not in kept]
     print(f"{len(chosen)} faults, {len(kept)} of them tried before, in {file}", flush=True)
@@ -508,8 +511,9 @@ def read(file: Path, wanted: set[str], again: bool) -> dict[str, Result]:
 
 
 def results_in(file: Path) -> list[Result]:
-    """The results in a file."""
-    return [Result(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    """The results in a file; of a line that was cut off, nothing."""
+    whole = file.read_text("utf-8").rpartition("\n")[0]
+    return [Result(**json.loads(line)) for line in whole.splitlines()]
 
 
 def tried_all(

@@ -8,7 +8,6 @@ the tasks that are not done, as long as commit, options and environments are the
 
 import argparse
 import fcntl
-import math
 import os
 import platform
 import re
@@ -25,7 +24,6 @@ from scutch.judging.profiles import PROFILES
 from scutch.report import site
 from scutch.report.document import load
 from scutch.report.matrix import Column
-from scutch.report.text import count
 
 from scutch_ci import (
     asv_site,
@@ -46,9 +44,10 @@ from scutch_ci.checkout import (
     output_of,
 )
 from scutch_ci.configurations import configurations
+from scutch_ci.earlier import backfilling
 from scutch_ci.environments import Environment, chosen
 from scutch_ci.front_page import Outcome
-from scutch_ci.history import History, Night, read_json, write_json
+from scutch_ci.history import History, Night, write_json
 from scutch_ci.screenshot import NoBrowser, take
 from scutch_ci.tasks import Task, TaskFailed
 
@@ -114,6 +113,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add("--select", default="", metavar="REGEX",
         help="measure only benchmarks that match, such as \"time_call\\('reference'\"")  # fmt: skip
     add("--quick", action="store_true", help="run each benchmark once: to try, not to believe")
+    add("--backfill", type=int, default=0, metavar="N",
+        help="also take the counts of the last N earlier commits that changed the reference"
+    )  # fmt: skip
     add("--no-benchmarks", action="store_true", help="do not measure")
     add("--python", action="append", default=[], metavar="PYTHON",
         help="use this environment as it is, in the place of those of the pins; repeatable"
@@ -167,6 +169,11 @@ def run(options: argparse.Namespace) -> int:
     for environment in environments:
         print(f"  {environment}")
     failed = do_tasks(planned_tasks(options, night, environments), history, night)
+    earlier = backfilling(
+        history, environments[0], options.backfill, machine=options.machine, select=options.select
+    )
+    for task in earlier:  # a commit may lack what is measured today: that is no failure
+        task.do(history.scratch)
     found = regressions.between(history, night)
     verdict = {"regressions": [asdict(one) for one in found], "failed": failed}
     write_json(verdict, night.folder / "verdict.json")
@@ -335,12 +342,7 @@ def measuring_task(
         document = measurements.collected(environment, scratch, options.machine)
         write_json(document | {"jitters": jittering}, result)
 
-    def summary(path: Path) -> str:
-        figures = measurements.figures(read_json(path)).values()
-        broken = sum(figure.value == math.inf for figure in figures)
-        return count(len(figures), "figure") + (f", {broken} failed" if broken else "")
-
-    return Task(f"measure {group}, {environment.name}", result, make, summary)
+    return Task(f"measure {group}, {environment.name}", result, make, measurements.summary)
 
 
 # ---------------------------------------------------------------- the site and the outcome
@@ -395,9 +397,12 @@ def replace_site(made: Path, folder: Path, scratch: Path) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.new")  # on the same disk: what follows is one step
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.move(made, draft)
     if folder.exists():
         shutil.move(folder, scratch / "replaced")
-    shutil.move(made, folder)
+    os.replace(draft, folder)
 
 
 def print_outcome(history: History, night: Night, outcome: Outcome) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scutch_ci.waiting import waiting
+
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 20.0
 
@@ -50,7 +52,7 @@ class Task:
         log.parent.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         try:
-            with scratch() as folder:
+            with scratch() as folder, waiting(self.name, begun=True):
                 self.make(folder, log)
             word, text = "done  ", self.summary(self.result)
         except TaskFailed as error:

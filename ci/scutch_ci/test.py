@@ -10,20 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
 from scutch_ci import conformance, screenshot
 from scutch_ci.checkout import ROOT, processors
+from scutch_ci.waiting import waiting
 
 TIMEOUT = 1200.0
 TRIALS = "conformance/trials"
-SLOW = ("nightly", "benchmarks", "package", "action", "processes", "readme")
+SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
@@ -103,7 +102,7 @@ class Outcome(NamedTuple):
 def run(chosen: Sequence[Check]) -> list[str]:
     """Run checks, and print whether each passed; what a check printed is shown only if it failed.
 
-    Those that use one processor run side by side. Meanwhile a terminal shows a running clock.
+    Those that use one processor run side by side. Meanwhile `waiting` shows the time.
 
     Returns:
       The names of those that failed.
@@ -114,7 +113,8 @@ def run(chosen: Sequence[Check]) -> list[str]:
         with ThreadPoolExecutor(processors() + 1 if single else 1) as pool:
             outcomes = [pool.submit(outcome, check) for check in checks]
             for check, found in zip(checks, outcomes, strict=True):
-                passed, seconds, printed = awaited(check, found)
+                with waiting(check.name):
+                    passed, seconds, printed = found.result()
                 print(
                     f"{check.name:24}{'passed' if passed else 'FAILED'} {seconds:8.1f} s",
                     flush=True,
@@ -123,14 +123,6 @@ def run(chosen: Sequence[Check]) -> list[str]:
                     failed.append(check.name)
                     print("".join(f"    {line}\n" for line in printed.splitlines()), flush=True)
     return failed
-
-
-def awaited(check: Check, found: Future[Outcome]) -> Outcome:
-    """What a check came to; a terminal shows its name and a clock until then."""
-    columns = TextColumn(f"{check.name:24}"), TimeElapsedColumn()
-    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as shown:
-        shown.add_task(check.name, total=None)
-        return found.result()
 
 
 def outcome(check: Check) -> Outcome:

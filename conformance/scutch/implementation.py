@@ -479,4 +479,6 @@ def _import_file(file: Path, where: str) -> ModuleType:
 
 def _import_failed(where: str, action: str, error: Exception) -> SetupError:
     problem = f"{action} raised {type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name == "flax":
+        problem += "; expected it beside scutch: pip install flax, or uvx --with flax"
     return SetupError(f"implementation {where!r}", problem)

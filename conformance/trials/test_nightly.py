@@ -2,25 +2,22 @@
 
 import json
 import os
+import random
+import re
 import shutil
-import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from scutch_ci import asv_site, environments, regressions
+from scutch.report import load
+from scutch_ci import asv_site, docs, environments, regressions
 from scutch_ci.checkout import NothingMeasured
-from scutch_ci.measurements import Figure
+from scutch_ci.history import read_json
+from scutch_ci.measurements import Figure, figures
+from trials.nights import NAME, Project, git
 
-ROOT = Path(__file__).parents[2]
-NAME = "dispatch.Dispatch.track_python_calls"
-OPTIONS = (
-    *("--python", sys.executable, "--machine", "trial", "--implementations", "reference"),
-    *("--profile", "quick", "--requirement", "BOX-5", "--requirement", "BOX-1", "--quick"),
-    *("--mutants", "0"),
-    *("--select", rf"{NAME}\('(reference|jax)', 'forward', 4\)|Traces.track_traces\('reference"),
-)
 BROKEN_LAW = """
 Partitioned.remove_axis = lambda self, index, params: self
 """
@@ -37,76 +34,53 @@ _kind.__call__ = lambda self, *args, **kwargs: _call(self, *args, **kwargs)
 """
 
 
-class Project:
-    """A copy of this project in a repository of its own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.state = folder / "build" / "nightly"
-        listed = _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, folder / name)
-        _git(folder, "init", "--quiet", "--initial-branch", "main")
-        self.commit()
-
-    def commit(self):
-        _git(self.folder, "add", "--all")
-        who = ("-c", "user.name=scutch", "-c", "user.email=scutch@localhost")
-        _git(self.folder, *who, "-c", "commit.gpgsign=false", "commit", "-qm", "a change")
-        return _git(self.folder, "rev-parse", "HEAD").strip()
-
-    def plant(self, file, text):
-        with (self.folder / "reference" / "scutch_reference" / file).open("a") as opened:
-            opened.write(text)
-
-    def start(self, *options):
-        """The process of a nightly."""
-        command = [sys.executable, "-P", "-m", "scutch_ci.nightly", *OPTIONS, *options]
-        names = ("reference", "conformance", "ci", ".")
-        roots = os.pathsep.join(str(self.folder / name) for name in names)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-        return subprocess.Popen(
-            command, cwd=self.folder, env={**environment, "PYTHONPATH": roots}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-
-    def night(self, *options):
-        """The exit code of a nightly, and what it printed."""
-        process = self.start(*options)
-        printed = process.communicate(timeout=300)[0]
-        return process.returncode, printed
-
-    def results(self):
-        """Every file that a task left, with the time of its writing."""
-        paths = [p for p in self.state.glob("nights/*/*/*.json") if not p.name.startswith(".")]
-        return {path: path.stat().st_mtime_ns for path in paths}
-
-
-def _git(folder, *arguments):
-    return subprocess.run(
-        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True
-    ).stdout
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     return Project(tmp_path_factory.mktemp("project"))
 
 
+KILLS = 8
+"""Random moments at which a night is killed, besides two at which something must have been done."""
+
+
 @pytest.fixture(scope="module")
-def cut_off(project):
+def whole(project):
+    """The folder of a night that nobody has killed, of the same commit."""
+    state = project.folder / "build" / "whole"
+    code, printed = project.night("--state", str(state))
+    assert code == 0, printed
+    return state
+
+
+@pytest.fixture(scope="module")
+def killed(project):
+    """What a night had done at each of its ends, and what it had printed at the last.
+
+    It is killed at random moments: as it begins, looks for environments and judges; then when the
+    first law has been tried, and last in its second measurement.
+    """
+    drawn, seen, printed = random.Random(16), [], ""
+    ends = [(drawn.choice(("", "commit ", "judge ")), drawn.uniform(0, 2)) for _ in range(KILLS)]
+    for text, seconds in [*ends, ("judge ", None), ("\nmeasure [^$]*\nmeasure ", 0)]:
+        process, printed = project.start(), ""
+        while not re.search(text, printed):
+            letter = process.stdout.read(1)
+            assert letter, printed
+            printed += letter
+        if seconds is None:
+            while not project.tried() and process.poll() is None:
+                time.sleep(0.05)
+        time.sleep(seconds or 0)
+        process.kill()
+        process.communicate()
+        seen.append((project.tried(), project.results()))
+    return seen, printed
+
+
+@pytest.fixture(scope="module")
+def cut_off(project, killed):
     """What a night had printed and left when it was killed, in its second measurement."""
-    process = project.start()
-    printed = []
-    for letter in iter(lambda: process.stdout.read(1), ""):
-        printed.append(letter)
-        if "".join(printed).count("\nmeasure ") == 2:
-            break
-    process.kill()
-    process.communicate()
-    return "".join(printed), project.results()
+    return killed[1], project.results()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +92,7 @@ def resumed(project, cut_off):
 @pytest.fixture(scope="module")
 def regressed(project, resumed):
     """The next night, after a law was broken and a count made worse; and both commits."""
-    first = _git(project.folder, "rev-parse", "HEAD").strip()
+    first = git(project.folder, "rev-parse", "HEAD").strip()
     project.plant("meta.py", BROKEN_LAW)
     project.plant("nnx/__init__.py", WORSE_COUNT)
     second = project.commit()
@@ -136,6 +110,44 @@ def test_what_a_killed_night_had_done_is_kept(project, cut_off, resumed):
     measured = [line for line in shown.splitlines() if "figure" in line]
     assert ["kept" in line for line in measured] == [True, False]
     assert "this is the first night" in shown
+
+
+def test_what_was_tried_or_measured_before_each_kill_is_there_afterwards(project, killed, resumed):
+    (report,) = (load(path) for path in project.state.glob("nights/*/conformance/*.json"))
+    in_report = {test for each in report.requirements for test in each.tests}
+    ends, _ = killed
+    assert len(ends) == KILLS + 2
+    assert any(laws for laws, _ in ends)
+    for laws, files in ends:
+        assert laws <= in_report
+        assert files.items() <= project.results().items()
+
+
+def test_a_killed_night_comes_to_what_another_comes_to(project, whole, resumed):
+    """The same verdicts and counts, and a site of the same pages, but for times and dates."""
+    assert outcome(project.state) == outcome(whole)
+    assert site(project.state) == site(whole)
+    assert len(site(whole)) > 20
+    assert list((project.state / "scratch").iterdir()) == []
+
+
+def outcome(state):
+    """The verdicts and figures of a night, without times."""
+    judged = {
+        path.name: [(each.id, each.verdict, each.examples) for each in load(path).requirements]
+        for path in state.glob("nights/*/conformance/*.json")
+    }
+    documents = {path.name: read_json(path) for path in state.glob("nights/*/benchmarks/*.json")}
+    return judged, {name: figures(document) for name, document in documents.items()}
+
+
+def site(state):
+    """The files of a site, and the texts of its pages without numbers."""
+    return {
+        str(path.relative_to(state / "site")):
+        re.sub(r"[\d.]+", "#", path.read_text("utf-8")) if path.suffix == ".html" else ""
+        for path in (state / "site").rglob("*") if path.is_file()
+    }  # fmt: skip
 
 
 def test_a_night_that_is_done_is_not_done_again(project, resumed):
@@ -195,6 +207,22 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     assert any(before < after for before, after in drawn)
 
 
+def test_the_documentation_shows_the_last_night_and_its_graphs(project, regressed, tmp_path):
+    evidence = docs.evidence_of_night(project.state)
+    assert [str(one.implementation) for one in evidence.reports] == ["reference 0.1.0"]
+    assert f"{NAME}(reference, forward, 4)" in evidence.night
+    assert 'href="verdicts/index.html"' in evidence.night
+    docs.copy_graphs(project.state / "site" / "benchmarks", tmp_path)
+    page = (tmp_path / "benchmarks" / "index.html").read_text("utf-8")
+    assert '<a href="../nightly.html">' in page
+    assert '<a href="../index.html">scutch nightly</a>' not in page
+
+
+def test_without_a_night_there_is_none_to_show(tmp_path):
+    with pytest.raises(NothingMeasured, match=r"no nightly in .* has come to its end"):
+        docs.evidence_of_night(tmp_path)
+
+
 def _measured(**times):
     """Figures of one benchmark: of each implementation, its time and how far off it may be."""
     return {
@@ -237,9 +265,25 @@ def test_without_npm_the_page_stays_as_asv_made_it(tmp_path, monkeypatch):
 def test_a_change_in_no_commit_is_refused(project, regressed):
     project.plant("errors.py", "# changed\n")
     code, printed = project.night()
-    _git(project.folder, "checkout", "--", ".")
+    git(project.folder, "checkout", "--", ".")
     assert code == 2
     assert "these changes are in no commit" in printed
+
+
+def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
+    """Those that no night was about; asv's graph then has a point for each."""
+    project.plant("errors.py", "# between two nights\n")
+    between = project.commit()
+    project.plant("errors.py", "# tonight\n")
+    project.commit()
+    code, printed = project.night("--no-conformance", "--backfill", "1")
+    assert code == 0, printed
+    assert f"measure {NAME} at {between[:12]}" in printed
+    found = [json.loads(path.read_text()) for path in project.state.glob("earlier/*.json")]
+    assert {each["result"]["commit_hash"] for each in found} == {between}
+    assert {name for each in found for name in each["result"]["results"]} >= {NAME}
+    summary = project.state / "site" / "benchmarks" / "graphs" / "summary" / f"{NAME}.json"
+    assert len(json.loads(summary.read_text())) == 4
 
 
 def test_a_night_that_measures_nothing_fails(project, resumed):

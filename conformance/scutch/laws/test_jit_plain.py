@@ -1,14 +1,18 @@
-"""On functions of plain arrays lifted `jit` is `jax.jit`: JIT-10.
+"""On functions of plain arrays lifted `jit` is `jax.jit`: JIT-10 and JIT-12b.
 
 The oracle is JAX's own `jit`, called with equal arguments: what it returns, where that lies, which
 buffers it takes, how often it traces, and what it refuses.
 """
 
+import functools
+import inspect
+
 import jax
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scutch.lawkit.agreement import attempted, difference
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.strategies.transformations import plain_jit_calls
 
@@ -138,3 +142,25 @@ def test_a_negative_static_number_counts_from_the_end_beside_shardings(transform
     entries for the arguments before it.
     """
     _assert_lowered_same(transforms, call)
+
+
+MODES = ({"graph": False}, {"graph_updates": False}, {"graph": False, "graph_updates": False})
+
+
+@requirement("JIT-12b", must_reach=("static", "donated"))
+@costly
+@given(mode=st.sampled_from(MODES), call=plain_jit_calls())
+def test_on_plain_arrays_every_mode_is_the_jit_of_jax(transforms, mode, call):
+    """With `graph=False` and with `graph_updates=False`, lifted `jit` gives for drawn options in
+    combination what `jax.jit` gives.
+    """
+    if not {*mode} <= {*inspect.signature(transforms.jit).parameters}:
+        not_available("there are no modes of jit")
+    theirs = call.made(jax.jit)
+    assume(theirs.error is None)
+    different = difference(call.made(functools.partial(transforms.jit, **mode)), theirs)
+    assert not different, different
+    if any("static" in name for name in call.described.options):
+        reached("static")
+    if any(theirs.deleted):
+        reached("donated")

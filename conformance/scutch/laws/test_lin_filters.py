@@ -1,4 +1,4 @@
-"""What a lifted module takes from its surroundings: LIN-9l to LIN-9n (`002_`).
+"""What a lifted module takes from its surroundings: LIN-9l to LIN-9o (`002_`).
 
 The oracles are the module itself, without the lift, and what JAX refuses.
 """
@@ -176,3 +176,51 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
     else:
         reached("refused")
         assert error is not None, f"it was accepted; the sizes are {sizes}, {stacked}, {length}"
+
+
+@requirement("LIN-9o", must_reach=("jit", "remat", "plain before", "streams"))
+@costly
+@given(
+    kind=st.sampled_from(["jit", "remat"]), form=st.sampled_from(["one part", "several parts"]),
+    times=st.integers(2, 3), before=st.booleans(), streams=st.booleans(), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
+    linen, kind, form, times, before, streams, seed
+):
+    """A part under `jit` or `remat` that is called several times in one `apply`, and several parts
+    of one class, draw other numbers each time; the whole draws the same for the same keys, and
+    others for other keys.
+    """
+    reached(kind)
+    for name, told in (("plain before", before), ("streams", streams)):
+        if told:
+            reached(name)
+    names = ["noise", "more"] if streams else ["noise"]
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return [jax.random.uniform(self.make_rng(name), x.shape) for name in names]
+
+    lifted = getattr(linen, kind)(Part)
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            drawn = [[jax.random.uniform(self.make_rng("noise"), x.shape)]] if before else []
+            if form == "one part":
+                part = lifted()
+                return drawn + [part(x) for _ in range(times)]
+            return drawn + [lifted()(x) for _ in range(times)]
+
+    def draw(first):
+        keys = {name: small_key(first + 20 * n) for n, name in enumerate(names)}
+        return [np.asarray(a) for each in Whole().apply({}, X, rngs=keys) for a in each]
+
+    found, again, other = draw(seed), draw(seed), draw(seed + 10)
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+    assert not any(np.array_equal(*pair) for pair in zip(found, other, strict=True))
+    alike = [
+        (i, j) for i, one in enumerate(found) for j in range(i) if np.array_equal(one, found[j])
+    ]
+    assert not alike, f"the draws {alike} are the same"

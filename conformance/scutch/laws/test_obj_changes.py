@@ -1,4 +1,4 @@
-"""Ways to fill and to change objects and variables in part: OBJ-1u, OBJ-2d, OBJ-5q to OBJ-5s.
+"""Ways to fill and to change objects and variables in part: OBJ-1, OBJ-2, OBJ-5.
 
 The oracles are Python's own list and dictionary, and NumPy's assignment to a part of an array.
 """
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import differences, leaves, metadata, nodes, walk
+from scutch.inputs.graphs import classes, differences, leaves, metadata, nodes, walk
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, refused, requirement
@@ -154,3 +154,33 @@ def test_the_rows_that_an_array_names_are_written(nnx, indices, library, number,
     """
     array = jnp.asarray if of_jax else np.asarray
     _check_written(nnx, library, "float32", np.asarray(indices), number, array=array)
+
+
+@requirement("OBJ-2e", must_reach=("attribute", "list", "dict"))
+@given(
+    kinds=st.lists(st.sampled_from(["attribute", "list", "dict"]), min_size=1, max_size=3),
+    place=st.integers(0, 9), whole=st.booleans(),
+)  # fmt: skip
+def test_arrays_without_a_variable_are_updated_too(nnx, kinds, place, whole):
+    """`update` with the state of an object, or with a part of it, sets the arrays that are no
+    variables, as attributes and in plain containers, and leaves all others.
+    """
+
+    def made(start):
+        module = classes(nnx)["Node"]()
+        for n, (name, kind) in enumerate(zip("abc", kinds, strict=False)):
+            reached(kind)
+            one, two = (jnp.full(2, start + 10 * n + i, "float32") for i in range(2))
+            value = {"attribute": one, "list": [one, two], "dict": {"x": one, "y": two}}[kind]
+            setattr(module, name, value if kind == "attribute" else nnx.data(value))
+        return module
+
+    one, other = made(0), made(100)
+    flat = list(nnx.to_flat_state(nnx.state(other)))
+    taken = flat if whole else [flat[place % len(flat)]]
+    before = leaves(nnx, one)
+    nnx.update(one, nnx.from_flat_state(taken))
+    after = leaves(nnx, one)
+    expected = {**before, **dict(taken)}
+    assert after.keys() == before.keys()
+    assert [path for path in after if not np.array_equal(after[path], expected[path])] == []

@@ -40,7 +40,6 @@ _DONATED: tuple[dict[str, Any], ...] = (
     {},
     {"donate_argnums": 0},
     {"donate_argnames": "x"},
-    {"donate_argnums": -3},
     {"donate_argnums": (0,)},
     {"donate_argnums": [0, 1]},
     {"donate_argnames": ["x"]},
@@ -120,8 +119,6 @@ def plain_jit_calls(
     chosen = _NEGATIVE if negative else _STATIC[:1] if listed else _STATIC
     static = draw(st.sampled_from(chosen[4:11] if both and not negative else chosen))
     options = {**static, **draw(st.sampled_from(_DONATED))}
-    if static and options.get("donate_argnums") == -3:  # JAX then donates nothing, see JIT-10a
-        options["donate_argnums"] = 0
     options |= draw(st.sampled_from(({}, {}, {"keep_unused": True}, {"inline": True})))
     faults = draw(st.sampled_from(("option", "argument", "sharding", "static"))) if illegal else ""
     mesh = draw(st.sampled_from(_MESHES))

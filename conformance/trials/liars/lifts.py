@@ -315,3 +315,23 @@ class MapsNothing:
                 return args[0]
 
         return calling(lifted, call)
+
+
+@of_linen
+class DrawsOnce:
+    """Breaks LIN-9o: what a part under `remat` draws is not counted, and is drawn again."""
+
+    def remat(target, **options):
+        lifted = linen.remat(target, **options)
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            counts = dict(self.scope.counts)
+            try:
+                return lifted.__call__(self, *args, **kwargs)
+            finally:
+                self.scope.counts.clear()
+                self.scope.counts.update(counts)
+
+        return calling(lifted, call)

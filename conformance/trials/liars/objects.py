@@ -249,3 +249,14 @@ class UpdatesByFirstPaths:
         others = {p for p, v in walk(nnx, node) if isinstance(v, nnx.Variable)} - {*first}
         flat = nnx.to_flat_state(nnx.merge_state(*states))
         nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p not in others))
+
+
+@of_objects
+class UpdatesVariablesAlone:
+    """Breaks OBJ-2e: arrays that are no variables stay as they are."""
+
+    def update(node, *states):
+        flat = nnx.to_flat_state(nnx.merge_state(*states))
+        bare = {p for p, leaf in nnx.to_flat_state(nnx.state(node))
+                if not isinstance(leaf, nnx.Variable)}  # fmt: skip
+        nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p not in bare))

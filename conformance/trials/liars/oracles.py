@@ -184,6 +184,17 @@ class KnowsNoModes:
         return nnx.jit(f, **options) if f is not None else nnx.jit(**options)
 
 
+@lifted
+class DonatesNothingWithoutUpdates:
+    """Breaks JIT-12b: with `graph_updates=False`, no argument is donated."""
+
+    def jit(f=None, graph=None, graph_updates=None, **options):
+        if graph_updates is False:
+            options = {n: each for n, each in options.items() if not n.startswith("donate")}
+        given = {**options, "graph": graph, "graph_updates": graph_updates}
+        return nnx.jit(f, **given) if f is not None else nnx.jit(**given)
+
+
 def _first_doubled(results):
     """A list of results, as an `ObjectCall` returns it, with twice the first."""
     if type(results) is not list or not results:

@@ -175,8 +175,8 @@ class BatchNorm(_Norm, _Running):
         call.
       axis: The axes of the features.
       momentum: How much of the old running statistics an update keeps, from 0 to 1.
-      epsilon, dtype, param_dtype, use_bias, use_scale, bias_init, scale_init, axis_name,
-        axis_index_groups, use_fast_variance: As in `LayerNorm`.
+      epsilon, dtype, param_dtype, use_bias, use_scale: As in `LayerNorm`.
+      bias_init, scale_init, axis_name, axis_index_groups, use_fast_variance: As in `LayerNorm`.
     """
 
     epsilon: float = 1e-5

@@ -1,0 +1,332 @@
+"""The sources of the documentation: the pages in `docs/`, and those that are written from data.
+
+Each page in `docs/` is a Jinja template of Markdown. It may include a section of the README or of
+CONTRIBUTING, so that each text has one home, and show what was found: verdicts, known failures,
+planted faults. A page for each row of the contract and for each area is written from the catalogue.
+"""
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jinja2
+from scutch import catalogue
+from scutch.catalogue import Requirement
+from scutch.catalogue import index as laws
+from scutch.judging import known
+from scutch.judging.known import Known
+from scutch.report import site
+from scutch.report.document import Report
+from scutch.report.matrix import AREAS, Matrix, matrix
+from scutch.report.text import publish, visible
+
+from scutch_ci import mutants
+from scutch_ci.checkout import ROOT
+from scutch_ci.mutants import Result
+
+SOURCES = ROOT / "docs"
+VERDICTS_STYLE = ROOT / "conformance" / "scutch" / "report" / "templates" / "verdicts.css"
+GUIDE = ROOT / "reference" / "examples" / "scaling_guide.py"
+COPIED = (".json", ".yml", ".svg", ".png")
+"""Files of the checkout that a page may show or offer; a link to another file becomes text."""
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)\)")
+_CHAPTER = re.compile(r"^# (\d+)\. (.+?) -+$", re.MULTILINE)
+_FENCE = "`" * 7
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found, for the pages to show.
+
+    Args:
+      reports: Conformance reports, in the order of the columns.
+      planted: What planted faults came to, by implementation.
+      night: The page of the last nightly, as HTML; empty without one.
+    """
+
+    reports: Sequence[Report] = ()
+    planted: Mapping[str, Sequence[Result]] = field(default_factory=dict)
+    night: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the contract: the requirements that one page is about.
+
+    Args:
+      id: Such as `BOX-2`.
+      entries: Its requirements, BOX-2a, BOX-2b and so on.
+      inherited: Those of another area that are tried here as well, such as LOG-9.BOX-2a.
+    """
+
+    id: str
+    entries: tuple[Requirement, ...]
+    inherited: tuple[Requirement, ...]
+
+    @property
+    def title(self) -> str:
+        """What its first requirement is called."""
+        return self.entries[0].title
+
+
+def write(evidence: Evidence, folder: Path) -> None:
+    """Write all sources to a folder; a file that would stay the same is not touched.
+
+    Args:
+      evidence: What the pages show.
+      folder: Whatever else it holds is deleted.
+    """
+    written = {folder / name: text for name, text in Pages(evidence).all()}
+    copied = {folder / name: ROOT / name for name in sorted(Pages.files())}
+    copied |= {folder / p.relative_to(SOURCES): p for p in SOURCES.glob("_static/*")}
+    copied |= {folder / "conf.py": SOURCES / "conf.py"}
+    copied |= {folder / "_static" / "verdicts.css": VERDICTS_STYLE}
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        if path not in written and path not in copied:
+            path.unlink()
+    for path, text in written.items():
+        if not path.exists() or path.read_text("utf-8") != text:
+            publish(text, path)
+    for path, origin in copied.items():
+        data = origin.read_bytes()
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+class Pages:
+    """All pages, made from the same evidence.
+
+    Args:
+      evidence: What they show.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.lined_up = matrix(evidence.reports)
+        self.html = html_templates(self.lined_up)
+        self.markdown = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(SOURCES),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.markdown.filters |= {"md": escaped, "label": label, "fenced": fenced, "raw": raw}
+        self.markdown.globals |= {
+            "readme": functools.partial(section, ROOT / "README.md"),
+            "contributing": functools.partial(section, ROOT / "CONTRIBUTING.md"),
+            "changelog": changelog,
+            "guide": guide(),
+            "areas": areas(),
+            "titles": AREAS,
+            "total": len(catalogue.load()),
+            "laws_of": laws.laws_of,
+            "code_of": laws.code_of,
+            "law_count": len({law for one in catalogue.load() for law in laws.laws_of(one.id)}),
+            "needed_by": needed_by(),
+            "known": known.shipped(),
+            "findings": findings,
+            "entries": catalogue.by_id(),
+            "twins": twins(),
+            "by_file": by_file,
+            "score": mutants.score,
+            "evidence": evidence,
+            "matrix": self.lined_up,
+            "fragment": self.fragment,
+            "runs": self.runs,
+            "search": site.search(),
+        }
+
+    def all(self) -> Iterator[tuple[str, str]]:
+        """The address and the text of each page."""
+        for path in sorted(SOURCES.rglob("*.md")):
+            name = path.relative_to(SOURCES).as_posix()
+            yield name, self.markdown.get_template(name).render()
+        for area, rows in areas().items():
+            page = self.markdown.get_template("_templates/area.md.jinja")
+            yield f"requirements/{area}.md", page.render(area=area, rows=rows)
+            page = self.markdown.get_template("_templates/row.md.jinja")
+            for row in rows:
+                yield f"requirements/{row.id}.md", page.render(row=row)
+
+    def fragment(self, name: str) -> str:
+        """A part of the report's pages, such as `cards`, as a block of HTML."""
+        rendered = self.html.get_template(f"{name}.html.jinja").render(
+            root="../", total=len(catalogue.load())
+        )
+        return raw(rendered)
+
+    def runs(self, identifier: str) -> str:
+        """The verdicts on a requirement, as a block of HTML; empty where no report has it."""
+        row = next((row for row in self.lined_up.rows if row.id == identifier), None)
+        if row is None:
+            return ""
+        outcomes = [column.outcomes.get(identifier) for column in self.lined_up.columns]
+        rendered = self.html.get_template("runs.html.jinja").render(
+            root="../", row=row, outcomes=outcomes, prefix=f"{label(identifier)}-"
+        )
+        return raw(f'<div class="runs">{rendered}</div>')
+
+    @staticmethod
+    def files() -> set[str]:
+        """The files of the checkout that a page shows or offers, as the README links them."""
+        text = (ROOT / "README.md").read_text("utf-8")
+        return {name for name in _LINK.findall(text) if Path(name).suffix in COPIED}
+
+
+def html_templates(lined_up: Matrix) -> jinja2.Environment:
+    """The templates of the report's pages, with addresses of pages of the documentation."""
+    texts = {one.id: f"{one.text} {one.source} {one.quote}" for one in catalogue.load()}
+    environment = site.pages(lined_up, texts)
+    environment.filters["address"] = address
+    return environment
+
+
+def address(identifier: str, run: int | None = None) -> str:
+    """Where a requirement, or its verdict in a run, is from a page beside its own."""
+    own = identifier.rpartition(".")[2]
+    page = re.match(r"[A-Z]+-\d+", own)
+    place = label(identifier) + (f"-run-{run}" if run else "")
+    return f"../requirements/{page[0] if page else own}.html#{place}"
+
+
+def label(identifier: str) -> str:
+    """The name of a requirement's place on its page."""
+    return re.sub(r"[^a-z0-9]+", "-", identifier.lower())
+
+
+def escaped(text: str) -> str:
+    """A text of the catalogue as Markdown that shows it: only backticks keep their meaning."""
+    parts = re.split(r"(`[^`]+`)", visible(text).strip())
+    return "".join(
+        part if index % 2 else re.sub(r"([\\*_\[\]<>{}#|$~])", r"\\\1", part)
+        for index, part in enumerate(parts)
+    )
+
+
+def fenced(text: str, language: str = "python") -> str:
+    """A block of code, whatever it holds."""
+    longest = max((len(found) for found in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def raw(html: str) -> str:
+    """A block of HTML for the page to hold as it is."""
+    lines = "\n".join(line for line in html.splitlines() if line.strip())
+    return f"{_FENCE}{{raw}} html\n{lines.replace('`', '&#96;')}\n{_FENCE}"
+
+
+@functools.cache
+def section(file: Path, title: str) -> str:
+    """The text under a heading of a file of the checkout, up to the next heading of its level.
+
+    Args:
+      file: Markdown.
+      title: Of a heading of the second level; empty for what stands before the first one.
+
+    Raises:
+      KeyError: The file has no such heading.
+    """
+    parts = re.split(r"^## (.+)$", file.read_text("utf-8"), flags=re.MULTILINE)
+    titles = ["", *parts[1::2]]
+    if title not in titles:
+        raise KeyError(f"{file.name} has no section {title!r}; it has {', '.join(titles[1:])}")
+    text = parts[2 * titles.index(title)]
+    return linked(text.partition("\n")[2] if not title else text).strip()
+
+
+def changelog() -> str:
+    """The changelog, without its heading."""
+    return linked((ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n")[2]).strip()
+
+
+def linked(text: str) -> str:
+    """Markdown of the checkout's root, with links that lead somewhere from a page."""
+
+    def rewritten(found: re.Match[str]) -> str:
+        words, path = found.groups()
+        if Path(path).suffix in COPIED:
+            return f"{words}(/{path})"
+        return words.removeprefix("[").removesuffix("]")
+
+    return re.sub(r"(!?\[[^\]]*\])\((?!https?://|#)([^)#\s]+)\)", rewritten, text)
+
+
+@functools.cache
+def areas() -> Mapping[str, tuple[Row, ...]]:
+    """The rows of the contract, by area."""
+    rows: dict[str, list[Requirement]] = {}
+    for entry in catalogue.load():
+        rows.setdefault(entry.row, []).append(entry)
+    found: dict[str, tuple[Row, ...]] = {}
+    for name, entries in rows.items():
+        own = tuple(entry for entry in entries if "." not in entry.id)
+        inherited = tuple(entry for entry in entries if "." in entry.id)
+        found[name[:3]] = (*found.get(name[:3], ()), Row(name, own, inherited))
+    return found
+
+
+def twins() -> Mapping[str, Requirement]:
+    """For a requirement, the one that another area inherits from it."""
+    return {one.id.rpartition(".")[2]: one for one in catalogue.load() if "." in one.id}
+
+
+def needed_by() -> Mapping[str, tuple[str, ...]]:
+    """For each requirement, those that need it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in catalogue.load():
+        for need in entry.needs:
+            found[need] = (*found.get(need, ()), entry.id)
+    return found
+
+
+def findings(implementation: str) -> Mapping[str, list[list[Known]]]:
+    """The known failures of an implementation by area; those of one requirement stand together."""
+    groups: dict[str, list[Known]] = {}
+    for entry in known.shipped():
+        if entry.implementation == implementation:
+            groups.setdefault(entry.requirement.rpartition(".")[2], []).append(entry)
+    found: dict[str, list[list[Known]]] = {}
+    for identifier, entries in groups.items():
+        found.setdefault(identifier[:3], []).append(entries)
+    return found
+
+
+def by_file(results: Sequence[Result]) -> Mapping[str, list[Result]]:
+    """What planted faults came to, by the file that they were planted in."""
+    files = sorted({result.file for result in results})
+    return {file: [result for result in results if result.file == file] for file in files}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter of the guide: what it says, and the code that follows.
+
+    Args:
+      title: Its heading.
+      prose: Markdown.
+      code: Python.
+    """
+
+    title: str
+    prose: str
+    code: str
+
+
+def guide() -> list[Chapter]:
+    """The chapters of the scaling guide; the first is its opening, with the imports as code."""
+    text = GUIDE.read_text("utf-8")
+    opening, *rest = _CHAPTER.split(text.partition('\nif __name__ == "__main__":')[0])
+    docstring = ast.get_docstring(ast.parse(opening)) or ""
+    chapters = [Chapter("", docstring, opening.split('"""', 2)[2].strip())]
+    for title, body in zip(rest[1::3], rest[2::3], strict=True):
+        lines = body.strip("\n").splitlines()
+        end = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+        prose = "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines[:end])
+        chapters.append(Chapter(title, prose.strip(), "\n".join(lines[end:]).strip()))
+    return chapters
