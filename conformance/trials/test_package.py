@@ -234,10 +234,14 @@ def test_a_pin_is_a_name_and_a_version(file):
     ("script", "message"),
     [
         (None, "there is no python3.12 on the path"),
-        ("echo shim: not chosen >&2; echo more >&2; exit 127", "does not run: shim: not chosen"),
-        ('test "$1" = -c || echo Python 3.9.1', "is Python 3.9.1, which is too old"),
+        ("echo shim: not chosen >&2; echo more >&2; exit 127", "it says: shim: not chosen; set"),
+        ('test "$1" = -c || exec echo Python 3.12.1; exit 1', "does not start, as a shim or a"),
+        (
+            "case $2 in *'print(\"Python\"'*) echo Python 3.9.1 ;; esac",
+            "is Python 3.9.1, which is too old",
+        ),
     ],
-    ids=["absent", "broken", "old"],
+    ids=["absent", "shim", "broken", "old"],
 )
 def test_a_python_that_cannot_be_used_is_refused_with_what_to_do(tmp_path, script, message):
     if script:
