@@ -22,6 +22,7 @@ from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summ
 from scutch.releases import Finding
 from scutch.releases import changes as upgrades
 from scutch.report import Environment, Outcome, Product, Report, suite
+from scutch.report.text import count
 
 COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
@@ -233,9 +234,9 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
     if fatal:
         ids = ", ".join(r.requirement.id for r in fatal)
-        return f"{name} does not conform: {len(fatal)} root causes: {ids}{aside}", "red"
+        return f"{name} does not conform: {count(len(fatal), 'root cause')}: {ids}{aside}", "red"
     known = sum(counts.get("known", 0) for counts in total.counts.values())
-    besides = f", but for {known} known failures" if known else ""
+    besides = f", but for {count(known, 'known failure')}" if known else ""
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 
