@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,7 @@ examples:
   scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
   scutch box my_boxes.py:Scaled                         judge one box class
   scutch explain BOX-9a                                 what a requirement says, and why
+  scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
 
 exit codes:
   0  fine
@@ -195,6 +197,19 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     added = command(
+        "changes",
+        "say what a release changes in behaviour, and since when a requirement is broken",
+        _changes,
+        "Nothing is judged: releases were, each with the JAX of its day, and what was found comes "
+        "with scutch.",
+    )
+    added.add_argument("implementation", metavar="NAME", help="such as flax")
+    added.add_argument("old", metavar="OLD", nargs="?", help="a release, such as 0.12.6")
+    added.add_argument(
+        "new", metavar="NEW", nargs="?", help="a later one (default: the newest that is recorded)"
+    )
+
+    added = command(
         "reproduce",
         "write a stand-alone script that shows a failure",
         _reproduce,
@@ -204,7 +219,13 @@ def _parser() -> argparse.ArgumentParser:
         "smallest input that a search finds.",
     )
     added.add_argument(
-        "failure", metavar="ID|CALL", help="a requirement, or the call of a law as reports show it"
+        "failure",
+        metavar="ID|CALL",
+        nargs="?",
+        help="a requirement, or the call of a law as reports show it",
+    )
+    added.add_argument(
+        "--report", metavar="REPORT.json", help="put one into a report for each failure in it"
     )
     added.add_argument(
         "--implementation", default="flax", metavar="WHERE", help="as for `scutch run` (flax)"
@@ -355,6 +376,28 @@ def _known(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _changes(arguments: argparse.Namespace) -> int:
+    from scutch import releases
+    from scutch.judging import known
+    from scutch.releases import changes
+
+    name = arguments.implementation
+    try:
+        newest = releases.newest(name)
+        old = releases.record(name, arguments.old) if arguments.old else None
+        new = releases.record(name, arguments.new) if arguments.new else newest
+    except releases.NotRecorded as error:
+        raise UsageError(str(error)) from error
+    if old is None:
+        print(changes.recorded(name))
+    else:
+        print(changes.text(changes.compare(old, new)))
+    entries = [each for each in known.shipped() if each.implementation == name]
+    print()
+    print(changes.history(name, [(each.requirement, each.test, each.reason) for each in entries]))
+    return 0
+
+
 def _known_failures(outcome: "Outcome", name: str, version: str) -> Iterator["Known"]:
     """What a file of known failures says of a broken requirement: an entry for each broken law."""
     from scutch.judging import known
@@ -373,6 +416,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     from scutch.implementation import SetupError
     from scutch.reproduce import failures
 
+    if (arguments.failure is None) is (arguments.report is None):
+        raise UsageError("reproduce: expected either ID|CALL or --report REPORT.json")
+    if arguments.report is not None:
+        return _reproduce_all(arguments.report, arguments.implementation)
     try:
         requirement, call = failures.failure(arguments.failure, arguments.implementation)
         text = reproduce.script(requirement, call, arguments.implementation)
@@ -384,6 +431,28 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     else:
         publish(text, Path(arguments.output))
     return 0
+
+
+def _reproduce_all(path: str, implementation: str) -> int:
+    """Put a script into a report for each failure that has a counterexample."""
+    from scutch import reproduce
+    from scutch.report.document import write
+
+    report, missing = load(path), 0
+    for outcome in report.requirements:
+        if outcome.counterexample is None or not outcome.counterexample.input:
+            continue
+        try:
+            text = reproduce.script(outcome.id, outcome.counterexample.input, implementation)
+        except reproduce.NotReproducible as error:
+            print(error)
+            missing += 1
+            continue
+        others = [each for each in report.requirements if each.id != outcome.id]
+        report = replace(report, requirements=(*others, replace(outcome, script=text)))
+        write(report, path)
+        print(f"{outcome.id}: {len(text.splitlines())} lines")
+    return int(missing > 0)
 
 
 def _badge(arguments: argparse.Namespace) -> int:

@@ -205,7 +205,7 @@ def _copy(folder):
     folder.mkdir()
     tree = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "pyproject.toml",
-         "conformance/scutch", "reference/scutch_reference", "README.md", "LICENSE"],
+         "conformance/scutch*", "reference/scutch_reference", "README.md", "LICENSE"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     for name in filter(None, tree.split("\0")):

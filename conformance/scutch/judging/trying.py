@@ -107,6 +107,8 @@ def try_law(
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
         try:
+            for option in law.options:
+                implementation.need(option)
             if replay is not None:
                 attempt.replay(replay)
             else:
@@ -281,6 +283,9 @@ def prepared(
       law: The law.
       implementation: The one under judgment, which claims what the law is about.
       unasserted: Removes axes in a process without assertions.
+
+    Returns:
+      The function below `@given`, the builder, and the fixtures by name.
     """
     attempt = _attempt(law, implementation, None, unasserted)
     return attempt.function, attempt.builder, attempt.fixtures

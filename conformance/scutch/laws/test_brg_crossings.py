@@ -153,7 +153,7 @@ def _containers(value):
 def _apart(one, other):
     """Whether two values have no list or dict in common."""
     ours, theirs = list(_containers(one)), list(_containers(other))
-    return not {*map(id, ours)} & {*map(id, theirs)}
+    return not any(mine is yours for mine in ours for yours in theirs)
 
 
 @requirement("BRG-4f", must_reach=("container",))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import variable_types
+from scutch.lawkit.equality import assert_same_objects
 from scutch.lawkit.marks import few, reached, refused, requirement
 
 KNOWN = {
@@ -175,7 +176,7 @@ def test_every_type_is_sorted_before_its_bases(bridge, nnx, names, how):
     if how in ("view", "set"):
         types = list(dict.fromkeys(types))
     found = list(bridge.sort_variable_types(ITERABLES[how](types)))
-    assert sorted(map(id, found)) == sorted(map(id, types))
+    assert_same_objects(sorted(found, key=id), sorted(types, key=id))
     for place, typ in enumerate(found):
         above = [base for base in found[:place] if base is not typ and issubclass(typ, base)]
         assert not above, f"{typ.__name__} stands after its bases {above}"

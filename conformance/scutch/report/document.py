@@ -101,6 +101,7 @@ class Outcome:
       counterexample: The smallest input that was found to break it.
       also: The smallest inputs that break it in other ways.
       replay: A command that breaks it again.
+      script: A program that shows the counterexample without this suite; see `scutch reproduce`.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Outcome:
     counterexample: Counterexample | None = None
     also: tuple[Counterexample, ...] = ()
     replay: str | None = None
+    script: str | None = None
 
     @property
     def area(self) -> str:

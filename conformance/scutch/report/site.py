@@ -1,8 +1,9 @@
 """The static site: a matrix of requirements by implementations, and a page for each requirement.
 
 Every page stands alone: its style is inside it, and its content security policy forbids the browser
-to load anything and to run any script but the search of the first page. So it opens from disk and
-shows what an implementation said without ever obeying it.
+to load anything and to run any script but two of ours: the search of the first page, and what
+copies a program. So it opens from disk and shows what an implementation said without ever obeying
+it.
 """
 
 import functools
@@ -113,6 +114,7 @@ def render(
             outcomes=[column.outcomes.get(identifier) for column in lined_up.columns],
             previous=order[place - 1] if place else None,
             following=order[place + 1] if place + 1 < len(order) else None,
+            script=Markup(copying()),
         )
     return written
 
@@ -121,6 +123,12 @@ def render(
 def search() -> str:
     """The script of the first page, which shows the requirements that hold what was typed."""
     return _own("search.js")
+
+
+@functools.cache
+def copying() -> str:
+    """The script of the pages with programs, which copies one to the clipboard."""
+    return _own("copy.js")
 
 
 def _own(name: str) -> str:
@@ -188,7 +196,7 @@ def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environmen
         "above": None,
         "style": Markup(own),  # ours, from files beside the templates
         "policy": f"default-src 'none'; style-src 'sha256-{_digest(own)}'; "
-        f"script-src 'sha256-{_digest(search())}'",
+        f"script-src 'sha256-{_digest(search())}' 'sha256-{_digest(copying())}'",
     }
     return environment
 

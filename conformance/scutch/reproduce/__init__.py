@@ -62,6 +62,9 @@ def script(
       python: The interpreter of the environment where the implementation is installed; this suite
         must be importable there.
 
+    Returns:
+      The text of the program, which ends with a newline.
+
     Raises:
       NotReproducible: There is no such program.
       SetupError: There is no such requirement.

@@ -29,6 +29,9 @@ def program(lines: Iterable[str], imports: Iterable[str], *, unasserted: bool = 
       lines: The statements.
       imports: Import statements, in any order.
       unasserted: Whether the program starts itself again under `python -O`.
+
+    Returns:
+      The text, without a heading.
     """
     text = "\n".join(lines)
     wanted = set(imports)
@@ -82,6 +85,9 @@ def heading(requirement: Requirement, versions: str, told: str) -> str:
       requirement: What the script shows to be broken.
       versions: Of the implementation, JAX, NumPy and Python.
       told: What the script says when it is run.
+
+    Returns:
+      The docstring, with its quotes.
     """
     level = "must" if requirement.level == "must" else "should"
     lines = [f"{requirement.title} ({requirement.id}, a {level}).", ""]

@@ -50,7 +50,16 @@ LONGEST = 4000
 
 
 class Nameless(Exception):
-    """A value cannot be written into a script; the message says which, and why."""
+    """A value cannot be written into a script; the message says which, and why.
+
+    Wrong, as the class is the suite's own, and no script could import it:
+
+        names.of(Placement)
+
+    Right:
+
+        names.of(jax.sharding.Mesh)
+    """
 
 
 class Names:
@@ -132,6 +141,8 @@ class Names:
             return self.display(kind, [self.text(each) for each in value])
         if kind is dict:
             return self.display(dict, [self.text(each) for pair in value.items() for each in pair])
+        if isinstance(value, types.UnionType):
+            return " | ".join(map(self.of, value.__args__))
         if isinstance(value, np.dtype):
             return repr(value.name)
         if isinstance(value, np.generic):
@@ -151,10 +162,16 @@ class Names:
             return f"jnp.asarray({self.array(np.asarray(value))})"
         if isinstance(value, type | types.FunctionType | types.ModuleType):
             return self.of(value)
+        if kind.__module__.startswith("jax") and repr(value).startswith(f"{kind.__name__}("):
+            return self.of(kind) + repr(value).removeprefix(kind.__name__)
         raise Nameless(f"a value of the class {kind.__module__}.{kind.__qualname__}: {value!r:.80}")
 
     def array(self, value: np.ndarray) -> str:
-        """An array of NumPy."""
+        """An array of NumPy.
+
+        Raises:
+          Nameless: It has more than 200 numbers, which no pattern describes.
+        """
         self.imports["import numpy as np"] = None
         dtype = f"{value.dtype.name!r}"
         if value.dtype == object or value.dtype.name not in np.sctypeDict:
@@ -177,7 +194,11 @@ class Names:
         return f"np.array({value.tolist()!r}{further})"
 
     def mesh(self, value: Mesh) -> str:
-        """A mesh of the first devices."""
+        """A mesh of the first devices.
+
+        Raises:
+          Nameless: It is of others, or has them in another order.
+        """
         first = jax.devices()[: value.devices.size]
         if list(value.devices.flat) != first:
             raise Nameless(f"the mesh {value!r}, which is not of the first devices in their order")
@@ -191,7 +212,12 @@ class Names:
 
     @staticmethod
     def display(kind: type, parts: list[str]) -> str:
-        """A container of texts, for a dictionary of keys and values in turn."""
+        """A container, as an expression.
+
+        Args:
+          kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
+          parts: The texts of its parts; for a dictionary keys and values in turn.
+        """
         if kind is dict:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"

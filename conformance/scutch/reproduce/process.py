@@ -47,6 +47,9 @@ def answer(requirement: str, call: str, where: str) -> tuple[str, str]:
       call: The call of a law that breaks it.
       where: How the implementation is found, as `implementation.load` takes it.
 
+    Returns:
+      The script, and what it printed.
+
     Raises:
       Nameless: No script can be written; the message says why.
     """
@@ -89,6 +92,9 @@ def record(
     Returns:
       What broke the law; `None` if nothing did.
     """
+    from scutch.inputs import keys
+
+    keys.small_key = jax.random.key  # a generator of the suite's own, which no script has
     from scutch.inputs.calls import parse_call
     from scutch.inputs.descriptions import build
     from scutch.inputs.subjects import remaining

@@ -15,7 +15,6 @@ becomes an `if`, for a law may have to be tried under `python -O`.
 import ast
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Sequence
 from types import CodeType, ModuleType
@@ -98,6 +97,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, module: str) -> None:
         self.places = [module]
         self.generators = [False]
+        self.locals: list[set[str]] = [set()]
 
     def _all(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Statements, rewritten; some become several."""
@@ -137,7 +137,12 @@ class _Rewriter(ast.NodeTransformer):
             generator = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in inside)
             self.generators.append(generator)
             node.args = self.visit(node.args)
+            self.locals.append(
+                _names_of(node.args)
+                | {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            )
             node.body = self._all(node.body)
+            self.locals.pop()
             self.generators.pop()
             if not generator:
                 entered = _entered(node)
@@ -148,7 +153,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self.generators.append(False)
         node.args = self.visit(node.args)
+        self.locals.append(set())
         body = self.visit(node.body)
+        self.locals.pop()
         self.generators.pop()
         node.body = _call("inside", _parameters(node.args), _lazy(body))
         return node
@@ -170,6 +177,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         value = self.visit(node.value)
         target = node.targets[0]
+        if isinstance(target, ast.Name) and target.id == "__slots__":
+            return node
         if len(node.targets) == 1 and isinstance(target, ast.Name):
             node.value = _call("named", ast.Constant(target.id), value)
             return node
@@ -248,17 +257,26 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in _UNTOUCHED:
             return self.generic_visit(node)
+        written = list(node.args)
         positional = ast.Tuple([self.visit(each) for each in node.args], ast.Load())
         named = ast.Dict(
             [ast.Constant(k.arg) if k.arg else None for k in node.keywords],
             [self.visit(k.value) for k in node.keywords],
         )
+        names = ast.Tuple(
+            [ast.Constant(e.id if isinstance(e, ast.Name) else "") for e in written], ast.Load()
+        )
         if isinstance(node.func, ast.Attribute):
             owner = self.visit(node.func.value)
-            called = _call("method", owner, ast.Constant(node.func.attr), positional, named)
+            called = _call("method", owner, ast.Constant(node.func.attr), positional, named, names)
         else:
-            called = _call("call", self.visit(node.func), positional, named)
+            called = _call("call", self.visit(node.func), positional, named, names)
         return ast.copy_location(called, node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if not isinstance(node.ctx, ast.Load) or node.id not in self.locals[-1]:
+            return node
+        return ast.copy_location(_call("held", ast.Constant(node.id), node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         node.value = self.visit(node.value)
@@ -318,6 +336,11 @@ def _own_nodes(node: ast.AST) -> list[ast.AST]:
     return [node, *(n for child in below for n in _own_nodes(child))]
 
 
+def _names_of(arguments: ast.arguments) -> set[str]:
+    """The names of parameters."""
+    return {each.arg for each in ast.walk(arguments) if isinstance(each, ast.arg)}
+
+
 def _parameters(arguments: ast.arguments) -> ast.expr:
     """Pairs of the name and the value of each parameter."""
     plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -338,11 +361,3 @@ def _entered(node: ast.FunctionDef) -> list[ast.stmt]:
 
 def _left() -> list[ast.stmt]:
     return [ast.Expr(_call("left", ast.Name("_frame_", ast.Load())))]
-
-
-def source_path(name: str) -> str:
-    """The file of a module, without importing it."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"no module {name!r}", name=name)
-    return spec.origin

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.names import Nameless
-from scutch.reproduce.tape import Event, Tape
-from scutch.reproduce.writing import Draft, Ending, possible_effects
+from scutch.reproduce.tape import Event, Literal, Ref, Tape
+from scutch.reproduce.writing import RAISED, Draft, Ending, possible_effects
 
 _PASSIVE = ("parameter", "display", "with")
 _SHOWN = ("compare", "alike", "truth")
@@ -49,7 +49,15 @@ def search(
 
 
 def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
-    """The ways in which a script may end, the likeliest first."""
+    """The ways in which a script may end, the likeliest first.
+
+    Args:
+      tape: What the law did.
+      error: What it raised.
+
+    Yields:
+      Endings: first what was raised or asked last.
+    """
     held = tape.known.get(id(error))
     if held is not None and held[0] is error:
         yield Ending(held[1].event, "raises")
@@ -65,6 +73,8 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
     for event in decisions[:_DECISIONS]:
         if isinstance(event.error, Exception):
             found.append(Ending(event, "raises"))
+        elif (cause := raised_in(event)) is not None:
+            found.append(Ending(cause, "raises"))
         elif event in asked:
             found.append(Ending(event, event.kind if event.kind in _SHOWN else "answer"))
     yield from found[:1]
@@ -72,7 +82,16 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
         for guard in asked[1 : _GUARDS + 1]:
             yield Ending(found[0].event, found[0].mode, (guard,))
     yield from found[1:_TRIED]
-    yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
+    if "refuse" in str(error):
+        yield from (Ending(each, "accepted") for each in returned[:_GUARDS])
+
+
+def raised_in(event: Event) -> Event | None:
+    """The event that raised, where another one only asks whether it did."""
+    match event.kind, event.name, event.operands:
+        case "compare", "is" | "is not", (Ref(cause, path), Literal(None)) if path:
+            return cause if isinstance(cause.error, Exception) and path[0] == RAISED else None
+    return None
 
 
 class Trials:
@@ -90,7 +109,15 @@ class Trials:
         self.problems: list[str] = []
 
     def run(self, ending: Ending, effects: Sequence[Event]) -> tuple[str, str] | None:
-        """Write a draft and run it; the script and what it said, `None` if it is not right."""
+        """Write a draft and run it.
+
+        Args:
+          ending: What it ends with.
+          effects: What is done for what it changes.
+
+        Returns:
+          The script and what it said; `None` if it is not right.
+        """
         try:
             draft = Draft(self.tape, self.implementation, ending, effects)
             source = draft.source()
@@ -121,7 +148,15 @@ class Trials:
         return found
 
     def shortened(self, ending: Ending, effects: list[Event]) -> tuple[str, str] | None:
-        """A right draft with as few effects as will do, `None` if not even all of them do."""
+        """A right draft with as few effects as will do.
+
+        Args:
+          ending: What it ends with.
+          effects: All that may be needed.
+
+        Returns:
+          As `run`; `None` if not even all effects do.
+        """
         found = self.run(ending, effects)
         size = len(effects)
         while size and found is not None:

@@ -10,18 +10,25 @@ An event is *tainted* if the implementation had a part in it. The last tainted e
 fails is what it failed on.
 """
 
+import contextlib
+import dataclasses
 import functools
+import inspect
 import operator
 import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+import scutch
+
+_SUITE = Path(scutch.__file__).parent
 COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "Eq": ("==", operator.eq),
     "NotEq": ("!=", operator.ne),
@@ -102,7 +109,12 @@ class Expression:
 
 @dataclass(frozen=True)
 class Ref(Expression):
-    """The result of an event, or a part of it: a path of attributes (`.a`) and items."""
+    """The result of an event, or a part of it.
+
+    Args:
+      event: The event.
+      path: The indices and keys that lead to the part; `raised` for what the event raised.
+    """
 
     event: "Event"
     path: tuple[Any, ...] = ()
@@ -117,7 +129,12 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Display(Expression):
-    """A new tuple, list, set or dictionary; for a dictionary keys and values alternate."""
+    """A new container.
+
+    Args:
+      kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
+      parts: What is in it; for a dictionary keys and values in turn.
+    """
 
     kind: type
     parts: tuple[Expression, ...]
@@ -132,7 +149,12 @@ class Global(Expression):
 
 @dataclass(frozen=True)
 class Written(Expression):
-    """A function of the suite; `bound` of its first parameters are given."""
+    """A function of the suite.
+
+    Args:
+      function: The function.
+      bound: How many of its first parameters are given.
+    """
 
     function: Any
     bound: int = 0
@@ -140,7 +162,13 @@ class Written(Expression):
 
 @dataclass(frozen=True)
 class Partial(Expression):
-    """A `functools.partial`."""
+    """A `functools.partial`.
+
+    Args:
+      function: What it calls.
+      arguments: By position.
+      named: By name.
+    """
 
     function: Expression
     arguments: tuple[Expression, ...]
@@ -159,10 +187,18 @@ class Unknown(Expression):
 
 @dataclass(eq=False)
 class Block:
-    """Events in order: the law itself, the body of a `with`, or the body of a function."""
+    """Events in order: the law itself, the body of a `with`, or the body of a function.
+
+    Args:
+      parent: The block around it.
+      events: What was done.
+      is_function: Whether it hides its names from the block around it.
+    """
 
     parent: "Block | None" = None
     events: list["Event"] = field(default_factory=list)
+
+    is_function: bool = True
 
     def within(self) -> Iterator["Block"]:
         """This block and those around it."""
@@ -170,6 +206,11 @@ class Block:
         while block is not None:
             yield block
             block = block.parent
+
+    @property
+    def scope(self) -> "Block":
+        """The block of the function in which this one is: a `with` hides no names."""
+        return next(b for b in self.within() if b.is_function or b.parent is None)
 
 
 @dataclass(eq=False)
@@ -188,6 +229,7 @@ class Event:
       tainted: Whether the implementation had a part in it.
       body: Of a `with`.
       hint: A name for its result.
+      number: Its place among all events of the tape.
     """
 
     kind: str
@@ -211,7 +253,16 @@ class Event:
 
 @dataclass(eq=False)
 class Record:
-    """What a function of the suite did when it was first called from outside."""
+    """What a function of the suite did when it was called from outside.
+
+    Args:
+      key: Its code, and the identities of what it encloses.
+      name: Its own.
+      parameters: Their names.
+      block: What it did.
+      returned: What it returned.
+      caller: The event in which it was called.
+    """
 
     key: Any
     name: str
@@ -266,11 +317,22 @@ class Tape:
         self.stack: list[Any] = []  # events of outside code that is running, and functions in it
         self.order: list[Event] = []
         self.ran: set[Any] = set()
+        self.bindings: dict[tuple[int, str], tuple[Any, Ref]] = {}
+        self.passing: tuple[Any, dict[int, Ref]] | None = None
 
     # ------------------------------------------------------------------ where values are from
 
     def note(self, kind: str, *operands: Expression, **more: Any) -> Event:
-        """Add an event to the block at hand."""
+        """Add an event to the block at hand.
+
+        Args:
+          kind: As in `Event`.
+          *operands: What is done, with what.
+          **more: Further fields of the event.
+
+        Returns:
+          The event.
+        """
         event = Event(kind, self.block, operands, **more)
         event.number = len(self.order)
         event.tainted = event.tainted or any(map(self.is_tainted, event.inputs()))
@@ -295,11 +357,14 @@ class Tape:
         return bool(self.package) and str(module).partition(".")[0] == self.package
 
     def keep(self, value: Any, ref: Ref) -> None:
-        """Remember where a value came from, and the parts of a plain container."""
-        if _has_identity(value):
-            held = self.origin(value)
-            if held is None or (ref.event.tainted and not held.event.tainted):
-                self.known[id(value)] = value, ref  # the implementation has had it in hand
+        """Remember where a value came from, and the parts of a plain container.
+
+        Args:
+          value: What came.
+          ref: From where.
+        """
+        if _has_identity(value) and (ref.event.tainted or self.origin(value) is None):
+            self.known[id(value)] = value, ref  # where the implementation had it last
         if len(ref.path) > 3:
             return
         if type(value) in (list, tuple):
@@ -307,7 +372,7 @@ class Tape:
                 self.keep(part, Ref(ref.event, (*ref.path, number)))
         elif type(value) is dict:
             for key, part in value.items():
-                if _is_plain(key):
+                if _is_plain(key) or (type(key) is tuple and all(map(_is_plain, key))):
                     self.keep(part, Ref(ref.event, (*ref.path, key)))
 
     def origin(self, value: Any) -> Ref | None:
@@ -315,7 +380,7 @@ class Tape:
         held = self.known.get(id(value))
         if held is None or held[0] is not value:
             return None
-        return held[1] if held[1].event.block in self.block.within() else None
+        return held[1] if held[1].event.block.scope in self.block.within() else None
 
     def expression(self, value: Any) -> Expression:
         """How a value is written, at this point of the program."""
@@ -354,10 +419,15 @@ class Tape:
             callable(value) and hasattr(value, "__qualname__")
         ):
             return Global(value)
-        return Literal(value) if is_literal(value) else Global(value)
+        return Literal(value)
 
     def shown(self, value: Any, display: Display) -> Expression:
-        """A container as it is now; a list or dict is remembered, for it may be changed later."""
+        """A container as it is now; a list or dict is remembered, for it may be changed later.
+
+        Args:
+          value: The container.
+          display: How it is written.
+        """
         if type(value) in (list, dict) and self.recording:
             event = self.note("display", display, result=value)
             self.keep(value, Ref(event))
@@ -365,9 +435,14 @@ class Tape:
         return display
 
     def recent(self, value: Any, before: Event | None = None) -> Expression:
-        """How a value is written that may be the result of one of the last events."""
+        """How a value is written that may be the result of one of the last events.
+
+        Args:
+          value: Anything; a number or a truth value has no identity by which to know it.
+          before: An event that it is not from.
+        """
         found = self.expression(value)
-        if isinstance(found, Literal) and value is not None:
+        if isinstance(value, type) or (isinstance(found, Literal) and value is not None):
             latest = self.block.events[-RECENT:]
             for event in reversed(latest):
                 if event is not before and event.tainted and event.result is value:
@@ -377,7 +452,12 @@ class Tape:
     # ------------------------------------------------------------------ operations
 
     def outside(self, event: Event, do: Callable[[], Any]) -> Any:
-        """Do what an event notes, and note what came of it."""
+        """Do what an event notes, and note what came of it.
+
+        Args:
+          event: Noted already.
+          do: Does it.
+        """
         self.stack.append(event)
         try:
             event.result = do()
@@ -390,7 +470,7 @@ class Tape:
             while self.stack.pop() is not event:
                 pass
         self.keep(event.result, Ref(event))
-        if isinstance(event.result, type) and event.operands[0] == Global(type):
+        if event.operands[:1] == (Global(type),) and len(event.operands) == 4:
             self.known[id(event.result)] = event.result, Ref(event)
         return event.result
 
@@ -414,7 +494,12 @@ class Tape:
         return self.recording and any(map(self.tracked, values))
 
     def tracked(self, value: Any, depth: int = 0) -> bool:
-        """Whether a value or a part of it has an origin."""
+        """Whether a value or a part of it has an origin.
+
+        Args:
+          value: Anything.
+          depth: In how many containers it is.
+        """
         if self.origin(value) is not None:
             return True
         if depth < 4 and type(value) in (tuple, list, set, frozenset):
@@ -423,15 +508,36 @@ class Tape:
             return any(self.tracked(each, depth + 1) for each in value.values())
         return False
 
-    def call(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """`function(*positional, **named)`."""
+    def call(
+        self,
+        function: Any,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+        names: tuple[str, ...] = (),
+        frame: Any = None,
+    ) -> Any:
+        """`function(*positional, **named)`.
+
+        Args:
+          function: What is called.
+          positional: Arguments by position.
+          named: Arguments by name.
+          names: For each argument by position the variable that it is read from, or nothing.
+          frame: Of the caller, if that is not who calls this.
+
+        Returns:
+          What the function returns.
+        """
         if (
             self.recording
             and getattr(function, "__qualname__", "") == "alike"
             and _is_suite(function)
         ):
             return self.alike(function, *positional)
-        if not self.recording or not self._leaves(function, positional, named):
+        if not self.recording:
+            return function(*positional, **named)
+        if not self._leaves(function, positional, named):
+            self._pass_on(function, positional, names, frame or sys._getframe(1))
             return function(*positional, **named)
         if type(function) is functools.partial and self.origin(function) is None:
             positional = (*function.args, *positional)
@@ -464,6 +570,14 @@ class Tape:
             return False
         if function is sum:
             return True
+        first = type(positional[0]) if positional else None
+        if (
+            function is dataclasses.replace
+            and first is not None
+            and _is_suite(first)
+            and not _is_outsider(first)
+        ):
+            return False
         if function is type:
             return len(positional) == 3 or self.active(*positional)
         if isinstance(function, type) and issubclass(function, BaseException):
@@ -480,9 +594,25 @@ class Tape:
         return self.attribute(owner, name)
 
     def method(
-        self, owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]
+        self,
+        owner: Any,
+        name: str,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+        names: tuple[str, ...] = (),
     ) -> Any:
-        """`owner.name(*positional, **named)`."""
+        """`owner.name(*positional, **named)`.
+
+        Args:
+          owner: Whose method is called.
+          name: Of the method.
+          positional: Arguments by position.
+          named: Arguments by name.
+          names: As for `call`.
+
+        Returns:
+          What the method returns.
+        """
         found = getattr(owner, name)
         if not self.recording:
             return found(*positional, **named)
@@ -492,7 +622,7 @@ class Tape:
             return found(*positional, **named)
         bound = not isinstance(owner, types.ModuleType) and self.origin(owner) is not None
         if not bound or _is_suite(getattr(found, "__func__", None)):
-            return self.call(found, positional, named)
+            return self.call(found, positional, named, names, sys._getframe(1))
         if name in _PASSED_ON and type(owner) is dict:
             return found(*positional, **named)
         positional = tuple(_spread(each) for each in positional)
@@ -521,7 +651,12 @@ class Tape:
         self.keep(owner, Ref(event))
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """`owner.name`."""
+        """`owner.name`.
+
+        Args:
+          owner: Any value.
+          name: Of the attribute.
+        """
         if not self.recording or self.origin(owner) is None:
             return getattr(owner, name)
         if isinstance(owner, type | types.ModuleType) or (
@@ -532,14 +667,25 @@ class Tape:
         return self.outside(event, lambda: getattr(owner, name))
 
     def item(self, owner: Any, index: Any) -> Any:
-        """`owner[index]`."""
+        """`owner[index]`.
+
+        Args:
+          owner: Any value.
+          index: The place.
+        """
         if not self.recording or self.origin(owner) is None:
             return owner[index]
         event = self.note("item", self.expression(owner), self.expression(index))
         return self.outside(event, lambda: owner[index])
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
-        """`owner.name = value`."""
+        """`owner.name = value`.
+
+        Args:
+          owner: What is changed.
+          name: Of the attribute.
+          value: The new value.
+        """
         if not self.active(owner):
             setattr(owner, name, value)
             return
@@ -549,7 +695,13 @@ class Tape:
         self.outside(event, lambda: setattr(owner, name, value))
 
     def set_item(self, owner: Any, index: Any, value: Any) -> None:
-        """`owner[index] = value`."""
+        """`owner[index] = value`.
+
+        Args:
+          owner: What is changed.
+          index: The place.
+          value: The new value.
+        """
         if not self.active(owner):
             owner[index] = value
             return
@@ -558,7 +710,12 @@ class Tape:
         self.outside(event, lambda: operator.setitem(owner, index, value))
 
     def delete_item(self, owner: Any, index: Any) -> None:
-        """`del owner[index]`."""
+        """`del owner[index]`.
+
+        Args:
+          owner: What is changed.
+          index: The place.
+        """
         if not self.active(owner):
             del owner[index]
             return
@@ -566,7 +723,17 @@ class Tape:
         self.outside(event, lambda: operator.delitem(owner, index))
 
     def compared(self, kind: str, one: Any, other: Any, fixed: tuple[bool, bool]) -> Any:
-        """`one == other`, or another comparison."""
+        """`one == other`, or another comparison.
+
+        Args:
+          kind: A key of `COMPARISONS`.
+          one: The left side.
+          other: The right side.
+          fixed: Whether each side is a literal of the law.
+
+        Returns:
+          What the comparison gives.
+        """
         sign, function = COMPARISONS[kind]
         if not self.recording:
             return function(one, other)
@@ -581,7 +748,16 @@ class Tape:
         return self.outside(event, lambda: function(one, other))
 
     def combined(self, kind: str, one: Any, other: Any) -> Any:
-        """`one + other`, or another operation."""
+        """`one + other`, or another operation.
+
+        Args:
+          kind: A key of `COMBINATIONS`.
+          one: The left side.
+          other: The right side.
+
+        Returns:
+          What the operation gives.
+        """
         sign, function = COMBINATIONS[kind]
         if not self.active(one, other):
             return function(one, other)
@@ -589,7 +765,12 @@ class Tape:
         return self.outside(event, lambda: function(one, other))
 
     def turned(self, kind: str, operand: Any) -> Any:
-        """`-operand`, or another operation on one operand."""
+        """`-operand`, or another operation.
+
+        Args:
+          kind: A key of `TURNS`.
+          operand: Any value.
+        """
         sign, function = TURNS[kind]
         if not self.active(operand):
             return function(operand)
@@ -597,13 +778,31 @@ class Tape:
         return self.outside(event, lambda: function(operand))
 
     def changed(self, kind: str, held: Any, value: Any) -> Any:
-        """What `held += value` leaves in `held`."""
+        """What `held += value` leaves in `held`.
+
+        Args:
+          kind: A key of `IN_PLACE`.
+          held: What the variable had.
+          value: What is added.
+
+        Returns:
+          What the variable has then.
+        """
         if self.active(held, value) and type(held) not in (list, dict, set):
             return self.combined(kind, held, value)
         return IN_PLACE[kind](held, value)
 
     def alike(self, alike: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
-        """What the suite's own equality says of two values."""
+        """What the suite's own equality says of two values.
+
+        Args:
+          alike: `lawkit.equality.alike`.
+          one: A value.
+          other: Another.
+
+        Returns:
+          Whether they are alike.
+        """
         if not self.active(one) and not self.active(other):
             return alike(one, other)
         event = self.note("alike", self.recent(one), self.recent(other))
@@ -617,19 +816,63 @@ class Tape:
 
     # ------------------------------------------------------------------ statements
 
-    def named(self, name: str, value: Any) -> Any:
-        """Remember under which name a law keeps a value."""
+    def named(self, name: str, value: Any, depth: int = 1) -> Any:
+        """Remember under which name a law keeps a value.
+
+        Args:
+          name: Of the variable.
+          value: What is assigned.
+          depth: How many calls this is below the law.
+
+        Returns:
+          The value.
+        """
         ref = self.origin(value) if self.recording else None
+        self._bind(sys._getframe(depth), name, value, ref)
         if ref is not None and not ref.path and not ref.event.hint:
             ref.event.hint = name
         return value
 
+    def held(self, name: str, value: Any) -> Any:
+        """The value of a local variable, which is from where it was bound to the name.
+
+        Args:
+          name: Of the variable.
+          value: What it has.
+        """
+        if self.recording and _has_identity(value):
+            bound = self.bindings.get((id(sys._getframe(1)), name))
+            if bound is not None and bound[0] is value:
+                self.known[id(value)] = bound
+        return value
+
+    def _bind(self, frame: Any, name: str, value: Any, ref: Ref | None) -> None:
+        """Remember where the value of a local variable is from."""
+        if ref is not None and _has_identity(value):
+            self.bindings[id(frame), name] = value, ref
+
+    def _pass_on(self, function: Any, positional: tuple[Any, ...], names: Any, frame: Any) -> None:
+        """Remember where each argument is from, for the suite's function that is called next."""
+        function = inspect.unwrap(function) if callable(function) else function
+        first = int(isinstance(function, types.MethodType))
+        refs: dict[int, Ref] = {}
+        for number, (name, value) in enumerate(zip(names, positional, strict=False)):
+            bound = self.bindings.get((id(frame), name))
+            if bound is not None and bound[0] is value:
+                refs[number + first] = bound[1]
+        self.passing = getattr(function, "__code__", None), refs
+
     def unpacked(self, names: tuple[str, ...], value: Any) -> Any:
-        """Remember under which names a law keeps the parts of a value."""
+        """Remember under which names a law keeps the parts of a value.
+
+        Args:
+          names: Of the variables.
+          value: What is assigned.
+        """
         parts = list(self.iterated(value))
         for name, part in zip(names, parts, strict=False):
             if name:
-                self.named(name, part)
+                self.named(name, part, 2)
         return parts
 
     def iterated(self, values: Iterable[Any]) -> Iterable[Any]:
@@ -653,11 +896,24 @@ class Tape:
     # ------------------------------------------------------------------ functions of the suite
 
     def entered(self, parameters: tuple[tuple[str, Any], ...], depth: int = 1) -> Any:
-        """Note that a function was called; the frame, if outside code called it."""
+        """Note that a function was called.
+
+        Args:
+          parameters: The name and the value of each.
+          depth: How many calls this is below the function.
+
+        Returns:
+          What `left` is to be given; `None` if the law itself called the function.
+        """
         if not self.recording:
             return None
         frame = sys._getframe(depth)
         self.ran.add(frame.f_code)
+        code, refs = self.passing or (None, {})
+        self.passing = None
+        for number, (name, value) in enumerate(parameters):
+            ref = refs.get(number) if code is frame.f_code else None
+            self._bind(frame, name, value, ref or self.origin(value))
         if not self.stack or not isinstance(self.stack[-1], Event):
             return None
         code = frame.f_code
@@ -676,6 +932,7 @@ class Tape:
                 held = self.known.pop(id(value), None)
                 record.__dict__.setdefault("hidden", []).append((id(value), held))
             self.keep(value, Ref(event))
+            self._bind(frame, name, value, Ref(event))
         return record, before
 
     def _came_from_own(self, record: Record) -> bool:
@@ -683,7 +940,12 @@ class Tape:
         return record.caller is not None and record.caller.tainted
 
     def returned(self, frame: Any, value: Any) -> Any:
-        """Note what a function returns."""
+        """Note what a function returns.
+
+        Args:
+          frame: What `entered` gave.
+          value: What is returned.
+        """
         if frame is not None and self.recording:
             frame[0].returned = self.recent(value)
         return value
@@ -704,7 +966,12 @@ class Tape:
                 self.known[key] = held
 
     def inside(self, parameters: tuple[tuple[str, Any], ...], body: Callable[[], Any]) -> Any:
-        """The body of a `lambda`."""
+        """The body of a `lambda`.
+
+        Args:
+          parameters: The name and the value of each.
+          body: Computes it.
+        """
         frame = self.entered(parameters, 2)
         try:
             return self.returned(frame, body())
@@ -723,7 +990,7 @@ class _Inside:
         self.event = tape.note("with", tape.expression(self.manager))
         found = self.manager.__enter__()
         tape.keep(found, Ref(self.event))
-        self.event.body = tape.block = Block(tape.block)
+        self.event.body = tape.block = Block(tape.block, is_function=False)
         return found
 
     def __exit__(self, *error: Any) -> Any:
@@ -768,6 +1035,9 @@ def _is_hashable(value: Any) -> bool:
 
 def _is_suite(value: Any) -> bool:
     """Whether a function or class is written in the rewritten rooms."""
+    if isinstance(value, types.FunctionType):  # a wrapper of one says that it is of its module
+        file = Path(value.__code__.co_filename)
+        return file.parent.name in ("inputs", "lawkit", "laws") and file.parents[1] == _SUITE
     module = getattr(value, "__module__", None) or ""
     rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
     return str(module).startswith(rooms)
@@ -788,10 +1058,11 @@ def _is_inlined(function: Any) -> bool:
         return _is_suite(function) and not _is_outsider(function)
     if isinstance(function, types.MethodType):
         return _is_suite(function.__func__)
-    if not isinstance(function, types.FunctionType) and wrapped is not None:
+    if isinstance(function, functools._lru_cache_wrapper):
         return _is_suite(wrapped)
     if isinstance(function, types.FunctionType):
-        return _is_suite(function) or _is_suite(wrapped)
+        manages = function.__code__.co_filename == contextlib.__file__
+        return _is_suite(function) or (manages and _is_suite(wrapped))
     kind = type(function)
     return _is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
 

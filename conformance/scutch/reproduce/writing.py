@@ -144,7 +144,8 @@ class Draft:
                     each in self.effects
                 ):
                     self._keep(each)
-            self._need(record.returned, user)
+            end = Event("return", record.block, (record.returned,), number=len(self.tape.order))
+            self._need(record.returned, end)
 
     def _need_source(self, value: Any, user: Event) -> None:
         if id(value) in self.sources:
@@ -184,7 +185,11 @@ class Draft:
     # ------------------------------------------------------------------ text
 
     def source(self) -> str:
-        """The script, without its heading."""
+        """The script, without its heading.
+
+        Raises:
+          Nameless: Something in it cannot be written down.
+        """
         try:
             lines = self.lines()
         except RecursionError:
@@ -341,8 +346,11 @@ class Draft:
 
     def operation(self, event: Event) -> str:
         """An event as an expression or statement that does the same."""
-        operands = [self.text(each, tight=event.kind not in ("call", "display")) for each in
-                    event.operands]  # fmt: skip
+        both = event.kind in ("combine", "compare")
+        operands = [
+            self.text(each, tight=not isinstance(each, Literal) if both else place == 0)
+            for place, each in enumerate(event.operands)
+        ]
         first = operands[0] if operands else ""
         match event.kind:
             case "call":
@@ -375,7 +383,16 @@ class Draft:
         return ", ".join([*positional, *named])
 
     def text(self, expression: Expression, *, tight: bool = False) -> str:
-        """An operand."""
+        """An operand.
+
+        Args:
+          expression: What it is.
+          tight: Whether something follows it that binds, such as `.name`.
+
+        Raises:
+          Nameless: It cannot be written down.
+          TypeError: It is no expression.
+        """
         match expression:
             case Ref(event, path) if path[:1] == (RAISED,):
                 return self.variables.get(event, "error")
@@ -563,6 +580,8 @@ def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
         if len(one) != len(other):
             return lambda text: f"len({text})", len(one), len(other), ""
         pairs = [(f"[{n}]", a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))]
+    elif hasattr(one, "__dict__") and set(vars(one)) != set(vars(other)):
+        return lambda text: f"set(vars({text}))", set(vars(one)), set(vars(other)), ""
     elif dataclasses.is_dataclass(one):
         names = [each.name for each in dataclasses.fields(one)]
         pairs = [(f".{name}", getattr(one, name), getattr(other, name)) for name in names]
@@ -592,7 +611,15 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def possible_effects(tape: Tape, ending: Event) -> list[Event]:
-    """The events before the end that may have changed something, the last first."""
+    """The events before the end that may have changed something.
+
+    Args:
+      tape: What a law did.
+      ending: The event on which it failed.
+
+    Returns:
+      The events, the last first.
+    """
     silent = (*QUESTIONS, *MAKERS)
     found = []
     for event in reversed(tape.order):

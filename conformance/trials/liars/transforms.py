@@ -5,6 +5,7 @@ import functools
 import jax
 from scutch_reference import nnx
 from trials.liars.lifted import lifted
+from trials.liars.objects import variables_in
 
 
 def _without(lift, *dropped):
@@ -150,3 +151,15 @@ class ReplacesParameters:
         def update(self, model, grads, /, **kwargs):
             super().update(model, grads, **kwargs)
             model.a = model.a.replace(model.a.get_value())
+
+
+@lifted
+class AsksForEquality:
+    """Breaks OBJ-11d: an object one of whose variables says that it equals anything is not run."""
+
+    def call(state, jitted, arguments, keywords):
+        objects = [each for each in arguments if isinstance(each, nnx.Dict)]
+        variables = [variable for node in objects for variable in variables_in(node)]
+        if any((variable == state) is True for variable in variables):
+            return None
+        return jitted(*arguments, **keywords)

@@ -45,7 +45,7 @@ def test_the_document_is_the_published_form(document):
     }
     assert list(document["requirements"][0]) == [
         *("id", "level", "title", "verdict", "needs", "blocked_by", "tests", "examples"),
-        *("seconds", "reason", "upstream", "counterexample", "also", "replay"),
+        *("seconds", "reason", "upstream", "counterexample", "also", "replay", "script"),
     ]
 
 

@@ -1,0 +1,278 @@
+"""Every way to change and to copy a variable, and every way to give it hooks: OBJ-11.
+
+A *way* is one call, such as `v.set_metadata(note=1)` or `v.replace(x)`. The oracle of a program of
+such calls is a model of each variable, its value and its metadata in plain dictionaries, on which
+each way does what it says and nothing else.
+"""
+
+import copy
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.graphs import classes
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.states import raw_values
+
+KEYS = ("note", "tag")
+"""The metadata that the programs of this module set."""
+
+
+def _array(number):
+    """A vector of two equal numbers."""
+    return jnp.full(2, number, "float32")
+
+
+def _replace_all(variable, number):
+    """Set all metadata: those that the implementation keeps there stay, of `KEYS` only `tag`."""
+    kept = {key: value for key, value in variable.get_metadata().items() if key not in KEYS}
+    variable.set_metadata({**kept, "tag": number})
+
+
+def _by_attribute(variable, number):
+    variable.value = _array(number)
+
+
+def _by_item(variable, number):
+    variable[...] = _array(number)
+
+
+# Each way to change a variable, and what it does to the value and the metadata of the model.
+CHANGES = {
+    "set_value": (lambda v, n: v.set_value(_array(n)), lambda value, notes, n: (n, notes)),
+    "attribute": (_by_attribute, lambda value, notes, n: (n, notes)),
+    "item": (_by_item, lambda value, notes, n: (n, notes)),
+    "set_raw_value": (lambda v, n: v.set_raw_value(_array(n)), lambda value, notes, n: (n, notes)),
+    "keyword": (
+        lambda v, n: v.set_metadata(note=n),
+        lambda value, notes, n: (value, {**notes, "note": n}),
+    ),
+    "pair": (
+        lambda v, n: v.set_metadata("tag", n),
+        lambda value, notes, n: (value, {**notes, "tag": n}),
+    ),
+    "mapping": (_replace_all, lambda value, notes, n: (value, {"tag": n})),
+}
+# Each way to make another variable of one, and what that has.
+COPIES = {
+    "copy": (lambda v, n: v.copy(), lambda value, notes, n: (value, notes)),
+    "copy with a value": (lambda v, n: v.copy(_array(n)), lambda value, notes, n: (n, notes)),
+    "copy with metadata": (
+        lambda v, n: v.copy(note=n),
+        lambda value, notes, n: (value, {**notes, "note": n}),
+    ),
+    "replace": (lambda v, n: v.replace(_array(n)), lambda value, notes, n: (n, notes)),
+    "replace metadata": (
+        lambda v, n: v.replace(tag=n),
+        lambda value, notes, n: (value, {**notes, "tag": n}),
+    ),
+    "replace both": (
+        lambda v, n: v.replace(_array(n), note=n),
+        lambda value, notes, n: (n, {**notes, "note": n}),
+    ),
+}
+# Each way to take over what another variable has.
+TAKEN = {
+    "copy_from": lambda v, other: v.copy_from(other),
+    "update_from_state": lambda v, other: v.update_from_state(other),
+}
+
+
+SHALLOW = {"copy.copy": (lambda v, n: copy.copy(v), lambda value, notes, n: (value, notes))}
+KINDS = ("Param", "BatchStat", "Count")
+first_notes = st.dictionaries(st.sampled_from(KEYS), st.integers(0, 3))
+
+
+def steps(*ways):
+    """Programs: ways, each with the number of a variable and a new value."""
+    each = st.tuples(st.sampled_from(ways), st.integers(0, 5), st.integers(4, 9))
+    return st.lists(each, min_size=4, max_size=12)
+
+
+def _check_program(nnx, notes, program):
+    """Fail unless each variable has, after each step, what the steps up to it say.
+
+    The program begins with one variable of each of `KINDS`; one that takes over takes from the
+    newest of its class.
+    """
+    variables = [classes(nnx)[kind](_array(0), **notes) for kind in KINDS]
+    models = [(type(variable), 0, notes) for variable in variables]
+    for way, number, new in program:
+        reached(way)
+        at = number % len(variables)
+        cls, *before = models[at]
+        if way in CHANGES:
+            change, modelled = CHANGES[way]
+            change(variables[at], new)
+            models[at] = (cls, *modelled(*before, new))
+        elif way in TAKEN:
+            newest = max(n for n, model in enumerate(models) if model[0] is cls)
+            TAKEN[way](variables[at], variables[newest])
+            models[at] = models[newest]
+        else:
+            make, modelled = {**COPIES, **SHALLOW}[way]
+            variables.append(make(variables[at], new))
+            models.append((cls, *modelled(*before, new)))
+        for position, (variable, model) in enumerate(zip(variables, models, strict=True)):
+            found = _seen(variable)
+            assert alike(found, model), f"after {way}, variable {position} is {found}, not {model}"
+
+
+@requirement("OBJ-11a", must_reach=(*CHANGES, *COPIES, *TAKEN))
+@given(notes=first_notes, program=steps(*CHANGES, *COPIES, *TAKEN))
+def test_each_way_changes_what_it_says(nnx, notes, program):
+    """After any program of ways to change a variable, to copy it and to take over what another one
+    has, each of the variables has the class, the value and the metadata that these ways say.
+    """
+    _check_program(nnx, notes, program)
+
+
+@requirement("OBJ-11e", must_reach=("copy.copy",))
+@given(notes=first_notes, program=steps("copy.copy", *CHANGES))
+def test_a_shallow_copy_is_another_variable(nnx, notes, program):
+    """`copy.copy` of a variable is one with the same value and metadata; what is set on one of both
+    afterwards is not set on the other.
+    """
+    _check_program(nnx, notes, program)
+
+
+def _seen(variable):
+    """The class of a variable, its value as one number, and those metadata that a program sets."""
+    value = np.asarray(variable.get_raw_value())
+    assert alike(value, np.full(2, value.flat[0], "float32")), f"the value is {value!r}"
+    notes = {key: variable.get_metadata(key) for key in KEYS if variable.has_metadata(key)}
+    return type(variable), int(value.flat[0]), notes
+
+
+GIVEN = ("class", "constructor", "initializer", "later")
+EVENTS = ("on_create_value", "on_get_value", "on_set_value", "on_add_axis", "on_remove_axis")
+
+
+@requirement("OBJ-11b", must_reach=(*GIVEN, *EVENTS))
+@given(
+    how=st.sampled_from(GIVEN),
+    events=st.lists(st.sampled_from(EVENTS), min_size=3, unique=True),
+    often=st.integers(1, 3),
+)
+def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often):
+    """A hook runs once for each event, whether the class has it as a method, the constructor or an
+    initializer of `with_metadata` brought it, or it was set later; hooks of values change these.
+    """
+    counted = dict.fromkeys(events, 0)
+
+    def hook(event):
+        def run(variable, *arguments):
+            counted[event] += 1
+            return arguments[0] + 1
+
+        return run
+
+    hooks = {event: hook(event) for event in events}
+    cls = nnx.Param
+    if how == "class":
+        cls = type("Noting", (nnx.Param,), hooks)
+    brought = hooks if how == "constructor" else {}
+    value = _array(0)
+    if how == "initializer":
+        value = nnx.with_metadata(lambda: _array(0), **hooks)()
+    variable = cls(value, **brought)
+    if how == "later":
+        variable.set_metadata(**hooks)
+    for name in (how, *events):
+        reached(name)
+    created = int("on_create_value" in events and how != "later")
+    set_, got = (int(event in events) for event in ("on_set_value", "on_get_value"))
+    assert alike(variable.get_raw_value(), _array(created)), "after it was made"
+    for _ in range(often):
+        variable.set_value(_array(5))
+        variable.add_axis(0, "new")
+        variable.remove_axis(0, "new")
+        assert alike(variable.get_raw_value(), _array(5 + set_)), "after it was set"
+        assert alike(variable.get_value(), _array(5 + set_ + got)), "when it was read"
+    expected = {event: created if event == "on_create_value" else often for event in events}
+    assert counted == expected
+
+
+OLD_NAMES = ("sharding", "sharding_names", "out_sharding")
+WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
+
+
+@requirement("OBJ-11c", must_reach=(*OLD_NAMES, *WRITTEN))
+@given(
+    key=st.sampled_from(OLD_NAMES),
+    ways=st.lists(st.sampled_from(WRITTEN), min_size=3, unique=True),
+    names=st.sampled_from([("data",), (None,), (("data", "model"),)]),
+)
+def test_an_older_name_of_a_key_is_the_key(nnx, key, ways, names):
+    """Names of axes that are given under an older name of `out_sharding` are kept, and read, under
+    the name of today, and no longer under the older one.
+    """
+    reached(key)
+    for way in ways:
+        reached(way)
+        notes = {key: names}
+        match way:
+            case "constructor":
+                variable = nnx.Param(_array(0), eager_sharding=False, **notes)
+            case "initializer":
+                made = nnx.with_metadata(lambda: _array(0), eager_sharding=False, **notes)()
+                variable = nnx.Param(made)
+            case _:
+                variable = nnx.Param(_array(0), eager_sharding=False)
+        match way:
+            case "keyword":
+                variable.set_metadata(**notes)
+            case "pair":
+                variable.set_metadata(key, names)
+            case "mapping":
+                variable.set_metadata({**variable.get_metadata(), **notes})
+        assert alike(variable.get_metadata("out_sharding"), names), way
+        assert key == "out_sharding" or not variable.has_metadata(key), way
+
+
+ANSWERS = ("always", "never", "elementwise", "error")
+
+
+@requirement("OBJ-11d", must_reach=ANSWERS)
+@costly
+@given(
+    answer=st.sampled_from(ANSWERS),
+    numbers=st.lists(st.integers(0, 2), min_size=2, max_size=4),
+    shared=st.booleans(),
+)
+def test_a_variable_class_may_define_equality(nnx, transforms, answer, numbers, shared):
+    """Whatever `__eq__` of a variable class answers, and though Python then takes its hash away,
+    objects with variables of it split, merge, update and run under `jit` as others do.
+    """
+    reached(answer)
+
+    def equals(self, other):
+        if answer == "error":
+            raise ArithmeticError("asked whether variables are equal")
+        return self.get_value() == other if answer == "elementwise" else answer == "always"
+
+    def results(cls):
+        module = nnx.Dict(**{f"v{i}": cls(_array(n)) for i, n in enumerate(numbers)})
+        if shared:
+            module["again"] = module["v0"]
+        graphdef, state = nnx.split(module)
+        merged = nnx.merge(graphdef, jax.tree.map(lambda x: x + 1, state))
+        nnx.update(module, nnx.state(merged))
+
+        @transforms.jit
+        def double(module):
+            for i, _ in enumerate(numbers):
+                variable = module[f"v{i}"]
+                variable.set_value(2 * variable.get_value())
+            return module["v0"].get_value()
+
+        output = double(module)
+        together = not shared or module["again"] is module["v0"]
+        return output, together, raw_values(nnx, nnx.state(nnx.clone(module)))
+
+    other = type("Compared", (nnx.Param,), {"__eq__": equals})
+    assert alike(results(other), results(nnx.Param))

@@ -1,0 +1,45 @@
+"""Lies about ways to change and copy variables, and about their hooks: OBJ-11."""
+
+from scutch_reference import nnx
+from trials.liars.tale import of_objects
+
+
+@of_objects
+class ReplaceKeepsTheRest:
+    """Breaks OBJ-11a: `replace` with a value and metadata leaves the metadata out."""
+
+    class Param(nnx.Param):
+        def replace(self, *value, **updates):
+            return super().copy(*value, **({} if value else updates))
+
+
+@of_objects
+class BroughtHooksAlone:
+    """Breaks OBJ-11b: hooks that are set later are not run."""
+
+    class Param(nnx.Param):
+        def set_metadata(self, *args, **kwargs):
+            hooks = {name: each for name, each in kwargs.items() if name.startswith("on_")}
+            kept = {name: each for name, each in kwargs.items() if name not in hooks}
+            if args or kept:
+                super().set_metadata(*args, **kept)
+
+
+@of_objects
+class PairsAreForgotten:
+    """Breaks OBJ-11c: a pair with an older name is forgotten."""
+
+    class Param(nnx.Param):
+        def set_metadata(self, *args, **kwargs):
+            if len(args) == 2 and args[0] in ("sharding", "sharding_names"):
+                return
+            super().set_metadata(*args, **kwargs)
+
+
+@of_objects
+class CopiesAreTheSame:
+    """Breaks OBJ-11e: a shallow copy is the variable itself."""
+
+    class Param(nnx.Param):
+        def __copy__(self):
+            return self

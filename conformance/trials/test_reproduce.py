@@ -1,0 +1,87 @@
+"""Scripts that show a fault without the suite: they fail where it is, and nowhere else."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from scutch import cli, reproduce
+
+ADDED = (
+    "test_a_negative_index_adds_the_axis_of_the_array"
+    "(box=Box(Array((2,)), ('data',)), back=1, name='model')"
+)
+HONEST = "from scutch_reference.meta import *\nfrom scutch_reference.meta import Partitioned\n"
+FAULTY = """
+
+class Partitioned(Partitioned):
+    def add_axis(self, index, params):
+        return super().add_axis(max(index, 0), params)
+"""
+ADAPTER = """
+import forked.core.meta
+from scutch.implementation import Implementation
+
+implementation = Implementation("forked", "1", meta=forked.core.meta)
+"""
+
+
+@pytest.fixture
+def fork(tmp_path, monkeypatch):
+    """A package with Flax's layout, in which `add_axis` takes a negative index for 0."""
+    (tmp_path / "forked" / "core").mkdir(parents=True)
+    (tmp_path / "forked" / "core" / "meta.py").write_text(HONEST + FAULTY)
+    (tmp_path / "adapter.py").write_text(ADAPTER)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    monkeypatch.setenv("PYTHONPATH", path)
+    return tmp_path
+
+
+def run(text, folder):
+    (folder / "script.py").write_text(text)
+    command = [sys.executable, str(folder / "script.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_script_fails_while_the_fault_is_there_and_not_after(fork):
+    text = reproduce.script("BOX-11", ADDED, str(fork / "adapter.py"))
+    assert "import scutch" not in text
+    assert "from scutch" not in text
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 100
+    found = run(text, fork)
+    assert (found.returncode, found.stdout) == (
+        1,
+        "expected ('data', 'model'), got ('model', 'data')\n",
+    )
+    (fork / "forked" / "core" / "meta.py").write_text(HONEST)
+    assert run(text, fork).returncode == 0
+
+
+def test_an_issue_has_the_text_the_script_and_the_versions():
+    text = reproduce.issue(
+        "BOX-11", '"""A title (BOX-11).\n\nflax 1, jax 2.\nit came\n"""\nprint(1)\n'
+    )
+    assert text.startswith("# A negative index means what it means for the array\n")
+    assert "```python\nprint(1)\n```" in text
+    assert "## What came\n\n```text\nit came\n```" in text
+    assert "## Versions\n\nflax 1, jax 2.\n" in text
+
+
+def test_where_nothing_is_broken_there_is_no_script():
+    with pytest.raises(reproduce.NotReproducible, match="does not break BOX-11 of reference"):
+        reproduce.script("BOX-11", ADDED, "reference")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["BOX-99"], "no requirement 'BOX-99'"),
+        (["test_nothing(x=1)"], "no law 'test_nothing'"),
+        (["test_x(__import__('os'))"], "the call"),
+        ([], "expected either ID|CALL or --report REPORT.json"),
+    ],
+)
+def test_what_is_unknown_is_refused(words, message, capsys):
+    assert cli.main(["reproduce", *words]) == 2
+    assert message in capsys.readouterr().err
