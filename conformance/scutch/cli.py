@@ -38,6 +38,7 @@ examples:
   scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
   scutch box my_boxes.py:Scaled                         judge one box class
   scutch explain BOX-9a                                 what a requirement says, and why
+  scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
 
 exit codes:
   0  fine
@@ -193,6 +194,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument(
         "--from", dest="report", metavar="REPORT.json", required=True, help="written by the judge"
+    )
+
+    added = command(
+        "changes",
+        "say what a release changes in behaviour, and since when a requirement is broken",
+        _changes,
+        "Nothing is judged: releases were, each with the JAX of its day, and what was found comes "
+        "with scutch.",
+    )
+    added.add_argument("implementation", metavar="NAME", help="such as flax")
+    added.add_argument("old", metavar="OLD", nargs="?", help="a release, such as 0.12.6")
+    added.add_argument(
+        "new", metavar="NEW", nargs="?", help="a later one (default: the newest that is recorded)"
     )
 
     added = command(
@@ -359,6 +373,28 @@ def _known(arguments: argparse.Namespace) -> int:
     left_out += sorted({o.id for o in broken} - {entry.requirement for entry in entries})
     if left_out:
         print(f"left out, for no input breaks them in the same way again: {', '.join(left_out)}")
+    return 0
+
+
+def _changes(arguments: argparse.Namespace) -> int:
+    from scutch import releases
+    from scutch.judging import known
+    from scutch.releases import changes
+
+    name = arguments.implementation
+    try:
+        newest = releases.newest(name)
+        old = releases.record(name, arguments.old) if arguments.old else None
+        new = releases.record(name, arguments.new) if arguments.new else newest
+    except releases.NotRecorded as error:
+        raise UsageError(str(error)) from error
+    if old is None:
+        print(changes.recorded(name))
+    else:
+        print(changes.text(changes.compare(old, new)))
+    entries = [each for each in known.shipped() if each.implementation == name]
+    print()
+    print(changes.history(name, [(each.requirement, each.test, each.reason) for each in entries]))
     return 0
 
 

@@ -73,6 +73,16 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """The names that a namespace must answer to, for each capability."""
 
+OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "nnx": frozenset({"Variable.out_sharding"}),
+        "transforms": frozenset({"jit.graph", "jit.graph_updates", "shard_map.check_vma"}),
+    }
+)
+"""Arguments and metadata that releases of Flax have had for a shorter time than the names that take
+them. Where names are claimed one by one, so are these; laws that need them carry `marks.options`.
+"""
+
 _STANDARD = frozenset().union(*NAMES.values())
 
 CAPABILITIES = tuple(NAMES)
@@ -246,6 +256,20 @@ class Implementation:
         names, space = NAMES[capability], getattr(self, capability)
         return isinstance(space, Namespace) and space.claimed(names) != names
 
+    def need(self, option: str) -> None:
+        """Leave a law that needs an option which is not claimed.
+
+        Args:
+          option: Such as `nnx.Variable.out_sharding`: a capability, and an option of it.
+
+        Raises:
+          Unclaimed: Names of the capability are claimed one by one, and the option is not.
+        """
+        capability, _, name = option.partition(".")
+        space = getattr(self, capability)
+        if isinstance(space, Namespace) and not space.claimed([name]):
+            raise Unclaimed(f"{self.name} {self.version}: {option}")
+
     @property
     def upstream(self) -> tuple[str, str] | None:
         """Name and version of the implementation that this one descends from."""
@@ -301,7 +325,9 @@ def flax_shaped(
     parts: dict[str, list[str] | None] = {}
     for claim in wanted:
         capability, _, part = claim.partition(".")
-        if capability not in LAYOUT or (part and part not in NAMES[capability]):
+        if capability not in LAYOUT or (
+            part and part not in NAMES[capability] | OPTIONS.get(capability, frozenset())
+        ):
             raise SetupError(
                 f"flax_shaped({name!r})",
                 f"it claims {claim!r}, which is neither a capability ({', '.join(LAYOUT)}) nor a "
@@ -340,6 +366,26 @@ def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleTy
     if in_part:
         paths = [path for path in paths if _is_there(path)] + [package]
     return [importlib.import_module(path) for path in paths]
+
+
+def names_in(package: str) -> list[str]:
+    """What a package has of the standard's names, as `flax_shaped` takes its claims.
+
+    Args:
+      package: Its import name.
+
+    Returns:
+      The names that are there, such as `nnx.split`; no `OPTIONS`.
+
+    Raises:
+      ImportError: There is no such package.
+    """
+    claims = []
+    for capability in LAYOUT:
+        modules = [*map(_Renamed, modules_of(package, capability, in_part=True))]
+        found = (n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
+        claims += [f"{capability}.{name}" for name in sorted(found)]
+    return claims
 
 
 def _is_there(path: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from scutch import terminal
+from scutch import releases, terminal
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
 from scutch.judging import hypothesis_parts, isolation, job, profiles, suite
@@ -109,6 +109,7 @@ class Judge:
       config: Of pytest.
       isolate: Whether laws are tried in a runner.
       progress: The file of a run that can be resumed, or `None`.
+      against: What was recorded of a release, which the verdicts are compared with, or `None`.
       items: The laws that are tried, by node id.
       trials: What they did, in this run and in the one that it resumes.
       rulings: The verdicts, once the run has ended.
@@ -120,6 +121,7 @@ class Judge:
     config: pytest.Config
     isolate: bool
     progress: Progress | None = None
+    against: releases.Record | None = None
     items: dict[str, LawItem] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     rulings: tuple[Ruling, ...] = ()
@@ -314,6 +316,9 @@ class Judge:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
             terminal.show(terminalreporter, self.run, rulings, prefix, complete=self.complete)
+            if self.against is not None:
+                terminalreporter.section(f"against {self.against}")
+                terminalreporter.write_line(terminal.changes(self.run, rulings, self.against))
         if self.unwritten:
             terminalreporter.write_line(self.unwritten, red=True)
 
@@ -349,6 +354,9 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--known", action="append", default=[], metavar="FILE|shipped|none|NAME",
         help="expected failures: a file, or the name of what a fork descends from (flax); "
         "repeatable (default: shipped, those that come with scutch)"
+    )  # fmt: skip
+    add("--against", default="", metavar="NAME==RELEASE",
+        help="also say what is not as it was in a release that was recorded, such as flax==0.12.6"
     )  # fmt: skip
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", metavar="N", help="seed of the search (default: the profile's)")
@@ -389,13 +397,14 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if option.scutch_report and not worker:
             check_path(option.scutch_report)
+        against = releases.named(option.against) if option.against else None
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
         resumed = None
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
-    except SetupError as error:
+    except (SetupError, releases.NotRecorded) as error:
         raise Refused(str(error), 2) from None
-    judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed)
+    judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed, against=against)
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
     if run.launched and not worker:

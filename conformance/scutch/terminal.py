@@ -8,17 +8,21 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import pytest
 
 import scutch
-from scutch import catalogue
+from scutch import catalogue, releases
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
+from scutch.releases import Finding
+from scutch.releases import changes as upgrades
 from scutch.report import Environment, Outcome, Product, Report, suite
+from scutch.report.text import count
 
 COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
@@ -185,6 +189,26 @@ def show(
     terminal.write_line(text, bold=True, **{colour: True})
 
 
+def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
+    """What is not as it was in a recorded release, of what this run was asked for.
+
+    Args:
+      run: What is judged.
+      rulings: On the requirements.
+      old: What was recorded.
+
+    Returns:
+      Lines for people.
+    """
+    found = {r.requirement.id: Finding.of(r.verdict, r.trials, r.reason) for r in rulings}
+    asked = {name: each for name, each in old.requirements.items() if name in found}
+    new = releases.Record(
+        run.name, run.version, jax.__version__, platform.python_version(), scutch.__version__,
+        run.profile, run.examples, run.seed, "", 0, found,
+    )  # fmt: skip
+    return upgrades.text(upgrades.compare(replace(old, requirements=asked), new))
+
+
 def _counted(identifiers: Sequence[str], what: str) -> str:
     return f"{len(identifiers)} {what}" + (f" ({', '.join(identifiers)})" if identifiers else "")
 
@@ -210,9 +234,9 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
     if fatal:
         ids = ", ".join(r.requirement.id for r in fatal)
-        return f"{name} does not conform: {len(fatal)} root causes: {ids}{aside}", "red"
+        return f"{name} does not conform: {count(len(fatal), 'root cause')}: {ids}{aside}", "red"
     known = sum(counts.get("known", 0) for counts in total.counts.values())
-    besides = f", but for {known} known failures" if known else ""
+    besides = f", but for {count(known, 'known failure')}" if known else ""
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
 
 

@@ -14,7 +14,7 @@ PLAIN = ("JIT-10", "JIT-11", "OBJ-8", "SHM-6", "SHM-7")
 """Rows of the contract that ask for what plain JAX does."""
 
 
-@pytest.mark.parametrize("area", ["BOX", "OBJ", "JIT", "SHM", "BRG", "EXP"])
+@pytest.mark.parametrize("area", catalogue.AREAS)
 def test_a_must_rests_on_evidence(area):
     without = [
         row.id

@@ -242,7 +242,7 @@ def test_known_failures_make_the_difference(judge):
     code, text, report = judge("--implementation", "flax", "--requirement", "BOX-15c")
     assert code == 0
     assert _verdicts(report) == {"BOX-15c": "known"}
-    assert "but for 1 known failures" in text
+    assert "but for 1 known failure" in text
 
     code, text, report = judge(
         "--implementation", "flax", "--requirement", "BOX-15c", "--known", "none"

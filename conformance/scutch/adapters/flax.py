@@ -1,13 +1,55 @@
-"""Flax, as installed."""
+"""Flax, as installed, and with the other modes of its `jit`.
+
+Of a release before 0.12.6 it claims the names and the options that are there. Before 0.12.1
+variables are left out: they have no `get_value`, `set_value` and `get_raw_value` yet, and a state
+before 0.11 holds none. Nearly every law of variables would say that and nothing else.
+"""
+
+import functools
+import inspect
+from dataclasses import replace
+from types import SimpleNamespace
 
 import flax
+from flax import nnx
 from packaging.version import Version
 
-from scutch.implementation import flax_shaped
+from scutch.implementation import Implementation, Namespace, flax_shaped, names_in
 
-_OBJECTS = Version("0.12.4")
-"""The release since which objects and variables answer to today's names."""
+_SINCE = {
+    "transforms.shard_map.check_vma": "0.12.1",  # `check_rep` before
+    "nnx.Variable.out_sharding": "0.12.4",  # `sharding_names` before, and `sharding` before that
+    "transforms.jit.graph": "0.12.4",
+    "transforms.jit.graph_updates": "0.12.6",
+}
+"""The releases that have brought options of names that were there."""
 
-_further = ("linen", "nnx", "transforms", "bridge") if Version(flax.__version__) >= _OBJECTS else ()
-_claims = ("meta", "logical", *_further)
-implementation = flax_shaped("flax", version=flax.__version__, claims=_claims)
+_METHODS_OF_VARIABLES = "0.12.1"
+_VARIABLES = frozenset(
+    "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate bridge.to_nnx_var "
+    "bridge.linen_vars_to_nnx_attrs".split()
+)
+"""The classes of variables, and what makes some of other things."""
+
+
+def _claims() -> list[str] | None:
+    release = Version(flax.__version__)
+    options = [option for option, since in _SINCE.items() if release >= Version(since)]
+    if len(options) == len(_SINCE):
+        return None
+    left_out = _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else ()
+    return [name for name in names_in("flax") if name not in left_out] + options
+
+
+def _in_mode(name: str, **options: bool) -> Implementation:
+    """Flax with a `jit` that has other defaults; a release without the options has no such one."""
+    if not options.keys() <= inspect.signature(nnx.jit).parameters.keys():
+        return replace(implementation, name=name, transforms=None, known="flax")
+    jit = SimpleNamespace(jit=functools.partial(nnx.jit, **options))
+    transforms = Namespace(f"{name} {flax.__version__}: transforms", jit, nnx)
+    return replace(implementation, name=name, transforms=transforms, known="flax")
+
+
+implementation = flax_shaped("flax", version=flax.__version__, claims=_claims())
+without_graph = _in_mode("flax-no-graph", graph=False)
+without_graph_updates = _in_mode("flax-no-graph-updates", graph_updates=False)

@@ -43,6 +43,7 @@ class Law:
       subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
       fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
       in_job: Whether it is tried in a job of several processes.
+      options: What it needs beside names, of `implementation.OPTIONS`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Law:
     subject: str | None
     fixtures: tuple[str, ...]
     in_job: bool = False
+    options: tuple[str, ...] = ()
 
     def arguments(
         self, implementation: Implementation, subject: Subject, unasserted: Any = None
@@ -133,7 +135,10 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     for subject, prefix in prefixes:
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
         in_job = getattr(function, "scutch_in_job", False)
-        yield Law(title, function, prefix + identifier, must_reach, subject, fixtures, in_job)
+        options = getattr(function, "scutch_options", ())
+        yield Law(
+            title, function, prefix + identifier, must_reach, subject, fixtures, in_job, options
+        )
 
 
 def _used(marks: Any) -> set[str]:

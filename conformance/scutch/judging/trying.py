@@ -107,6 +107,8 @@ def try_law(
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
         try:
+            for option in law.options:
+                implementation.need(option)
             if replay is not None:
                 attempt.replay(replay)
             else:

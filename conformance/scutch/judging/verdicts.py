@@ -224,7 +224,7 @@ def _rule_one(
     outcomes = [t.outcome for t in trials if not t.broke]
     skipped = [t.reason for t in trials if t.outcome == "skipped"]
     unmet = [name for t in trials for name in t.unmet]
-    held = [t.expected for t in trials if t.expected and not t.broke]
+    held = [t.expected for t in trials if t.expected and not t.broke and t.outcome != "skipped"]
     inherited = {e.witness for e in known if e.inherited}
     untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
     if unclaimed:

@@ -76,6 +76,21 @@ def few(reason: str) -> Callable[[Test], Test]:
     return marked
 
 
+def options(*names: str) -> Callable[[Test], Test]:
+    """Mark a law that needs options which older releases of an implementation do not have.
+
+    Args:
+      names: Of `implementation.OPTIONS`, such as `nnx.Variable.out_sharding`. Where one of them is
+        not claimed, the law is not tried.
+    """
+
+    def marked(test: Test) -> Test:
+        test.scutch_options = names  # type: ignore[attr-defined]
+        return test
+
+    return marked
+
+
 def across_processes(test: Test) -> Test:
     """Mark a law that is tried in a job of several processes.
 

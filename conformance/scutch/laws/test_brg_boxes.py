@@ -14,7 +14,7 @@ from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import is_partitioning_error, reached, refused, requirement
+from scutch.lawkit.marks import is_partitioning_error, options, reached, refused, requirement
 from scutch.strategies import axis_names, variables
 
 hooks = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)
@@ -142,6 +142,7 @@ def _names(box):
 
 
 @requirement("BRG-5d")
+@options("nnx.Variable.out_sharding")
 @given(named=_named(), index=positions, name=axis_names())
 def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, named, index, name):
     """`add_axis` on the box of a variable with names puts the partition name at the new axis and
@@ -159,6 +160,7 @@ def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, 
 
 
 @requirement("BRG-5d")
+@options("nnx.Variable.out_sharding")
 @given(named=_named(), index=positions, name=axis_names())
 def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, named, index, name):
     """`add_axis` and `remove_axis` without a partition name raise the partitioning error, and
@@ -174,6 +176,7 @@ def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, n
 
 
 @requirement("BRG-5e", must_reach=("named", "unnamed"))
+@options("nnx.Variable.out_sharding")
 @given(named=_named(), annotated=st.booleans())
 def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
     """`get_partition_spec` of the box of a variable, with names or without, alone or in a tree, is

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import not_available
-from scutch.lawkit.marks import dear, reached, requirement
+from scutch.lawkit.marks import dear, options, reached, requirement
 from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
 
 
@@ -64,6 +64,7 @@ moded = st.sampled_from(list(MODES)).flatmap(
 
 
 @requirement("JIT-12a", must_reach=("partial", "whole"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):

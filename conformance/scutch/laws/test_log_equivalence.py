@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding
 
 from scutch.lawkit.equality import alike, leaf_pairs
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import options, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.lawkit.training import ADAM
 from scutch.strategies import logical_placements
@@ -116,6 +116,7 @@ def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
 
 
 @requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
+@options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), how=st.sampled_from(["own rules", "rules in context"]))
 def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):
     """A variable with logical names, and rules of its own or in context, has the spec and the

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import options, reached, refused, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import logical_names, rules
 from scutch.strategies.names import LOGICAL
@@ -38,6 +38,7 @@ def _ruled(names, *mappings):
 
 
 @requirement("LOG-10a", must_reach=("several for one name", "contending"))
+@options("nnx.Variable.out_sharding")
 @given(names=logical_names(), mapping=rules(), own=st.booleans())
 def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, own):
     """A variable with names has, by rules of its own or in context, the spec of its names, also
@@ -85,6 +86,7 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
 
 
 @requirement("LOG-10d", must_reach=("both",))
+@options("nnx.Variable.out_sharding")
 @given(
     names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True)
 )
@@ -108,6 +110,7 @@ def test_rules_of_a_variable_and_in_context_hold_together(logical, nnx, names, m
 
 
 @requirement("LOG-10e")
+@options("nnx.Variable.out_sharding")
 @given(
     name=st.sampled_from(LOGICAL),
     targets=st.permutations(["data", "model", "layers", None, ("data", "model")]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import costly, dear, options, reached, requirement
 from scutch.strategies.object_calls import object_calls
 
 BOTH = ("returned", "refused")
@@ -156,6 +156,7 @@ placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
 
 
 @requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested"))
+@options("nnx.Variable.out_sharding")
 @given(lifts=lifts_at([0, 1, 2, None]), **placed)
 def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx, lifts, way, names):
     """After a lift that names its axis, a variable that was given to the function, made in it or
@@ -165,6 +166,7 @@ def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx,
 
 
 @requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
+@options("nnx.Variable.out_sharding")
 @given(lifts=lifts_at([-1, -2]), **placed)
 def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts, way, names):
     """A negative axis of a lift is counted from the end of the axes outside, as JAX counts, and the

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.domain import import_or_leave
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import options, reached, requirement
 from scutch.lawkit.states import raw_values
 
 KINDS = ("Param", "BatchStat", "Count")
@@ -353,6 +353,7 @@ def _specs(nnx, module):
 
 
 @requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made"))
+@options("nnx.Variable.out_sharding")
 @given(
     how=st.sampled_from(["vmap", "scan"]),
     made=st.booleans(),
@@ -423,6 +424,7 @@ OPTIMIZED = {
 
 
 @requirement("OBJ-7e", must_reach=(*TRANSFORMATIONS, *OPTIMIZED))
+@options("nnx.Variable.out_sharding")
 @given(
     name=st.sampled_from(list(TRANSFORMATIONS)),
     wanted=st.sampled_from(list(OPTIMIZED)),

@@ -7,7 +7,7 @@ import jax
 from hypothesis import given
 
 from scutch.lawkit.agreement import difference
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import costly, dear, options, reached, requirement
 from scutch.strategies.transformations import plain_shard_map_calls
 
 
@@ -32,6 +32,7 @@ def _assert_same(transforms, call, way):
 
 
 @requirement("SHM-6a", must_reach=("mapped",))
+@options("transforms.shard_map.check_vma")
 @dear
 @given(call=plain_shard_map_calls())
 def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
@@ -41,6 +42,7 @@ def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
 
 
 @requirement("SHM-6c", must_reach=("returned",))
+@options("transforms.shard_map.check_vma")
 @costly
 @given(call=plain_shard_map_calls(unsharded=True))
 def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
@@ -50,6 +52,7 @@ def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
 
 
 @requirement("SHM-6b", must_reach=("refused", "accepted"))
+@options("transforms.shard_map.check_vma")
 @costly
 @given(call=plain_shard_map_calls(illegal=True))
 def test_lifted_shard_map_refuses_what_jax_refuses(transforms, call):

@@ -1,0 +1,122 @@
+"""The version ranges of the shipped known failures, written from the records of releases.
+
+An entry is about the releases that its witness breaks. What breaks a recorded release and is no
+entry yet is added, with the error for a reason, until somebody says why.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scutch.judging import known
+from scutch.releases import Record
+from scutch.report.text import count, publish
+
+from scutch_ci.checkout import ROOT
+
+KNOWN = ROOT / "conformance" / "scutch" / "known"
+NOT_EXPLAINED = "Nobody has said why yet: "
+
+
+def update(recorded: Sequence[Record], folder: Path = KNOWN) -> int:
+    """Write the ranges into the files of known failures; returns 0."""
+    for file in sorted(folder.glob("*.toml")):
+        text = file.read_text("utf-8")
+        entries = known.parse(text, file.name)
+        name = entries[0].implementation
+        found = [r for r in recorded if r.implementation == name and not r.beside]
+        if not found:
+            print(f"{file.name}: no release of {name} is recorded; it stays as it is")
+            continue
+        changed, unseen = with_ranges(text, entries, found)
+        added = not_entered(entries, found)
+        if added:
+            changed += "\n" + known.toml(name, added).partition("\n\n")[2]
+        publish(changed, file)
+        ids = ", ".join(f"{each.requirement} {each.test}" for each in unseen)
+        print(f"{file.name}: {count(len(entries), 'range')} from {count(len(found), 'record')}, "
+              f"{len(added)} added")  # fmt: skip
+        if unseen:
+            print(f"  in no recorded release, and left as they are: {ids}")
+    return 0
+
+
+def with_ranges(
+    text: str, entries: Sequence[known.Known], found: Sequence[Record]
+) -> tuple[str, list[known.Known]]:
+    """The text of a file with the ranges that the records give, and the entries that they do not.
+
+    Args:
+      text: Of the file; all but the ranges stays as it is.
+      entries: In the order of the text.
+      found: Records of the implementation, oldest first.
+    """
+    parts = text.split("[[known]]\n")
+    unseen = []
+    for place, entry in enumerate(entries, 1):
+        range_ = range_of(entry.requirement, entry.witness, found)
+        if not range_:
+            unseen.append(entry)
+            continue
+        lines = parts[place].split("\n")
+        at = next(n for n, line in enumerate(lines) if line.startswith("versions ="))
+        lines[at] = f'versions = "{range_}"'
+        parts[place] = "\n".join(lines)
+    return "[[known]]\n".join(parts), unseen
+
+
+def not_entered(entries: Sequence[known.Known], found: Sequence[Record]) -> list[known.Known]:
+    """Entries for the calls that break a recorded release and are no witness yet."""
+    there = {(entry.requirement, entry.witness) for entry in entries}
+    calls = {
+        (requirement, each.input): each.error
+        for record in found
+        for requirement, finding in record.requirements.items()
+        for each in finding.broken
+        if finding.verdict in ("failed", "blocked") and each.input
+    }
+    return [
+        known.Known(
+            found[0].implementation, requirement, range_of(requirement, call, found),
+            f"{NOT_EXPLAINED}{error}", call, None, "",
+        )
+        for (requirement, call), error in calls.items()
+        if (requirement, call) not in there
+    ]  # fmt: skip
+
+
+def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
+    """The releases that a call breaks, as a version range; empty for none.
+
+    Args:
+      requirement: Whose law the call is of.
+      call: The witness.
+      found: Records of one implementation, oldest first.
+
+    Returns:
+      From the first to the last of them, without those between in which the law was tried and the
+      call did not break it. What is not recorded, such as the next release, is not in it.
+    """
+    law = call.partition("(")[0]
+    broken = [r for r in found if breaks(r, requirement, law) == call]
+    if not broken:
+        return ""
+    first, last = broken[0], broken[-1]
+    others = [
+        r for r in found[found.index(first) : found.index(last)]
+        if r not in broken and was_tried(r, requirement)
+    ]  # fmt: skip
+    return ",".join(
+        [f">={first.release}", f"<={last.release}", *(f"!={each.release}" for each in others)]
+    )
+
+
+def breaks(record: Record, requirement: str, law: str) -> str | None:
+    """The call that breaks a law in a release, if one does."""
+    finding = record.requirements.get(requirement)
+    return finding.witnesses.get(law) if finding else None
+
+
+def was_tried(record: Record, requirement: str) -> bool:
+    """Whether a release was judged for a requirement."""
+    finding = record.requirements.get(requirement)
+    return finding is not None and finding.verdict != "unclaimed"

@@ -1,0 +1,412 @@
+"""The command `ci/matrix`: judge releases, and keep what they do as data in the package.
+
+Each file of `ci/pins/releases` is a release of Flax or of orbax-export, with the JAX of its day or,
+where its name says so, with another one. For each, newest first, the command
+
+- makes an environment with these packages and pytest, in a folder that is kept;
+- judges the release; what a newer one breaks is tried first, so that a search is seldom needed;
+- writes a record to `conformance/scutch/releases`; a release with a record is not judged again.
+
+Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
+release is tried on every other one whose law held, since what a search did not find is not yet
+mended. All parts can be cut off: the same command goes on. `--known` writes the version ranges of
+the known failures from the records.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from packaging.version import Version
+from scutch import catalogue, releases
+from scutch.judging import known
+from scutch.judging.verdicts import Trial
+from scutch.releases import Finding, Record, digest
+from scutch.releases.changes import in_order
+from scutch.report.document import Report, load
+from scutch.report.text import count, publish
+
+from scutch_ci import conformance, known_ranges, tasks
+from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, last_line, processors
+from scutch_ci.targets import ADAPTERS, Target, environment, targets
+
+RECORDS = ROOT / "conformance" / "scutch" / "releases"
+ENVIRONMENTS = ROOT / "build" / "matrix"
+LONGER = 5
+"""How many times the inputs a law gets that too few inputs have left untested."""
+
+
+# ---------------------------------------------------------------- judging
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Where releases are judged, how hard, and where their records are.
+
+    Args:
+      environments: The folder of the environments, and of what runs leave behind.
+      records: The folder of the records.
+      examples: Inputs for each law.
+      seed: Of the search.
+      patterns: Which requirements are judged; empty for all.
+    """
+
+    environments: Path
+    records: Path
+    examples: int
+    seed: int
+    patterns: Sequence[str] = ()
+
+    def recorded(self) -> tuple[Record, ...]:
+        """All records of the folder."""
+        texts = [path.read_text("utf-8") for path in self.records.glob("*.json")]
+        return releases.ordered(map(Record.from_text, texts))
+
+    def file(self, target: Target) -> Path:
+        """Where the record of a release is, or will be."""
+        return self.records / f"{target}.json"
+
+    def judge(self, target: Target) -> Record:
+        """Judge a release, write its record, and return it.
+
+        Raises:
+          NothingMeasured: It could not be judged to the end.
+        """
+        folder = self.environments / "runs" / str(target)
+        folder.mkdir(parents=True, exist_ok=True)
+        log, expected = folder / "log", folder / "known.toml"
+        python = environment(target, self.environments, log)
+        if not expected.exists():
+            publish(known.toml(target.implementation, self.witnesses(target)), expected)
+        report, trials = self.run(target, python, folder, self.examples, self.patterns)
+        record = recorded(target, report, trials, self.examples, spent(folder))
+        publish(record.to_text(), self.file(target))
+        return record
+
+    def witnesses(self, target: Target) -> Iterator[known.Known]:
+        """One call for each law that breaks a release, of the nearest newer one if there is one."""
+        others = [r for r in self.recorded() if related(r.implementation, target.implementation)]
+        others.sort(key=lambda r: distance(r, target, others))
+        calls = {
+            (requirement, each.test): each.input
+            for record in reversed(others)
+            for requirement, finding in record.requirements.items()
+            for each in finding.broken
+            if each.input
+        }
+        shipped = {
+            (each.requirement, each.test): each.witness
+            for each in known.shipped()
+            if related(each.implementation, target.implementation)
+        }
+        for (requirement, _), call in (shipped | calls).items():
+            yield known.Known(target.implementation, requirement, "", "recorded", call, None, "")
+
+    def run(
+        self,
+        target: Target,
+        python: str,
+        folder: Path,
+        examples: int,
+        patterns: Iterable[str],
+    ) -> tuple[Report, list[Trial]]:
+        """Judge a release, or go on where an earlier run was cut off.
+
+        Args:
+          target: The release.
+          python: Of its environment.
+          folder: What the run leaves behind; `known.toml` there has the calls that are tried first.
+          examples: Inputs for each law.
+          patterns: Which requirements are judged; empty for all.
+
+        Returns:
+          The report, and what each law did.
+
+        Raises:
+          NothingMeasured: The run had no verdict.
+        """
+        log, tried, written = folder / "log", folder / "report.trials", folder / "report.json"
+        command = (
+            *(python, "-m", "scutch", "run", "--implementation", ADAPTERS[target.implementation]),
+            *("--profile", "quick", "--examples", str(examples), "--seed", str(self.seed)),
+            *("--known", str(folder / "known.toml"), "--resume", str(tried)),
+            *(f"--requirement={pattern}" for pattern in patterns),
+            *("--report", str(written), "-n", str(processors()), "-q", "--tb=no"),
+            *("-p", "no:cacheprovider"),
+        )
+        started = time.monotonic()
+        try:
+            code = tasks.run(command, log, folder, conformance.environment() | own(os.environ))
+        finally:
+            with (folder / "seconds").open("a", encoding="utf-8") as file:
+                file.write(f"{time.monotonic() - started:.0f}\n")
+        if code not in (0, 1) or not written.exists():
+            raise NothingMeasured(f"judging ended with {code}: {last_line(log.read_text())}")
+        report = load(written)
+        lines = tried.read_text("utf-8").splitlines()[1:]
+        return report, list({one.test: one for one in map(Trial.from_data, lines)}.values())
+
+    # ------------------------------------------------------------ a closer look
+
+    def complete(self, target: Target, *, again: bool) -> None:
+        """Judge what a record lacks, on more inputs, and add what is found to it.
+
+        A record lacks what too few inputs have left untested, and requirements that are younger.
+
+        Args:
+          target: A release that is recorded.
+          again: Whether to judge all that `patterns` choose, also what is recorded.
+
+        Raises:
+          NothingMeasured: There is no verdict.
+        """
+        record = self.record(target)
+        chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
+        found = {row.id: record.requirements.get(row.id) for row in chosen}
+        lacks = [name for name, each in found.items() if not each or each.verdict == "untested"]
+        ids = list(found) if again else lacks
+        folder = self.part(target, " ".join(ids))
+        if not ids or (folder / "report.json").exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        python = environment(target, self.environments, folder / "log")
+        if not (folder / "known.toml").exists():
+            calls = [each for each in self.witnesses(target) if each.requirement in ids]
+            publish(known.toml(target.implementation, calls), folder / "known.toml")
+        report, trials = self.run(target, python, folder, self.examples * LONGER, ids)
+        new = recorded(target, report, trials, self.examples, spent(folder))
+        requirements = {**record.requirements, **new.requirements}
+        completed = replace(
+            record,
+            requirements={name: requirements[name] for name in in_order(requirements)},
+            held=tuple(sorted({*record.held, *new.held})),
+            seconds=record.seconds + new.seconds,
+        )
+        publish(completed.to_text(), self.file(target))
+
+    def part(self, target: Target, of: str) -> Path:
+        """The folder of what a part of the judging of a release leaves behind."""
+        return self.environments / "runs" / str(target) / digest(of)
+
+    def record(self, target: Target) -> Record:
+        """The record of a release that was judged."""
+        return Record.from_text(self.file(target).read_text("utf-8"))
+
+    def cross_examine(self, target: Target) -> int:
+        """Try calls that break other releases on one, and add what they break to its record.
+
+        Returns:
+          How many calls were tried.
+
+        Raises:
+          NothingMeasured: There is no verdict on them.
+        """
+        tried = 0
+        while chosen := self.open_calls(target):
+            record = self.record(target)
+            folder = self.part(target, "".join(each.witness for each in chosen))
+            folder.mkdir(parents=True, exist_ok=True)
+            python = environment(target, self.environments, folder / "log")
+            publish(known.toml(target.implementation, chosen), folder / "known.toml")
+            ids = sorted({each.requirement for each in chosen})
+            _, trials = self.run(target, python, folder, 1, ids)
+            publish(crossed(record, chosen, trials).to_text(), self.file(target))
+            tried += len(chosen)
+        return tried
+
+    def open_calls(self, target: Target) -> list[known.Known]:
+        """For each law that a release does not break, a call that was not tried on it yet."""
+        record = self.record(target)
+        found: dict[tuple[str, str], known.Known] = {}
+        for other in self.recorded():
+            if not related(other.implementation, record.implementation):
+                continue
+            for requirement, finding in other.requirements.items():
+                own_finding = record.requirements.get(requirement)
+                if own_finding is None or own_finding.verdict not in ("passed", "failed"):
+                    continue
+                for each in finding.broken:
+                    if (
+                        each.input
+                        and each.test not in own_finding.witnesses
+                        and not record.holds(each.input)
+                    ):
+                        found[requirement, each.test] = known.Known(
+                            record.implementation, requirement, "", other.file, each.input, None, ""
+                        )
+        return list(found.values())
+
+
+def own(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which a release's environment imports this checkout's packages."""
+    return {"PYTHONPATH": environment_of(ROOT)["PYTHONPATH"]} | {
+        name: variables[name] for name in ("JAX_COMPILATION_CACHE_DIR",) if name in variables
+    }
+
+
+def related(one: str, other: str) -> bool:
+    """Whether two implementations are of one library: Flax, and Flax in another mode."""
+    return one.partition("-")[0] == other.partition("-")[0]
+
+
+def distance(record: Record, target: Target, among: Sequence[Record]) -> int:
+    """How many releases lie between a record and a release, of those recorded."""
+    between = sorted([Version(record.release), Version(target.release)])
+    return sum(between[0] < Version(each.release) <= between[1] for each in among)
+
+
+def spent(folder: Path) -> int:
+    """The seconds that all parts of a run took."""
+    return sum(map(int, (folder / "seconds").read_text("utf-8").split()))
+
+
+def recorded(
+    target: Target, report: Report, trials: Sequence[Trial], examples: int, seconds: int
+) -> Record:
+    """The record of a run.
+
+    Args:
+      target: The release that was asked for.
+      report: On it.
+      trials: What each law did.
+      examples: Inputs for each law.
+      seconds: How long it took.
+
+    Raises:
+      NothingMeasured: Another release was judged.
+    """
+    name, release = target.implementation, report.implementation.version
+    if Version(release) != Version(target.release):
+        raise NothingMeasured(f"{release} was judged; expected {target.release}")
+    of: dict[str, list[Trial]] = {}
+    for trial in trials:
+        of.setdefault(trial.requirement, []).append(trial)
+    found = {o.id: Finding.of(o.verdict, of.get(o.id, ()), o.reason) for o in report.requirements}
+    held = {
+        digest(t.expected) for t in trials
+        if t.expected and not t.broke and t.outcome in ("passed", "failed")
+    }  # fmt: skip
+    where = report.environment
+    return Record(
+        name, release, where.jax, where.python, report.suite.version, report.profile, examples,
+        report.seed, datetime.now(UTC).date().isoformat(), seconds, found, tuple(sorted(held)),
+        beside=bool(target.jax),
+    )  # fmt: skip
+
+
+def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Trial]) -> Record:
+    """A record with what came of calls that break other releases."""
+    found, held = dict(record.requirements), set(record.held)
+    by_law = {(trial.requirement, trial.test): trial for trial in trials}
+    for call in chosen:
+        trial = by_law.get((call.requirement, call.test))
+        if trial is None or not (trial.broke or trial.outcome == "failed"):
+            held.add(digest(call.witness))  # also where it cannot be tried: it is not tried again
+            continue
+        before = found[call.requirement]
+        broken = (*before.broken, *Finding.of("failed", [trial]).broken)
+        found[call.requirement] = replace(before, verdict="failed", broken=broken, reason="")
+    return replace(record, requirements=found, held=tuple(sorted(held)))
+
+
+# ---------------------------------------------------------------- the command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge what is not recorded; returns an exit code."""
+    options = parsed(arguments)
+    matrix = Matrix(
+        options.environments.resolve(), options.records.resolve(), options.examples, options.seed,
+        options.requirement,
+    )  # fmt: skip
+    try:
+        if options.known:
+            return known_ranges.update(matrix.recorded())
+        return judge_all(matrix, targets(options.releases), again=options.again)
+    except NothingMeasured as reason:
+        print(f"ci/matrix: {reason}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nci/matrix: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        "ci/matrix", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit codes: 0 all is recorded, 1 some release could not be judged, 2 nothing was "
+        "judged, 130 interrupted",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("releases", nargs="*", metavar="RELEASE",
+        help="only these, such as flax-0.12.8, flax-0.10.5-jax-0.6.0 or flax-no-graph-0.12.12 "
+        "(default: all that have pins, and the newest Flax in its other modes)")  # fmt: skip
+    add("--again", action="store_true", help="judge them anew, although they are recorded")
+    add("--examples", type=int, default=4, metavar="N", help="inputs for each law (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
+    add("--requirement", action="append", default=[], metavar="PATTERN",
+        help="judge only these, also if they are recorded; repeatable")  # fmt: skip
+    add("--environments", type=Path, default=ENVIRONMENTS, metavar="DIR",
+        help="where the environments are kept (build/matrix)")  # fmt: skip
+    add("--records", type=Path, default=RECORDS, metavar="DIR", help="where the records are kept")
+    add("--known", action="store_true",
+        help="judge nothing: write the version ranges of known failures from the records"
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if options.examples < 1:
+        parser.error(f"--examples {options.examples}: expected at least 1")
+    return options
+
+
+def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
+    """Judge releases one after the other, then cross-examine them; returns an exit code."""
+    matrix.records.mkdir(parents=True, exist_ok=True)
+    started, failed = time.monotonic(), []
+    kept = {str(target) for target in wanted if matrix.file(target).exists() and not again}
+    for number, target in enumerate(wanted, 1):
+        print(f"{f'{number}/{len(wanted)}':7}{target!s:32}", end="", flush=True)
+        if again:
+            shutil.rmtree(matrix.environments / "runs" / str(target), ignore_errors=True)
+            matrix.file(target).unlink(missing_ok=True)
+        word = "kept" if str(target) in kept else "judged"
+        try:
+            record = matrix.record(target) if word == "kept" else matrix.judge(target)
+            print(f"{word:8}{record.seconds:6} s  {summary(record)}")
+        except NothingMeasured as reason:
+            failed.append(str(target))
+            print(f"FAILED  {reason}")
+    for target in [each for each in wanted if str(each) not in failed]:
+        print(f"{'cross':7}{target!s:32}", end="", flush=True)
+        try:
+            matrix.complete(target, again=bool(matrix.patterns) and str(target) in kept)
+            tried = matrix.cross_examine(target)
+            print(f"{count(tried, 'call')} tried; {summary(matrix.record(target))}")
+        except NothingMeasured as reason:
+            failed.append(str(target))
+            print(f"FAILED  {reason}")
+    judged = [r for r in matrix.recorded() if r.file.removesuffix(".json") in map(str, wanted)]
+    print(
+        f"\n{count(len(judged), 'release')} recorded, judged in "
+        f"{sum(r.seconds for r in judged) / 60:.0f} minutes; this command took "
+        f"{(time.monotonic() - started) / 60:.0f} minutes"
+    )
+    return int(bool(failed))
+
+
+def summary(record: Record) -> str:
+    """The number of requirements by verdict."""
+    numbers: dict[str, int] = {}
+    for finding in record.requirements.values():
+        numbers[finding.verdict] = numbers.get(finding.verdict, 0) + 1
+    return ", ".join(f"{number} {verdict}" for verdict, number in sorted(numbers.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""The releases that `ci/matrix` judges, and the environment that each is judged in.
+
+A file of `ci/pins/releases` has the packages of one release, all of them, and begins with the
+Python that they are for:
+
+    # Python 3.12
+    flax==0.12.8
+    jax==0.11.0
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.version import Version
+from scutch.report.text import publish
+
+from scutch_ci import tasks
+from scutch_ci.checkout import ROOT, NothingMeasured, last_line
+
+PINS = ROOT / "ci" / "pins" / "releases"
+NAME = re.compile(r"(?P<name>[a-z-]*[a-z])-(?P<release>\d[\w.]*?)(-jax-(?P<jax>\d[\w.]*))?")
+ADAPTERS = {
+    "flax": "flax",
+    "flax-no-graph": "scutch.adapters.flax:without_graph",
+    "flax-no-graph-updates": "scutch.adapters.flax:without_graph_updates",
+    "orbax": "orbax",
+}
+"""How the implementation of a record is loaded."""
+
+JUDGING = ("attrs execnet hypothesis iniconfig packaging pluggy pygments pytest pytest-xdist "
+           "sortedcontainers").split()  # fmt: skip
+"""What the judge needs beside JAX; in the versions of the newest pins, unless a release has others.
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One release to judge.
+
+    Args:
+      implementation: A key of `ADAPTERS`.
+      release: Its version.
+      jax: The version of JAX, where it is not the one of the release's day; empty otherwise.
+    """
+
+    implementation: str
+    release: str
+    jax: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> "Target":
+        """The target that a name stands for, such as `flax-0.12.8` or `flax-0.10.5-jax-0.6.0`.
+
+        Raises:
+          NothingMeasured: It is no such name, or there are no pins for it.
+        """
+        parts = NAME.fullmatch(name)
+        if parts is None or parts["name"] not in ADAPTERS:
+            expected = " or ".join(f"{each}-RELEASE" for each in ADAPTERS)
+            raise NothingMeasured(f"{name!r} is no release: expected {expected}")
+        target = cls(parts["name"], parts["release"], parts["jax"] or "")
+        if not target.pins.exists():
+            raise NothingMeasured(f"{name!r}: there are no pins at {target.pins}")
+        return target
+
+    def __str__(self) -> str:
+        """The name, which `named` takes."""
+        return f"{self.implementation}-{self.release}" + (f"-jax-{self.jax}" if self.jax else "")
+
+    @property
+    def pins(self) -> Path:
+        """The file with its packages; the modes of Flax have those of Flax."""
+        package = self.implementation.partition("-")[0]
+        return PINS / f"{replace(self, implementation=package)}.txt"
+
+    @property
+    def age(self) -> tuple[Version, bool]:
+        """Sorts releases from old to new, those with another JAX after those with their own."""
+        return Version(self.release), not self.jax
+
+
+def targets(names: Sequence[str]) -> list[Target]:
+    """The releases of these names, or all that have pins, newest first; Flax before others.
+
+    Without names, the newest Flax is judged in its other modes, too.
+    """
+    if names:
+        return [Target.named(name) for name in names]
+    found = [Target.named(path.stem) for path in PINS.glob("*.txt")]
+    found.sort(key=lambda target: target.age, reverse=True)
+    found.sort(key=lambda target: (bool(target.jax), target.implementation != "flax"))
+    newest = found[0]
+    return found + [replace(newest, implementation=f"flax-{mode}") for mode in
+                    ("no-graph", "no-graph-updates")]  # fmt: skip
+
+
+# ---------------------------------------------------------------- environments
+
+
+def interpreter(version: str) -> str:
+    """The path of an interpreter, on the path or held by pyenv.
+
+    Args:
+      version: Such as `3.12`.
+
+    Raises:
+      NothingMeasured: There is none that runs.
+    """
+    name = f"python{version}"
+    held = (Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions").glob(
+        f"{version}.*/bin/{name}"
+    )
+    for found in (shutil.which(name), *sorted(map(str, held), reverse=True)):
+        runs = found and subprocess.run([found, "-c", ""], capture_output=True, check=False)
+        if runs and found and runs.returncode == 0:
+            return found
+    raise NothingMeasured(f"there is no {name} on the path that runs, and pyenv holds none")
+
+
+def environment(target: Target, folder: Path, log: Path) -> str:
+    """Make the environment of a release where it is missing; returns the path of its Python.
+
+    Args:
+      target: The release.
+      folder: Where the environments are kept.
+      log: What the installer prints is added to it.
+
+    Raises:
+      NothingMeasured: It could not be made.
+    """
+    made = folder / target.pins.stem
+    python, stamp = made / "bin" / "python", made / "stamp-pins"
+    pins = target.pins.read_text("utf-8")
+    wanted = pins + "".join(judges_own(pins))
+    if stamp.exists() and stamp.read_text("utf-8") == wanted:
+        return str(python)
+    version = re.match(r"# Python (\S+)\n", pins)
+    if version is None:
+        raise NothingMeasured(f"{target.pins} does not begin with a line like '# Python 3.12'")
+    asked = folder / f"{target.pins.stem}.requirements"
+    publish(wanted, asked)
+    uv = shutil.which("uv")
+    make = [uv, "venv", "--quiet", "--clear", "--python"] if uv else []
+    install = [uv, "pip", "install", "--python", str(python)] if uv else []
+    for command in (
+        [*make, interpreter(version[1]), str(made)]
+        if uv
+        else [interpreter(version[1]), "-m", "venv", "--clear", str(made)],
+        [*(install or [str(python), "-m", "pip", "install"]), "--quiet", "--no-deps", "-r",
+         str(asked)],
+    ):  # fmt: skip
+        if tasks.run([str(word) for word in command], log, ROOT, os.environ):
+            raise NothingMeasured(
+                f"its environment could not be made: {last_line(log.read_text())}"
+            )
+    publish(wanted, stamp)
+    return str(python)
+
+
+def judges_own(pins: str) -> list[str]:
+    """The lines of the newest pins with what the judge needs and a release's pins do not have."""
+    there = {line.partition("==")[0].lower() for line in pins.splitlines()}
+    newest = max((ROOT / "ci" / "pins").glob("py*.txt"))
+    return [
+        line
+        for line in newest.read_text("utf-8").splitlines(keepends=True)
+        for name in [line.partition("==")[0].lower()]
+        if name in JUDGING and name not in there
+    ]

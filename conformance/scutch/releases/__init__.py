@@ -1,0 +1,261 @@
+"""What was found of released implementations, kept as data: one file for each release.
+
+`ci/matrix` judges releases, each with the JAX of its day, and writes the files beside this module.
+They come with the package, so that what a release breaks can be asked without judging it:
+
+    record("flax", "0.12.8").requirements["BOX-9b"]
+    [each.release for each in records("flax")]
+
+A *record* has, for each requirement, what the release does: `passed`, `failed`, `blocked`,
+`crashed`, `timeout`, `unclaimed` or `untested`, with the calls that break it. A known failure is
+`failed` here: what is known is said by people, and what is recorded was seen.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from scutch.judging.verdicts import Counterexample, Trial
+
+BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
+"""What is said of a requirement that a release does not fulfil."""
+
+FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
+         "date", "seconds")  # fmt: skip
+
+
+class NotRecorded(Exception):
+    """Nothing is recorded of a release; the message says of which there is something.
+
+    Wrong: `record("flax", "0.12.11")`, which was never released.
+    Right, with a release that is listed:
+
+        record("flax", "0.12.12")
+    """
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a release does about one requirement.
+
+    Args:
+      verdict: `passed`, `unclaimed`, `untested`, or one of `BROKEN`.
+      broken: The call that breaks each law that is broken, with the first line of the error.
+      reason: Why it is unclaimed, untested or blocked; empty otherwise.
+    """
+
+    verdict: str
+    broken: tuple[Counterexample, ...] = ()
+    reason: str = ""
+
+    @property
+    def witnesses(self) -> dict[str, str]:
+        """The call that breaks a law, by the law's name."""
+        return {each.test: each.input for each in self.broken}
+
+    def to_json(self) -> Any:
+        """The verdict alone where there is no more to say, else a mapping."""
+        calls = [
+            ({"input": each.input} if each.input else {"law": each.test}) | {"error": each.error}
+            for each in self.broken
+        ]
+        more = {"broken": calls, "reason": self.reason}
+        more = {name: value for name, value in more.items() if value}
+        return {"verdict": self.verdict, **more} if more else self.verdict
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Finding":
+        """The finding from what `to_json` returned."""
+        if isinstance(data, str):
+            return cls(data)
+        broken = (
+            Counterexample(
+                each.get("law") or each["input"].partition("(")[0], each.get("input", ""),
+                each["error"],
+            )
+            for each in data.get("broken", ())
+        )  # fmt: skip
+        return cls(data["verdict"], tuple(broken), data.get("reason", ""))
+
+    @classmethod
+    def of(cls, verdict: str, trials: Iterable[Trial], reason: str | None = None) -> "Finding":
+        """The finding of a run.
+
+        Args:
+          verdict: One of `judging.verdicts.VERDICTS`.
+          trials: What the laws of the requirement did.
+          reason: Why the verdict is not `passed`.
+
+        Returns:
+          What was seen: a known failure is `failed`, and a fixed one is as if none had been known.
+        """
+        trials = tuple(trials)
+        broken = [t for t in trials if t.broke or t.outcome in BROKEN]
+        if verdict in ("known", "fixed"):  # as if nothing had been expected
+            unmet = [name for trial in trials for name in trial.unmet]
+            reason = f"never came up: {', '.join(unmet)}"
+            verdict = "failed" if broken else "untested" if unmet else "passed"
+            if all(trial.outcome == "skipped" for trial in trials):
+                verdict, reason = "unclaimed", next((t.reason for t in trials if t.reason), "")
+        calls = [
+            Counterexample(t.test, found.input if found else "", first_line(error))
+            for t in broken
+            for found in [t.counterexample]
+            for error in [found.error if found else t.reason or t.outcome]
+        ]
+        quiet = verdict in ("passed", "failed", "crashed", "timeout")
+        return cls(verdict, tuple(calls), "" if quiet else first_line(reason or ""))
+
+
+def first_line(text: str) -> str:
+    """The first line of a message, cut after 200 characters."""
+    line = next(iter(text.strip().splitlines()), "")
+    return line if len(line) <= 200 else f"{line[:197]}..."
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one release of an implementation does, about every requirement.
+
+    Args:
+      implementation: Its name.
+      release: Its version.
+      jax: The version of JAX that it was judged with.
+      python: The version of Python.
+      suite: The version of scutch.
+      profile: How hard it was judged.
+      examples: On how many inputs each law was tried.
+      seed: Of the search.
+      date: When, as `2026-11-22`.
+      seconds: How long it took.
+      requirements: What was found, by identifier.
+      held: Digests of the calls that break another release, and do not break this one.
+      beside: Whether the JAX is another one than that of the release's day.
+    """
+
+    implementation: str
+    release: str
+    jax: str
+    python: str
+    suite: str
+    profile: str
+    examples: int
+    seed: int
+    date: str
+    seconds: int
+    requirements: Mapping[str, Finding]
+    held: tuple[str, ...] = ()
+    beside: bool = False
+
+    def __str__(self) -> str:
+        """Name and version, and the JAX where that is another than the release's own."""
+        return f"{self.implementation} {self.release}" + self._beside(" with JAX ")
+
+    @property
+    def version(self) -> Version:
+        """The release, to be compared with others."""
+        return Version(self.release)
+
+    @property
+    def file(self) -> str:
+        """The name of the file that it is kept in."""
+        return f"{self.implementation}-{self.release}{self._beside('-jax-')}.json"
+
+    def _beside(self, words: str) -> str:
+        return f"{words}{self.jax}" if self.beside else ""
+
+    def to_text(self) -> str:
+        """The text of its file, a line for each requirement that needs no more."""
+        data: dict[str, Any] = {name: getattr(self, name) for name in FACTS}
+        data |= {"beside": True} if self.beside else {}
+        data["requirements"] = {name: each.to_json() for name, each in self.requirements.items()}
+        data["held"] = " ".join(sorted(self.held))
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> "Record":
+        """The record from what `to_text` returned."""
+        data = json.loads(text)
+        found = {name: Finding.from_json(each) for name, each in data["requirements"].items()}
+        return cls(**data | {"requirements": found, "held": tuple(data["held"].split())})
+
+    def holds(self, call: str) -> bool:
+        """Whether a call that breaks another release was tried on this one and did not break it."""
+        return digest(call) in self.held
+
+
+def digest(call: str) -> str:
+    """Eight hexadecimal digits that tell a call from others."""
+    return hashlib.sha256(call.encode()).hexdigest()[:8]
+
+
+@cache
+def everything() -> tuple[Record, ...]:
+    """All records that come with the package, by implementation, then by release."""
+    folder = files(__name__)
+    texts = [each.read_text("utf-8") for each in folder.iterdir() if each.name.endswith(".json")]
+    return ordered(map(Record.from_text, texts))
+
+
+def ordered(found: Iterable[Record]) -> tuple[Record, ...]:
+    """Records by implementation, then by release, then by JAX."""
+    return tuple(sorted(
+        found, key=lambda r: (r.implementation, r.version, r.beside, Version(r.jax))
+    ))  # fmt: skip
+
+
+def records(implementation: str) -> tuple[Record, ...]:
+    """The records of an implementation, oldest release first, each with the JAX of its day."""
+    return tuple(r for r in everything() if r.implementation == implementation and not r.beside)
+
+
+def newest(implementation: str) -> Record:
+    """The record of the newest release.
+
+    Raises:
+      NotRecorded: There is none; the message lists what is recorded.
+    """
+    found = records(implementation)
+    if not found:
+        names = ", ".join(dict.fromkeys(each.implementation for each in everything()))
+        raise NotRecorded(f"no release of {implementation!r} is recorded; expected one of {names}")
+    return found[-1]
+
+
+def named(text: str) -> Record:
+    """The record that a text such as `flax==0.12.6` names.
+
+    Raises:
+      NotRecorded: There is none, or the text is none of this form.
+    """
+    name, equals, release = text.partition("==")
+    if not equals:
+        raise NotRecorded(f"{text!r} names no release; expected one like 'flax==0.12.6'")
+    return record(name, release)
+
+
+def record(implementation: str, release: str) -> Record:
+    """The record of one release.
+
+    Args:
+      implementation: Such as `flax`.
+      release: Such as `0.12.8`.
+
+    Raises:
+      NotRecorded: There is none; the message lists what is recorded.
+    """
+    newest(implementation)
+    found = records(implementation)
+    try:
+        return next(each for each in found if each.version == Version(release))
+    except (StopIteration, InvalidVersion):
+        known = ", ".join(each.release for each in found)
+        raise NotRecorded(
+            f"{implementation} {release} is not recorded; expected one of {known}"
+        ) from None

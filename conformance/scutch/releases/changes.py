@@ -1,0 +1,313 @@
+"""What a new release changes in behaviour, by requirement, and since when.
+
+    print(text(compare(record("flax", "0.12.2"), record("flax", "0.12.4"))))
+
+A requirement is *broken* by an upgrade if it held before, *mended* if it holds now, *otherwise*
+broken if other laws of it are. It is *new* if the old release did not claim it, and *gone* if the
+new one does not. What was not tried on enough inputs in one of the two is not compared.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scutch.catalogue import by_id
+from scutch.judging.verdicts import Counterexample
+from scutch.releases import BROKEN, Finding, Record, records
+
+KINDS = {
+    "broken": "Broken: held before",
+    "mended": "Mended: hold now",
+    "otherwise": "Broken in another way",
+    "new": "New: not claimed before",
+    "gone": "Gone: no longer claimed",
+}
+"""The kinds of changes, in the order in which they are shown."""
+
+_ABSENT = Finding("unclaimed", reason="not in the catalogue of its day")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One requirement about which two releases do not do the same.
+
+    Args:
+      requirement: Its identifier.
+      kind: A key of `KINDS`.
+      old: What the old release does.
+      new: What the new release does.
+      since: The first recorded release that does as the new one; the new one itself where left out.
+    """
+
+    requirement: str
+    kind: str
+    old: Finding
+    new: Finding
+    since: str = ""
+
+    @property
+    def shown_by(self) -> tuple[Counterexample, ...]:
+        """The calls that tell the releases apart: of laws that are broken in only one of them."""
+        both = self.old.witnesses.keys() & self.new.witnesses.keys()
+        return tuple(c for c in (*self.new.broken, *self.old.broken) if c.test not in both)
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Everything that changes from one release to another.
+
+    Args:
+      old: The record of the old release.
+      new: The record of the new release.
+      changes: In the order of the contract.
+      uncompared: Requirements that were not tried on enough inputs in one of the two.
+    """
+
+    old: Record
+    new: Record
+    changes: tuple[Change, ...]
+    uncompared: tuple[str, ...]
+
+    def of(self, kind: str) -> tuple[Change, ...]:
+        """The changes of one kind."""
+        return tuple(change for change in self.changes if change.kind == kind)
+
+
+def compare(old: Record, new: Record) -> Upgrade:
+    """What changes from one release to another.
+
+    Args:
+      old: Of any release.
+      new: Of another release, or of the same as it was judged now.
+    """
+    between = [r for r in records(new.implementation) if _is_between(old, r, new)]
+    changes, uncompared = [], []
+    for identifier in in_order(old.requirements.keys() | new.requirements.keys()):
+        before = old.requirements.get(identifier, _ABSENT)
+        after = new.requirements.get(identifier, _ABSENT)
+        if "untested" in (before.verdict, after.verdict):
+            uncompared.append(identifier)
+        elif kind := kind_of(before, after):
+            since = _since(between, identifier, before, after)
+            changes.append(Change(identifier, kind, before, after, since))
+    return Upgrade(old, new, tuple(changes), tuple(uncompared))
+
+
+def kind_of(old: Finding, new: Finding) -> str:
+    """The kind of change from one finding to another.
+
+    Args:
+      old: What one release does about a requirement.
+      new: What another one does.
+
+    Returns:
+      A key of `KINDS`; empty if nothing has changed.
+    """
+    if old.verdict == "unclaimed" or new.verdict == "unclaimed":
+        if old.verdict == new.verdict:
+            return ""
+        return "new" if old.verdict == "unclaimed" else "gone"
+    if (old.verdict in BROKEN) != (new.verdict in BROKEN):
+        return "broken" if new.verdict in BROKEN else "mended"
+    return "otherwise" if old.witnesses.keys() != new.witnesses.keys() else ""
+
+
+def _is_between(old: Record, other: Record, new: Record) -> bool:
+    return old.version < other.version < new.version
+
+
+def _since(between: Sequence[Record], identifier: str, old: Finding, new: Finding) -> str:
+    """The first release from which on all do what the new one does; empty for the new one."""
+    since = ""
+    for record in reversed(between):
+        finding = record.requirements.get(identifier, _ABSENT)
+        if finding.verdict != "untested":
+            if kind_of(old, finding) != kind_of(old, new) or kind_of(finding, new):
+                break
+            since = record.release
+    return since
+
+
+def in_order(identifiers: Iterable[str]) -> list[str]:
+    """Identifiers in the order of the contract, those that it does not have any more at the end."""
+    places = {identifier: place for place, identifier in enumerate(by_id())}
+    return sorted(identifiers, key=lambda each: (places.get(each, len(places)), each))
+
+
+# ---------------------------------------------------------------- over all releases
+
+
+@dataclass(frozen=True)
+class Span:
+    """Releases in a row that break a requirement.
+
+    Args:
+      first: The first of them.
+      last: The last of them.
+      is_oldest: Whether no older release was judged for it: it may be broken for longer.
+      is_newest: Whether no newer release is recorded.
+      mended: The next release, which does not break it; empty for the newest.
+    """
+
+    first: str
+    last: str
+    is_oldest: bool
+    is_newest: bool
+    mended: str = ""
+
+    def __str__(self) -> str:
+        """Since when until when, in words."""
+        since = f"in {self.first} or before" if self.is_oldest else f"since {self.first}"
+        if self.is_newest:
+            return since
+        until = self.last if self.first != self.last else "there alone"
+        return f"{since}, until {until}; not in {self.mended}"
+
+
+def spans(found: Sequence[Record], requirement: str, law: str | None = None) -> tuple[Span, ...]:
+    """Since when until when a requirement is broken.
+
+    Args:
+      found: Records of one implementation, oldest first.
+      requirement: Its identifier.
+      law: The name of a law; any of the requirement's where left out.
+
+    Returns:
+      One for each row of releases that break it; those in which it was not tried count for neither.
+    """
+    states = [
+        (record.release, _is_broken(finding, law))
+        for record in found
+        for finding in [record.requirements.get(requirement, _ABSENT)]
+        if finding.verdict not in ("unclaimed", "untested")
+    ]
+    rows: list[Span] = []
+    begin = None
+    for place, (release, broken) in enumerate(states):
+        if broken and begin is None:
+            begin = place
+        last = place + 1 == len(states)
+        if begin is not None and (last or not states[place + 1][1]):
+            mended = "" if last else states[place + 1][0]
+            rows.append(Span(states[begin][0], release, begin == 0, last, mended))
+            begin = None
+    return tuple(rows)
+
+
+def _is_broken(finding: Finding, law: str | None) -> bool:
+    return finding.verdict in BROKEN if law is None else law in finding.witnesses
+
+
+def timeline(implementation: str) -> dict[str, list[str]]:
+    """The verdict of every recorded release on each requirement.
+
+    Args:
+      implementation: Such as `flax`.
+
+    Returns:
+      By identifier, in the order of the contract, the verdicts in the order of `records`.
+    """
+    found = records(implementation)
+    identifiers = in_order({name for record in found for name in record.requirements})
+    return {
+        name: [record.requirements.get(name, _ABSENT).verdict for record in found]
+        for name in identifiers
+    }
+
+
+# ---------------------------------------------------------------- for people
+
+
+def text(upgrade: Upgrade, scripts: Iterable[str] = ()) -> str:
+    """The changes for people: the groups, and in each, what shows the change.
+
+    Args:
+      upgrade: What changed.
+      scripts: Words that say where the scripts are, if any were written.
+    """
+    old, new = upgrade.old, upgrade.new
+    lines = [
+        f"{old} -> {new}",
+        f"jax {old.jax} -> {new.jax}, python {old.python} -> {new.python}; each law tried on "
+        f"{old.examples} and {new.examples} inputs, and on what breaks any other release",
+    ]
+    for kind, title in KINDS.items():
+        changes = upgrade.of(kind)
+        if changes:
+            lines += ["", f"{title} ({len(changes)})"]
+            lines += _short(changes) if kind == "gone" else _long(upgrade, changes)
+    lines += ["", *scripts, _summed_up(upgrade)]
+    return "\n".join(lines)
+
+
+def _short(changes: Sequence[Change]) -> list[str]:
+    return [f"  {each.requirement:10} {_title(each.requirement)}" for each in changes]
+
+
+def _long(upgrade: Upgrade, changes: Sequence[Change]) -> list[str]:
+    lines = []
+    for change in changes:
+        since = f"  [since {change.since}]" if change.since else ""
+        lines.append(f"  {change.requirement:10} {_title(change.requirement)}{since}")
+        if change.kind == "new":
+            word = "broken" if change.new.verdict in BROKEN else "holds"
+            lines[-1] += f"  ({word})"
+        for call in change.shown_by:
+            breaks = upgrade.new if call in change.new.broken else upgrade.old
+            holds = upgrade.old if breaks is upgrade.new else upgrade.new
+            lines.append(f"      {breaks.release}: {call.error}")
+            if call.input and holds.holds(call.input):
+                lines.append(f"      {holds.release}: the same call holds")
+            if call.input:
+                lines.append(f"      {replay(breaks.implementation, call.input)}")
+        if change.new.verdict == "blocked":
+            lines.append(f"      {change.new.reason}")
+    return lines
+
+
+def replay(implementation: str, call: str) -> str:
+    """The command that tries a call on what is installed.
+
+    Args:
+      implementation: Its name.
+      call: Of a law.
+    """
+    return f"scutch run --implementation {implementation} --replay {shlex.quote(call)}"
+
+
+def _title(identifier: str) -> str:
+    row = by_id().get(identifier)
+    return f"{row.level:6} {row.title}" if row else "not in the catalogue any more"
+
+
+def _summed_up(upgrade: Upgrade) -> str:
+    counts = [f"{len(upgrade.of(kind))} {kind}" for kind in KINDS if upgrade.of(kind)]
+    said = ", ".join(counts) or "no change"
+    left = len(upgrade.uncompared)
+    return said + (f"; {left} not compared, tried on too few inputs" if left else "")
+
+
+def recorded(implementation: str) -> str:
+    """The recorded releases of an implementation, with the number of requirements by verdict."""
+    lines = []
+    for each in records(implementation):
+        found = [finding.verdict for finding in each.requirements.values()]
+        numbers = (f"{found.count(verdict):4} {verdict}" for verdict in sorted(set(found)))
+        lines.append(f"{each!s:16} jax {each.jax:9} {each.date} {','.join(numbers)}")
+    return "\n".join(lines)
+
+
+def history(implementation: str, known: Iterable[tuple[str, str, str]]) -> str:
+    """Since when until when each known failure is one, for people.
+
+    Args:
+      implementation: Such as `flax`.
+      known: Of each, the requirement, the law and the reason.
+    """
+    found = records(implementation)
+    lines = [f"Known failures of {implementation}, over {len(found)} releases"]
+    for requirement, law, reason in known:
+        rows = spans(found, requirement, law)
+        when = "; ".join(map(str, rows)) or "in no recorded release"
+        lines += [f"  {requirement:10} {when}", f"             {reason.splitlines()[0]}"]
+    return "\n".join(lines)

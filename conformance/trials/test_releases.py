@@ -1,0 +1,254 @@
+"""Records of releases, what `scutch changes` makes of them, and the command that writes them."""
+
+import importlib.metadata
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scutch import cli, releases
+from scutch.implementation import OPTIONS, Unclaimed, flax_shaped
+from scutch.inputs.calls import parse_call
+from scutch.judging import known
+from scutch.judging.verdicts import Counterexample, Trial
+from scutch.releases import Finding, NotRecorded, Record, changes, digest
+from scutch_ci import known_ranges, matrix, targets
+from scutch_ci.checkout import NothingMeasured
+
+CALL = "test_a_box(box=Box(Array((2,)), ('data',)))"
+OTHER = "test_another(index=1)"
+
+
+def failed(*calls):
+    found = (Counterexample(call.partition("(")[0], call, "AssertionError: no") for call in calls)
+    return Finding("failed", tuple(found))
+
+
+def record(release, *, held=(), **found):
+    """A record; requirements are written `BOX_5=...`, a text is the verdict alone."""
+    findings = {
+        name.replace("_", "-"): Finding(each) if isinstance(each, str) else each
+        for name, each in found.items()
+    }
+    held = tuple(map(digest, held))
+    return Record(
+        "mine", release, "0.9", "3.12", "1", "quick", 4, 0, "2026-01-01", 9, findings, held
+    )
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Sets what is recorded."""
+
+    def to(*found):
+        monkeypatch.setattr(releases, "everything", lambda: releases.ordered(found))
+
+    return to
+
+
+# ---------------------------------------------------------------- the records that ship
+
+
+@pytest.mark.parametrize("shipped", releases.everything(), ids=str)
+def test_a_shipped_record_is_read_back_and_its_calls_can_be_tried(shipped):
+    assert Record.from_text(shipped.to_text()) == shipped
+    assert len(shipped.requirements) > 400
+    assert (Path(releases.__file__).parent / shipped.file).is_file()
+    for finding in shipped.requirements.values():
+        assert bool(finding.broken) == (finding.verdict in releases.BROKEN), finding
+        for each in finding.broken:
+            assert not each.input or parse_call(each.input)[0] == each.test
+
+
+def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys):
+    assert cli.main(["changes", "flax", "0.12.2", "0.12.4"]) == 0
+    printed = capsys.readouterr().out
+    broken = printed.partition("Broken: held before")[2].partition("Mended")[0]
+    assert "LOG-9.BOX-20d" in broken
+    assert "scutch run --implementation flax --replay" in broken
+
+
+# ---------------------------------------------------------------- what changes
+
+
+def test_a_finding_says_what_was_seen_and_not_what_is_known():
+    found = Counterexample("test_x", "test_x()", "AssertionError: a\nb")
+    broke = Trial(
+        "test_x", "BOX-5", "passed", broke=True, expected=found.input, counterexample=found
+    )
+    held = Trial("test_y", "BOX-5", "passed", examples=4, expected="test_y()")
+    found = Finding.of("fixed", [broke, held], "the entry must go")
+    assert found == Finding("failed", (Counterexample("test_x", "test_x()", "AssertionError: a"),))
+    assert Finding.of("fixed", [held], "the entry must go") == Finding("passed")
+    unmet = replace(held, unmet=("cycle",))
+    assert Finding.of("fixed", [unmet]).verdict == "untested"
+    assert Finding.from_json(found.to_json()) == found
+    crashed = Finding.of("crashed", [Trial("test_x", "BOX-5", "crashed", reason="signal 11")])
+    assert Finding.from_json(crashed.to_json()) == crashed
+
+
+def test_each_change_is_in_its_group():
+    old = record("1", BOX_1="passed", BOX_5=failed(CALL), BOX_6="unclaimed", BOX_7="passed",
+                 BOX_10="untested", BOX_3=failed(CALL), BOX_22="passed")  # fmt: skip
+    new = record("2", BOX_1=failed(CALL), BOX_5="passed", BOX_6="passed", BOX_7="unclaimed",
+                 BOX_10=failed(CALL), BOX_3=failed(OTHER), BOX_22="passed")  # fmt: skip
+    upgrade = changes.compare(old, new)
+    kinds = {each.requirement: each.kind for each in upgrade.changes}
+    assert kinds == {"BOX-1": "broken", "BOX-5": "mended", "BOX-6": "new", "BOX-7": "gone",
+                     "BOX-3": "otherwise"}  # fmt: skip
+    assert list(kinds) == ["BOX-1", "BOX-3", "BOX-5", "BOX-6", "BOX-7"]
+    assert upgrade.uncompared == ("BOX-10",)
+
+
+def test_a_change_is_shown_by_a_call_and_the_release_that_it_does_not_break(recorded):
+    old, new = record("1", held=[CALL], BOX_5="passed"), record("3", BOX_5=failed(CALL))
+    recorded(old, record("2", BOX_5=failed(CALL)), new)
+    text = changes.text(changes.compare(old, new))
+    assert "[since 2]" in text
+    assert "3: AssertionError: no" in text
+    assert "1: the same call holds" in text
+    assert f"scutch run --implementation mine --replay {shlex.quote(CALL)}" in text
+    assert text.endswith("1 broken")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ("BBB", ["in 1 or before"]),
+        (".BB", ["since 2"]),
+        (".B.", ["since 2, until there alone; not in 3"]),
+        ("B.B", ["in 1 or before, until there alone; not in 2", "since 3"]),
+        ("uB.", ["in 2 or before, until there alone; not in 3"]),
+        ("B?B", ["in 1 or before"]),
+        ("...", []),
+    ],
+)
+def test_since_when_until_when_a_requirement_is_broken(verdicts, expected):
+    states = {"B": failed(CALL), ".": "passed", "u": "unclaimed", "?": "untested"}
+    found = [record(str(n), BOX_5=states[each]) for n, each in enumerate(verdicts, 1)]
+    assert [*map(str, changes.spans(found, "BOX-5"))] == expected
+
+
+def test_what_is_not_recorded_is_refused(capsys, recorded):
+    assert cli.main(["changes", "flax", "0.12.11"]) == 2
+    assert "flax 0.12.11 is not recorded; expected one of" in capsys.readouterr().err
+    assert cli.main(["changes", "flux"]) == 2
+    assert "no release of 'flux' is recorded; expected one of" in capsys.readouterr().err
+    with pytest.raises(NotRecorded, match="expected one like"):
+        releases.named("flax 0.12.6")
+
+
+def test_a_run_is_compared_with_a_recorded_release(capfd):
+    words = ["run", "--implementation", "reference", "--requirement", "BOX-9b", "--profile",
+             "quick", "--against", "flax==0.12.12", "-p", "no:cacheprovider"]  # fmt: skip
+    assert cli.main(words) == 0
+    printed = capfd.readouterr().out
+    assert "flax 0.12.12 -> reference" in printed
+    assert "Mended: hold now (1)\n  BOX-9b" in printed
+    assert cli.main([*words[:-3], "flax==9", "-p", "no:cacheprovider"]) == 2
+
+
+# ---------------------------------------------------------------- claims of older releases
+
+
+def test_an_option_is_claimed_with_its_capability_or_by_name():
+    option = "nnx.Variable.out_sharding"
+    flax_shaped("whole", version="1", package="flax", claims=["nnx"]).need(option)
+    flax_shaped("named", version="1", package="flax", claims=["nnx.split", option]).need(option)
+    older = flax_shaped("older", version="1", package="flax", claims=["nnx.split"])
+    with pytest.raises(Unclaimed, match="older 1: nnx"):
+        older.need(option)
+
+
+def test_laws_need_options_that_there_are():
+    from scutch.judging.suite import laws
+
+    needed = {option for law in laws() for option in law.options}
+    there = {f"{name}.{each}" for name, options in OPTIONS.items() for each in options}
+    assert needed == there
+
+
+# ---------------------------------------------------------------- ci/matrix
+
+
+def test_a_name_stands_for_a_release():
+    named = targets.Target.named
+    assert named("flax-0.12.8") == targets.Target("flax", "0.12.8")
+    assert named("flax-0.10.5-jax-0.6.0") == targets.Target("flax", "0.10.5", "0.6.0")
+    assert named("flax-no-graph-0.12.12").pins.name == "flax-0.12.12.txt"
+    for wrong in ("flax", "flux-1", "flax-99.9"):
+        with pytest.raises(NothingMeasured, match=wrong):
+            named(wrong)
+
+
+def test_every_file_of_pins_is_of_the_release_that_its_name_says():
+    for target in targets.targets(()):
+        pins = target.pins.read_text("utf-8")
+        assert pins.startswith("# Python 3.")
+        package = {"orbax": "orbax-export"}.get(target.implementation, "flax")
+        assert f"\n{package}=={target.release}\n" in pins
+        assert not target.jax or f"\njax=={target.jax}\n" in pins
+        names = [line.partition("==")[0] for line in targets.judges_own(pins)]
+        assert "pytest" in names
+
+
+def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, capsys):
+    release = importlib.metadata.version("flax")
+    monkeypatch.setattr(matrix, "environment", lambda target, folder, log: sys.executable)
+    monkeypatch.setattr(matrix, "targets", lambda names: [targets.Target("flax", release)])
+    monkeypatch.setattr(matrix, "processors", lambda: 0)
+    call = "test_removing_an_added_axis_restores_the_box(box=Box(Array(()), ()), index=0, name='a')"
+    made_up = replace(record("0.0.1", BOX_5=failed(call)), implementation="flax")
+    records = tmp_path / "records"
+    records.mkdir()
+    (records / made_up.file).write_text(made_up.to_text())
+    options = ["--environments", str(tmp_path / "env"), "--records", str(records),
+               "--requirement", "BOX-5", "--examples", "3"]  # fmt: skip
+    assert matrix.main(options) == 0
+    printed = capsys.readouterr().out
+    assert f"1/1    flax-{release}" in printed
+    assert "1 release recorded" in printed
+    found = Record.from_text((records / f"flax-{release}.json").read_text())
+    assert {name: each.verdict for name, each in found.requirements.items()} == {"BOX-5": "passed"}
+    assert found.holds(call)
+    assert not found.holds(CALL)
+
+
+def test_what_a_call_breaks_is_added_to_the_record():
+    called = [known.Known("mine", "BOX-5", "", "", CALL, None, ""),
+              known.Known("mine", "BOX-7", "", "", OTHER, None, "")]  # fmt: skip
+    broke = Trial("test_a_box", "BOX-5", "passed", broke=True,
+                  counterexample=Counterexample("test_a_box", CALL, "AssertionError"))  # fmt: skip
+    held = Trial("test_another", "BOX-7", "passed", examples=1)
+    before = record("1", BOX_5="passed", BOX_7="passed")
+    after = matrix.crossed(before, called, [broke, held])
+    assert after.requirements["BOX-5"].witnesses == {"test_a_box": CALL}
+    assert after.requirements["BOX-5"].verdict == "failed"
+    assert after.requirements["BOX-7"].verdict == "passed"
+    assert (after.holds(CALL), after.holds(OTHER)) == (False, True)
+
+
+def test_ranges_are_the_releases_that_the_witness_breaks(tmp_path, capsys):
+    entries = f'''# kept
+implementation = "mine"
+
+[[known]]
+requirement = "BOX-5"
+versions = ">=9"
+reason = "written by people"
+witness = """{CALL}"""
+'''
+    (tmp_path / "mine.toml").write_text(entries)
+    found = [record("1", BOX_5=failed(CALL)), record("2", BOX_5="passed"),
+             record("3", BOX_5="unclaimed"), record("4", BOX_5=failed(CALL, OTHER)),
+             record("5", BOX_5="passed")]  # fmt: skip
+    assert known_ranges.update(found, tmp_path) == 0
+    text = (tmp_path / "mine.toml").read_text()
+    assert text.startswith("# kept")
+    ranges = {each.witness: (each.versions, each.reason) for each in known.parse(text, "")}
+    assert ranges[CALL] == (">=1,<=4,!=2", "written by people")
+    assert ranges[OTHER][0] == ">=4,<=4"
+    assert ranges[OTHER][1].startswith(known_ranges.NOT_EXPLAINED)
+    assert known_ranges.update(found, tmp_path) == 0
+    assert (tmp_path / "mine.toml").read_text() == text
