@@ -226,7 +226,8 @@ class IgnoresUnknown:
     """Breaks OBJ-2c: a path that the object does not have is passed over."""
 
     def update(node, *states):
-        known = dict(nnx.to_flat_state(nnx.state(node)))
+        known = {p for p, v in walk(nnx, node) if isinstance(v, nnx.Variable)}
+        known |= {*dict(nnx.to_flat_state(nnx.state(node)))}
         flat = nnx.to_flat_state(nnx.merge_state(*states))
         nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p in known))
 
