@@ -146,9 +146,11 @@ class Matrix:
         finally:
             with (folder / "seconds").open("a", encoding="utf-8") as file:
                 file.write(f"{time.monotonic() - started:.0f}\n")
-        if code not in (0, 1) or not written.exists():
+        report = load(written) if written.exists() else None
+        if (
+            report is None or not report.complete
+        ):  # 2, too, where nothing is claimed of what is asked
             raise NothingMeasured(f"judging ended with {code}: {last_line(log.read_text())}")
-        report = load(written)
         lines = tried.read_text("utf-8").splitlines()[1:]
         return report, list({one.test: one for one in map(Trial.from_data, lines)}.values())
 

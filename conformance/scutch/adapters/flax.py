@@ -17,12 +17,17 @@ from packaging.version import Version
 from scutch.implementation import Implementation, Namespace, flax_shaped, names_in
 
 _SINCE = {
+    "nnx.RngStream.normal": "0.11.2",
     "transforms.shard_map.check_vma": "0.12.1",  # `check_rep` before
     "nnx.Variable.out_sharding": "0.12.4",  # `sharding_names` before, and `sharding` before that
     "transforms.jit.graph": "0.12.4",
     "transforms.jit.graph_updates": "0.12.6",
 }
 """The releases that have brought options of names that were there."""
+
+_KEYS = "0.12.0"
+_WITH_KEYS = frozenset({"bridge.ToNNX", "bridge.lazy_init"})
+"""What takes an `Rngs` before that release, and no key of JAX."""
 
 _METHODS_OF_VARIABLES = "0.12.1"
 _VARIABLES = frozenset(
@@ -38,6 +43,7 @@ def _claims() -> list[str] | None:
     if len(options) == len(_SINCE):
         return None
     left_out = _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else ()
+    left_out = {*left_out, *(_WITH_KEYS if release < Version(_KEYS) else ())}
     return [name for name in names_in("flax") if name not in left_out] + options
 
 
