@@ -1,7 +1,7 @@
 """The version ranges of the shipped known failures, written from the records of releases.
 
 An entry is about the releases that its witness breaks. What breaks a recorded release and is no
-entry yet is added, with the error for a reason, until somebody says why.
+entry yet is listed: an entry has a reason, which people write.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from scutch.report.text import count, publish
 from scutch_ci.checkout import ROOT
 
 KNOWN = ROOT / "conformance" / "scutch" / "known"
-NOT_EXPLAINED = "Nobody has said why yet: "
 
 
 def update(recorded: Sequence[Record], folder: Path = KNOWN) -> int:
@@ -28,15 +27,12 @@ def update(recorded: Sequence[Record], folder: Path = KNOWN) -> int:
             print(f"{file.name}: no release of {name} is recorded; it stays as it is")
             continue
         changed, unseen = with_ranges(text, entries, found)
-        added = not_entered(entries, found)
-        if added:
-            changed += "\n" + known.toml(name, added).partition("\n\n")[2]
         publish(changed, file)
-        ids = ", ".join(f"{each.requirement} {each.test}" for each in unseen)
-        print(f"{file.name}: {count(len(entries), 'range')} from {count(len(found), 'record')}, "
-              f"{len(added)} added")  # fmt: skip
-        if unseen:
-            print(f"  in no recorded release, and left as they are: {ids}")
+        print(f"{file.name}: {count(len(entries), 'range')} from {count(len(found), 'record')}")
+        for entry in unseen:
+            print(f"  {entry.requirement}: in no record, and left as it is: {entry.witness}")
+        for entry in not_entered(entries, found):
+            print(f"  {entry.requirement} {entry.versions}: no entry yet: {entry.witness}")
     return 0
 
 
@@ -77,7 +73,7 @@ def not_entered(entries: Sequence[known.Known], found: Sequence[Record]) -> list
     return [
         known.Known(
             found[0].implementation, requirement, range_of(requirement, call, found),
-            f"{NOT_EXPLAINED}{error}", call, None, "",
+            error, call, None, "",
         )
         for (requirement, call), error in calls.items()
         if (requirement, call) not in there

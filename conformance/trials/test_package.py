@@ -79,7 +79,7 @@ def test_a_judge_without_what_is_judged_says_what_to_install(installed, tmp_path
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "expected it beside scutch: pip install flax, or uvx --with flax" in done.stdout
+    assert "expected it beside scutch: pip install flax, or uvx --with flax" in done.stderr
 
 
 @pytest.mark.parametrize("theirs", ["scutch.py", "scutch/__init__.py", "scutch/other.py"])
