@@ -18,6 +18,7 @@ from scutch.catalogue import Requirement
 from scutch.catalogue import index as laws
 from scutch.judging import known
 from scutch.judging.known import Known
+from scutch.releases import BROKEN, Record, changes, everything, records
 from scutch.report import site
 from scutch.report.document import Report
 from scutch.report.matrix import AREAS, Matrix, matrix
@@ -134,6 +135,11 @@ class Pages:
             "twins": twins(),
             "by_file": by_file,
             "score": mutants.score,
+            "releases": released(),
+            "broken": BROKEN,
+            "kinds": changes.KINDS,
+            "timeline_of": self.timeline_of,
+            "strip": self.strip,
             "evidence": evidence,
             "matrix": self.lined_up,
             "fragment": self.fragment,
@@ -152,6 +158,33 @@ class Pages:
             page = self.markdown.get_template("_templates/row.md.jinja")
             for row in rows:
                 yield f"requirements/{row.id}.md", page.render(row=row)
+
+        page = self.markdown.get_template("_templates/release.md.jinja")
+        for implementation, found in released().items():
+            for before, record in zip((None, *found), found, strict=False):
+                upgrade = changes.compare(before, record) if before else None
+                text = page.render(record=record, upgrade=upgrade)
+                yield f"releases/{implementation}-{record.release}.md", text
+
+    def timeline_of(self, implementation: str) -> str:
+        """A table of what its releases break, as a block of HTML."""
+        rows = changes.timeline(implementation)
+        titles = {one.id: one.title for one in catalogue.load()}
+        rendered = self.html.get_template("timeline.html.jinja").render(
+            found=records(implementation),
+            rows={name: row for name, row in rows.items() if name in titles and {*row} & BROKEN},
+            titles=titles,
+        )
+        return raw(rendered)
+
+    def strip(self, identifier: str) -> str:
+        """A requirement's verdicts over the releases that break it anywhere, as HTML."""
+        strips = {
+            name: [(r.release, f.verdict) for r in found if (f := r.requirements.get(identifier))]
+            for name, found in released().items()
+        }
+        shown = {name: row for name, row in strips.items() if {v for _, v in row} & BROKEN}
+        return raw(self.html.get_template("strip.html.jinja").render(strips=shown)) if shown else ""
 
     def fragment(self, name: str) -> str:
         """A part of the report's pages, such as `cards`, as a block of HTML."""
@@ -183,6 +216,8 @@ def html_templates(lined_up: Matrix) -> jinja2.Environment:
     texts = {one.id: f"{one.text} {one.source} {one.quote}" for one in catalogue.load()}
     environment = site.pages(lined_up, texts)
     environment.filters["address"] = address
+    own = jinja2.FileSystemLoader(SOURCES / "_templates")
+    environment.loader = jinja2.ChoiceLoader([own, environment.loader or own])
     return environment
 
 
@@ -269,6 +304,13 @@ def areas() -> Mapping[str, tuple[Row, ...]]:
         inherited = tuple(entry for entry in entries if "." in entry.id)
         found[name[:3]] = (*found.get(name[:3], ()), Row(name, own, inherited))
     return found
+
+
+@functools.cache
+def released() -> Mapping[str, tuple[Record, ...]]:
+    """The recorded releases of each implementation, oldest first."""
+    names = dict.fromkeys(one.implementation for one in everything())
+    return {name: records(name) for name in names}
 
 
 def twins() -> Mapping[str, Requirement]:

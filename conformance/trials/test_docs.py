@@ -14,7 +14,8 @@ from scutch_ci import docs, links, pages
 HARM = "</code></pre><script>document.title = 'taken'</script>``` `````` {{ 7 * 7 }} [x](y)"
 LOOKED_AT = (
     "index", "start", "guide", "judging/box", "verdicts/index", "requirements/BOX-9",
-    "requirements/LOG-9", "findings/flax", "mutants/index", "api/objects", "nightly", "glossary",
+    "requirements/LOG-9", "findings/flax", "releases/index",
+    "mutants/index", "api/objects", "nightly", "glossary",
 )  # fmt: skip
 
 

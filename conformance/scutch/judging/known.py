@@ -184,6 +184,9 @@ def witness_and_ways(
       entries: Those that apply, one for each law.
       requirement: The identifier that the law tries.
       test: The name of the law.
+
+    Returns:
+      The call and the ways of its entry; `None` and no ways where it has no entry.
     """
     for entry in entries:
         if (entry.requirement, entry.test) == (requirement, test):
@@ -222,6 +225,9 @@ def with_errors(
       file: Where it is from, for messages.
       release: Name and version of the implementation that was judged.
       broken: The ways, by requirement and law. Those that an entry has already stay.
+
+    Returns:
+      The new text of the file.
 
     Raises:
       SetupError: As `read`.
