@@ -171,6 +171,22 @@ LARGE = 'AssertionError at `assert number < 10, "it is large"`'
 ODD = 'ValueError: an odd number at `raise ValueError(f"an odd number {number}")`'
 
 
+@pytest.mark.parametrize(("examples", "tried"), [(15, True), (14, False)])
+def test_a_law_is_searched_again_until_it_has_reached_what_it_must(examples, tried):
+    seen = []
+
+    @given(number=st.integers())
+    def test_late(number):
+        seen.append(number)
+        if len(seen) > examples:
+            scutch.lawkit.marks.reached("late")
+
+    trial = try_law(law_of(test_late, must_reach=("late",)), REFERENCE, examples=examples)
+    assert trial.outcome == "passed"
+    assert trial.unmet == (() if tried else ("late",))
+    assert len(seen) == (2 * examples if tried else examples)
+
+
 def test_a_witness_is_tried_first_and_what_breaks_alike_is_passed_over():
     calls = []
     trial = try_law(

@@ -26,6 +26,7 @@ from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
+from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.judging.ways import way
@@ -51,6 +52,13 @@ def call_text(name: str, inputs: Inputs) -> str:
       inputs: Descriptions by name.
     """
     return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
+
+
+ROUNDS = 4
+"""How often a law is searched at most, each time with another seed, until it was tried on every
+input that its mark lists."""
+FEWEST = PROFILES["quick"].examples
+"""A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
 
 def try_law(
@@ -114,10 +122,13 @@ def try_law(
             else:
                 if witness is not None:
                     attempt.begin_with(witness)
-                hypothesis_parts.search(
-                    law.function, attempt.call,
-                    fixtures=attempt.fixtures, examples=examples, seed=seed, shrink=shrink,
-                )  # fmt: skip
+                for number in range(ROUNDS if examples >= FEWEST else 1):
+                    hypothesis_parts.search(
+                        law.function, attempt.call, fixtures=attempt.fixtures,
+                        examples=examples, seed=seed + number, shrink=shrink,
+                    )  # fmt: skip
+                    if reached.issuperset(law.must_reach):
+                        break
         except KeyboardInterrupt:
             raise
         except BaseException as raised:
