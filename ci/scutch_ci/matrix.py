@@ -209,8 +209,8 @@ class Matrix:
         Raises:
           NothingMeasured: There is no verdict on them.
         """
-        tried = 0
-        while chosen := self.open_calls(target):
+        tried: set[str] = set()
+        while chosen := [each for each in self.open_calls(target) if each.witness not in tried]:
             record = self.record(target)
             folder = self.part(target, "".join(each.witness for each in chosen))
             folder.mkdir(parents=True, exist_ok=True)
@@ -219,8 +219,8 @@ class Matrix:
             ids = sorted({each.requirement for each in chosen})
             _, trials = self.run(target, python, folder, 1, ids)
             publish(crossed(record, chosen, trials).to_text(), self.file(target))
-            tried += len(chosen)
-        return tried
+            tried.update(each.witness for each in chosen)
+        return len(tried)
 
     def open_calls(self, target: Target) -> list[known.Known]:
         """For each law that a release does not break, a call that was not tried on it yet."""
@@ -309,7 +309,8 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
     for call in chosen:
         trial = by_law.get((call.requirement, call.test))
         if trial is None or not (trial.broke or trial.outcome == "failed"):
-            held.add(digest(call.witness))  # also where it cannot be tried: it is not tried again
+            if trial is not None and trial.outcome == "passed":
+                held.add(digest(call.witness))
             continue
         before = found[call.requirement]
         broken = (*before.broken, *Finding.of("failed", [trial]).broken)

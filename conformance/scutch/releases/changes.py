@@ -2,9 +2,10 @@
 
     print(text(compare(record("flax", "0.12.2"), record("flax", "0.12.4"))))
 
-A requirement is *broken* by an upgrade if it held before, *mended* if it holds now, *otherwise*
-broken if other laws of it are. It is *new* if the old release did not claim it, and *gone* if the
-new one does not. What was not tried on enough inputs in one of the two is not compared.
+A requirement is *broken* by an upgrade if no call that was tried broke it before, and *mended* if
+none does now, which does not say that no call can. It is *otherwise* broken if other laws of it
+are, *new* if the old release did not claim it, and *gone* if the new one does not. What was not
+tried on enough inputs in one of the two is not compared.
 """
 
 import shlex
@@ -16,8 +17,8 @@ from scutch.judging.verdicts import Counterexample
 from scutch.releases import BROKEN, Finding, Record, records
 
 KINDS = {
-    "broken": "Broken: held before",
-    "mended": "Mended: hold now",
+    "broken": "Broken: not broken before",
+    "mended": "Mended: not broken any more",
     "otherwise": "Broken in another way",
     "new": "New: not claimed before",
     "gone": "Gone: no longer claimed",
@@ -229,7 +230,7 @@ def text(upgrade: Upgrade, scripts: Iterable[str] = ()) -> str:
     lines = [
         f"{old} -> {new}",
         f"jax {old.jax} -> {new.jax}, python {old.python} -> {new.python}; each law tried on "
-        f"{old.examples} and {new.examples} inputs, and on what breaks any other release",
+        f"{old.examples} and {new.examples} inputs, and on calls that break other releases",
     ]
     for kind, title in KINDS.items():
         changes = upgrade.of(kind)
@@ -250,14 +251,14 @@ def _long(upgrade: Upgrade, changes: Sequence[Change]) -> list[str]:
         since = f"  [since {change.since}]" if change.since else ""
         lines.append(f"  {change.requirement:10} {_title(change.requirement)}{since}")
         if change.kind == "new":
-            word = "broken" if change.new.verdict in BROKEN else "holds"
+            word = "broken" if change.new.verdict in BROKEN else "not broken"
             lines[-1] += f"  ({word})"
         for call in change.shown_by:
             breaks = upgrade.new if call in change.new.broken else upgrade.old
             holds = upgrade.old if breaks is upgrade.new else upgrade.new
             lines.append(f"      {breaks.release}: {call.error}")
             if call.input and holds.holds(call.input):
-                lines.append(f"      {holds.release}: the same call holds")
+                lines.append(f"      {holds.release}: the same call does not break it")
             if call.input:
                 lines.append(f"      {replay(breaks.implementation, call.input)}")
         if change.new.verdict == "blocked":
