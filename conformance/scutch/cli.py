@@ -208,6 +208,18 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument(
         "new", metavar="NEW", nargs="?", help="a later one (default: the newest that is recorded)"
     )
+    added.add_argument(
+        "--scripts",
+        type=Path,
+        metavar="DIR",
+        help="write a stand-alone script for each change there; it takes seconds to minutes each",
+    )
+    added.add_argument(
+        "--python",
+        default=sys.executable,
+        help="the interpreter of an environment with one of both releases, which runs the scripts "
+        "(default: this one)",
+    )
 
     added = command(
         "reproduce",
@@ -378,6 +390,7 @@ def _known(arguments: argparse.Namespace) -> int:
 
 def _changes(arguments: argparse.Namespace) -> int:
     from scutch import releases
+    from scutch.implementation import SetupError
     from scutch.judging import known
     from scutch.releases import changes
 
@@ -391,7 +404,16 @@ def _changes(arguments: argparse.Namespace) -> int:
     if old is None:
         print(changes.recorded(name))
     else:
-        print(changes.text(changes.compare(old, new)))
+        upgrade = changes.compare(old, new)
+        print(changes.text(upgrade))
+        if arguments.scripts is not None:
+            from scutch.reproduce import upgrades
+
+            try:
+                lines = upgrades.write(upgrade, arguments.scripts, arguments.python)
+            except SetupError as error:
+                raise UsageError(str(error)) from error
+            print("", *lines, sep="\n")
     entries = [each for each in known.shipped() if each.implementation == name]
     print()
     print(changes.history(name, [(each.requirement, each.test, each.reason) for each in entries]))

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from scutch import cli, releases
-from scutch.implementation import OPTIONS, Unclaimed, flax_shaped
+from scutch.implementation import OPTIONS, SetupError, Unclaimed, flax_shaped
 from scutch.inputs.calls import parse_call
 from scutch.judging import known
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.releases import Finding, NotRecorded, Record, changes, digest
+from scutch.reproduce import upgrades
 from scutch_ci import known_ranges, matrix, targets
 from scutch_ci.checkout import NothingMeasured
 
@@ -110,6 +111,30 @@ def test_a_change_is_shown_by_a_call_and_the_release_that_it_does_not_break(reco
     assert "1: the same call does not break it" in text
     assert f"scutch run --implementation mine --replay {shlex.quote(CALL)}" in text
     assert text.endswith("1 broken")
+
+
+def test_scripts_of_the_release_that_is_there_are_written(recorded, monkeypatch, tmp_path):
+    there = importlib.metadata.version("flax")
+    old, new = (
+        replace(record(release, BOX_5=one, BOX_7=other), implementation="flax")
+        for release, one, other in [
+            ("0.1", "passed", failed(OTHER)),
+            (there, failed(CALL), "passed"),
+        ]
+    )
+    recorded(old, new)
+    monkeypatch.setattr(upgrades, "script", lambda requirement, call, *_, **__: f"# {call}\n")
+    lines = upgrades.write(changes.compare(old, new), tmp_path / "scripts")
+    file = tmp_path / "scripts" / "BOX-5-test_a_box.py"
+    assert file.read_text() == f"# {CALL}\n"
+    assert lines == [
+        f"{file}: exits with 1 on flax {there}",
+        "1 of flax 0.1: run this again with --python, of an environment that has it",
+    ]
+    neither = changes.compare(old, replace(new, release="0.2"))
+    with pytest.raises(SetupError, match=f"it has {there}; expected flax 0.1 or 0.2"):
+        upgrades.write(neither, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,9 @@ def _claims() -> list[str] | None:
     options = [option for option, since in _SINCE.items() if release >= Version(since)]
     if len(options) == len(_SINCE):
         return None
-    left_out = _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else ()
-    left_out = {*left_out, *(_WITH_KEYS if release < Version(_KEYS) else ())}
+    left_out: set[str] = set()
+    left_out |= _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else set()
+    left_out |= _WITH_KEYS if release < Version(_KEYS) else set()
     return [name for name in names_in("flax") if name not in left_out] + options
 
 

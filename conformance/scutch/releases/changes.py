@@ -219,12 +219,11 @@ def timeline(implementation: str) -> dict[str, list[str]]:
 # ---------------------------------------------------------------- for people
 
 
-def text(upgrade: Upgrade, scripts: Iterable[str] = ()) -> str:
+def text(upgrade: Upgrade) -> str:
     """The changes for people: the groups, and in each, what shows the change.
 
     Args:
       upgrade: What changed.
-      scripts: Words that say where the scripts are, if any were written.
     """
     old, new = upgrade.old, upgrade.new
     lines = [
@@ -237,7 +236,7 @@ def text(upgrade: Upgrade, scripts: Iterable[str] = ()) -> str:
         if changes:
             lines += ["", f"{title} ({len(changes)})"]
             lines += _short(changes) if kind == "gone" else _long(upgrade, changes)
-    lines += ["", *scripts, _summed_up(upgrade)]
+    lines += ["", _summed_up(upgrade)]
     return "\n".join(lines)
 
 
