@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
+from scutch.reproduce.events import Event, Literal, Ref
 from scutch.reproduce.names import Nameless
-from scutch.reproduce.tape import Event, Literal, Ref, Tape
+from scutch.reproduce.tape import Tape
 from scutch.reproduce.writing import RAISED, Draft, Ending, possible_effects
 
 _PASSIVE = ("parameter", "display", "with")

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from scutch.implementation import CAPABILITIES, Implementation
+from scutch.reproduce.events import Expression, Global
 from scutch.reproduce.names import Nameless
-from scutch.reproduce.tape import Expression, Global, Tape
+from scutch.reproduce.tape import Tape
 
 _FIELDS = ("int", "float", "str", "bool", "tuple", "dict")
 

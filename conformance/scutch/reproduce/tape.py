@@ -10,7 +10,6 @@ An event is *tainted* if the implementation had a part in it. The last tainted e
 fails is what it failed on.
 """
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -18,64 +17,36 @@ import operator
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-import numpy as np
 
-import scutch
+from scutch.reproduce.events import (
+    Block,
+    Display,
+    Event,
+    Expression,
+    Global,
+    Literal,
+    Partial,
+    Record,
+    Ref,
+    Unknown,
+    Written,
+    references,
+)
+from scutch.reproduce.kinds import (
+    has_identity,
+    is_hashable,
+    is_inlined,
+    is_outsider,
+    is_plain,
+    is_suite,
+    spread,
+)
+from scutch.reproduce.operators import COMBINATIONS, COMPARISONS, IN_PLACE, TURNS
 
-_SUITE = Path(scutch.__file__).parent
-COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "Eq": ("==", operator.eq),
-    "NotEq": ("!=", operator.ne),
-    "Lt": ("<", operator.lt),
-    "LtE": ("<=", operator.le),
-    "Gt": (">", operator.gt),
-    "GtE": (">=", operator.ge),
-    "Is": ("is", operator.is_),
-    "IsNot": ("is not", operator.is_not),
-    "In": ("in", lambda one, other: one in other),
-    "NotIn": ("not in", lambda one, other: one not in other),
-}
-COMBINATIONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "Add": ("+", operator.add),
-    "Sub": ("-", operator.sub),
-    "Mult": ("*", operator.mul),
-    "Div": ("/", operator.truediv),
-    "FloorDiv": ("//", operator.floordiv),
-    "Mod": ("%", operator.mod),
-    "Pow": ("**", operator.pow),
-    "MatMult": ("@", operator.matmul),
-    "BitAnd": ("&", operator.and_),
-    "BitOr": ("|", operator.or_),
-    "BitXor": ("^", operator.xor),
-    "LShift": ("<<", operator.lshift),
-    "RShift": (">>", operator.rshift),
-}
-IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.iadd,
-    "Sub": operator.isub,
-    "Mult": operator.imul,
-    "Div": operator.itruediv,
-    "FloorDiv": operator.ifloordiv,
-    "Mod": operator.imod,
-    "Pow": operator.ipow,
-    "MatMult": operator.imatmul,
-    "BitAnd": operator.iand,
-    "BitOr": operator.ior,
-    "BitXor": operator.ixor,
-    "LShift": operator.ilshift,
-    "RShift": operator.irshift,
-}
-TURNS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "USub": ("-", operator.neg),
-    "UAdd": ("+", operator.pos),
-    "Invert": ("~", operator.invert),
-}
 UNNOTED = (zip, map, enumerate, next, any, all, filter, range, super, print, id, min, max)
 """What hands on the values that it is given; `sum` and `getattr` are noted as what they do."""
 QUESTIONS = (
@@ -98,205 +69,6 @@ _PASSED_ON = ("items", "values", "keys")
 _MUTATIONS = ("append", "extend", "insert", "add", "update", "pop", "clear", "setdefault")
 RECENT = 4
 """How many events back the origin of a number or truth value, which has no identity, is sought."""
-
-
-# ---------------------------------------------------------------------- expressions
-
-
-class Expression:
-    """An operand of an event."""
-
-
-@dataclass(frozen=True)
-class Ref(Expression):
-    """The result of an event, or a part of it.
-
-    Args:
-      event: The event.
-      path: The indices and keys that lead to the part; `raised` for what the event raised.
-    """
-
-    event: "Event"
-    path: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class Literal(Expression):
-    """A value that can be written down as it is."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Display(Expression):
-    """A new container.
-
-    Args:
-      kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
-      parts: What is in it; for a dictionary keys and values in turn.
-    """
-
-    kind: type
-    parts: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Global(Expression):
-    """Something that the implementation, JAX, NumPy or Python defines."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Written(Expression):
-    """A function of the suite.
-
-    Args:
-      function: The function.
-      bound: How many of its first parameters are given.
-    """
-
-    function: Any
-    bound: int = 0
-
-
-@dataclass(frozen=True)
-class Partial(Expression):
-    """A `functools.partial`.
-
-    Args:
-      function: What it calls.
-      arguments: By position.
-      named: By name.
-    """
-
-    function: Expression
-    arguments: tuple[Expression, ...]
-    named: tuple[tuple[str, Expression], ...]
-
-
-@dataclass(frozen=True)
-class Unknown(Expression):
-    """A value of which nobody knows where it came from."""
-
-    value: Any
-
-
-# ---------------------------------------------------------------------- events
-
-
-@dataclass(eq=False)
-class Block:
-    """Events in order: the law itself, the body of a `with`, or the body of a function.
-
-    Args:
-      parent: The block around it.
-      events: What was done.
-      is_function: Whether it hides its names from the block around it.
-    """
-
-    parent: "Block | None" = None
-    events: list["Event"] = field(default_factory=list)
-
-    is_function: bool = True
-
-    def within(self) -> Iterator["Block"]:
-        """This block and those around it."""
-        block: Block | None = self
-        while block is not None:
-            yield block
-            block = block.parent
-
-    @property
-    def scope(self) -> "Block":
-        """The block of the function in which this one is: a `with` hides no names."""
-        return next(b for b in self.within() if b.is_function or b.parent is None)
-
-
-@dataclass(eq=False)
-class Event:
-    """One operation.
-
-    Args:
-      kind: `call`, `method`, `attribute`, `item`, `compare`, `combine`, `turn`, `set attribute`,
-        `set item`, `delete item`, `with`, `display`, `parameter`, `alike` or `iterate`.
-      block: Where it was done.
-      operands: What it was done with.
-      name: Of the method or attribute, or the sign of the operation.
-      named: Arguments by name.
-      result: What came of it.
-      error: What it raised.
-      tainted: Whether the implementation had a part in it.
-      body: Of a `with`.
-      hint: A name for its result.
-      number: Its place among all events of the tape.
-    """
-
-    kind: str
-    block: Block
-    operands: tuple[Expression, ...]
-    name: str = ""
-    named: tuple[tuple[str, Expression], ...] = ()
-    result: Any = None
-    error: BaseException | None = None
-    tainted: bool = False
-    body: Block | None = None
-    hint: str = ""
-    number: int = 0
-
-    def inputs(self) -> Iterator[Expression]:
-        """All operands."""
-        yield from self.operands
-        for _, each in self.named:
-            yield each
-
-
-@dataclass(eq=False)
-class Record:
-    """What a function of the suite did when it was called from outside.
-
-    Args:
-      key: Its code, and the identities of what it encloses.
-      name: Its own.
-      parameters: Their names.
-      block: What it did.
-      returned: What it returned.
-      caller: The event in which it was called.
-    """
-
-    key: Any
-    name: str
-    parameters: tuple[str, ...]
-    block: Block
-    returned: Expression = field(default_factory=lambda: Literal(None))
-    caller: Event | None = None
-
-
-def references(expression: Expression) -> Iterator[Ref]:
-    """The references in an expression, at any depth, functions left out."""
-    if isinstance(expression, Ref):
-        yield expression
-    elif isinstance(expression, Display):
-        for each in expression.parts:
-            yield from references(each)
-    elif isinstance(expression, Partial):
-        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
-            yield from references(each)
-
-
-def functions(expression: Expression) -> Iterator[Written]:
-    """The functions of the suite in an expression, at any depth."""
-    if isinstance(expression, Written):
-        yield expression
-    elif isinstance(expression, Display):
-        for each in expression.parts:
-            yield from functions(each)
-    elif isinstance(expression, Partial):
-        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
-            yield from functions(each)
-
-
-# ---------------------------------------------------------------------- the tape
 
 
 class Tape:
@@ -350,7 +122,7 @@ class Tape:
 
     def is_own(self, value: Any) -> bool:
         """Whether the implementation defines a class, function or module."""
-        if isinstance(value, type) and _is_suite(value):
+        if isinstance(value, type) and is_suite(value):
             return any(map(self.is_own, value.__mro__[1:]))
         module = value.__name__ if isinstance(value, types.ModuleType) else None
         module = module or getattr(value, "__module__", None) or ""
@@ -363,7 +135,7 @@ class Tape:
           value: What came.
           ref: From where.
         """
-        if _has_identity(value) and (ref.event.tainted or self.origin(value) is None):
+        if has_identity(value) and (ref.event.tainted or self.origin(value) is None):
             self.known[id(value)] = value, ref  # where the implementation had it last
         if len(ref.path) > 3:
             return
@@ -372,7 +144,7 @@ class Tape:
                 self.keep(part, Ref(ref.event, (*ref.path, number)))
         elif type(value) is dict:
             for key, part in value.items():
-                if _is_plain(key) or (type(key) is tuple and all(map(_is_plain, key))):
+                if is_plain(key) or (type(key) is tuple and all(map(is_plain, key))):
                     self.keep(part, Ref(ref.event, (*ref.path, key)))
 
     def origin(self, value: Any) -> Ref | None:
@@ -387,7 +159,7 @@ class Tape:
         if (ref := self.origin(value)) is not None:
             return ref
         kind = type(value)
-        if _is_plain(value):
+        if is_plain(value):
             return Literal(value)
         if kind in (tuple, list, set, frozenset):
             return self.shown(value, Display(kind, tuple(map(self.expression, value))))
@@ -404,15 +176,15 @@ class Tape:
                 tuple((n, self.expression(v)) for n, v in value.keywords.items()),
             )
         if kind is types.MethodType:
-            if _is_suite(value.__func__):
+            if is_suite(value.__func__):
                 return Written(value.__func__, 1)
             owner = self.expression(value.__self__)
             event = self.note("attribute", owner, name=value.__name__, result=value)
             self.keep(value, Ref(event))
             return Ref(event)
-        if isinstance(value, types.FunctionType) and _is_suite(value):
+        if isinstance(value, types.FunctionType) and is_suite(value):
             return Written(value)
-        if not isinstance(value, type) and _is_suite(kind):
+        if not isinstance(value, type) and is_suite(kind):
             called = vars(kind).get("__call__")
             return Unknown(value) if called is None else Written(called, 1)
         if isinstance(value, type | types.ModuleType | types.FunctionType) or (
@@ -463,7 +235,7 @@ class Tape:
             event.result = do()
         except BaseException as error:
             event.error = error
-            if _has_identity(error):
+            if has_identity(error):
                 self.known.setdefault(id(error), (error, Ref(event, ("raised",))))
             raise
         finally:
@@ -531,7 +303,7 @@ class Tape:
         if (
             self.recording
             and getattr(function, "__qualname__", "") == "alike"
-            and _is_suite(function)
+            and is_suite(function)
         ):
             return self.alike(function, *positional)
         if not self.recording:
@@ -551,7 +323,7 @@ class Tape:
             return self.set_attribute(*positional)
         if function is hasattr:
             positional = (positional[0], str(positional[1]))
-        positional = tuple(_spread(each) for each in positional)
+        positional = tuple(spread(each) for each in positional)
         event = self.note(
             "call",
             self.expression(function),
@@ -562,11 +334,11 @@ class Tape:
 
     def _leaves(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether a call leaves the suite, and says something of a value that has an origin."""
-        if function in UNNOTED if _is_hashable(function) else False:
+        if function in UNNOTED if is_hashable(function) else False:
             return False
         if getattr(function, "__module__", None) == "warnings" or function is warnings:
             return False
-        if _is_inlined(function):
+        if is_inlined(function):
             return False
         if function is sum:
             return True
@@ -574,15 +346,15 @@ class Tape:
         if (
             function is dataclasses.replace
             and first is not None
-            and _is_suite(first)
-            and not _is_outsider(first)
+            and is_suite(first)
+            and not is_outsider(first)
         ):
             return False
         if function is type:
             return len(positional) == 3 or self.active(*positional)
         if isinstance(function, type) and issubclass(function, BaseException):
             return False
-        if function in (getattr, setattr, *QUESTIONS, *MAKERS) if _is_hashable(function) else False:
+        if function in (getattr, setattr, *QUESTIONS, *MAKERS) if is_hashable(function) else False:
             return self.origin(positional[0]) is not None if positional else False
         return True
 
@@ -621,11 +393,11 @@ class Tape:
         if type(owner) in (list, dict, set, tuple, str) and self.origin(owner) is None:
             return found(*positional, **named)
         bound = not isinstance(owner, types.ModuleType) and self.origin(owner) is not None
-        if not bound or _is_suite(getattr(found, "__func__", None)):
+        if not bound or is_suite(getattr(found, "__func__", None)):
             return self.call(found, positional, named, names, sys._getframe(1))
         if name in _PASSED_ON and type(owner) is dict:
             return found(*positional, **named)
-        positional = tuple(_spread(each) for each in positional)
+        positional = tuple(spread(each) for each in positional)
         origin = self.origin(owner)
         if type(owner) in (list, dict, set) and origin is not None and name in _MUTATIONS:
             origin.event.tainted |= any(
@@ -660,7 +432,7 @@ class Tape:
         if not self.recording or self.origin(owner) is None:
             return getattr(owner, name)
         if isinstance(owner, type | types.ModuleType) or (
-            _is_suite(type(owner)) and not _is_outsider(type(owner))
+            is_suite(type(owner)) and not is_outsider(type(owner))
         ):
             return getattr(owner, name)
         event = self.note("attribute", self.expression(owner), name=name)
@@ -840,7 +612,7 @@ class Tape:
           name: Of the variable.
           value: What it has.
         """
-        if self.recording and _has_identity(value):
+        if self.recording and has_identity(value):
             bound = self.bindings.get((id(sys._getframe(1)), name))
             if bound is not None and bound[0] is value:
                 self.known[id(value)] = bound
@@ -848,7 +620,7 @@ class Tape:
 
     def _bind(self, frame: Any, name: str, value: Any, ref: Ref | None) -> None:
         """Remember where the value of a local variable is from."""
-        if ref is not None and _has_identity(value):
+        if ref is not None and has_identity(value):
             self.bindings[id(frame), name] = value, ref
 
     def _pass_on(self, function: Any, positional: tuple[Any, ...], names: Any, frame: Any) -> None:
@@ -928,7 +700,7 @@ class Tape:
         for name, value in parameters:
             event = self.note("parameter", name=name, hint=name, result=value)
             event.tainted = self._came_from_own(record)
-            if _has_identity(value):
+            if has_identity(value):
                 held = self.known.pop(id(value), None)
                 record.__dict__.setdefault("hidden", []).append((id(value), held))
             self.keep(value, Ref(event))
@@ -996,77 +768,3 @@ class _Inside:
     def __exit__(self, *error: Any) -> Any:
         self.tape.block = self.event.block
         return self.manager.__exit__(*error)
-
-
-# ---------------------------------------------------------------------- classes of values
-
-
-def _has_identity(value: Any) -> bool:
-    """Whether a value is told apart from its equals: numbers, short texts and classes are not."""
-    if value is None or value is Ellipsis or value == () if type(value) is tuple else False:
-        return False
-    kind = type(value)
-    if kind in (bool, int, float, complex, type(None), type(Ellipsis), type, types.ModuleType):
-        return False
-    if kind is str:
-        return len(value) > 30
-    return not isinstance(value, type | types.ModuleType) and not (
-        isinstance(value, types.FunctionType) and _is_suite(value)
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is a literal of Python's."""
-    return type(value) in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-
-
-def is_literal(value: Any) -> bool:
-    """Whether `sources` can write a value down without what made it."""
-    kinds: tuple[Any, ...] = (
-        np.ndarray, np.generic, np.dtype, jax.sharding.PartitionSpec, jax.sharding.Mesh,
-        jax.sharding.NamedSharding, jax.ShapeDtypeStruct,
-    )  # fmt: skip
-    return _is_plain(value) or type(value) in kinds or isinstance(value, np.generic | np.dtype)
-
-
-def _is_hashable(value: Any) -> bool:
-    return isinstance(value, type | types.BuiltinFunctionType | types.FunctionType)
-
-
-def _is_suite(value: Any) -> bool:
-    """Whether a function or class is written in the rewritten rooms."""
-    if isinstance(value, types.FunctionType):  # a wrapper of one says that it is of its module
-        file = Path(value.__code__.co_filename)
-        return file.parent.name in ("inputs", "lawkit", "laws") and file.parents[1] == _SUITE
-    module = getattr(value, "__module__", None) or ""
-    rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
-    return str(module).startswith(rooms)
-
-
-def _is_outsider(kind: type) -> bool:
-    """Whether a class of the suite derives from one of outside code, or is one of JAX's nodes."""
-    roots = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
-    return bool(roots - {"scutch", "builtins", "typing", "abc", "enum"}) or (
-        kind.__name__ == "Pair"
-    )
-
-
-def _is_inlined(function: Any) -> bool:
-    """Whether the tape follows a call into the suite's own text."""
-    wrapped = getattr(function, "__wrapped__", None)
-    if isinstance(function, type):
-        return _is_suite(function) and not _is_outsider(function)
-    if isinstance(function, types.MethodType):
-        return _is_suite(function.__func__)
-    if isinstance(function, functools._lru_cache_wrapper):
-        return _is_suite(wrapped)
-    if isinstance(function, types.FunctionType):
-        manages = function.__code__.co_filename == contextlib.__file__
-        return _is_suite(function) or (manages and _is_suite(wrapped))
-    kind = type(function)
-    return _is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
-
-
-def _spread(value: Any) -> Any:
-    """A generator of the suite as a list: what it does is noted before the call that takes it."""
-    return list(value) if isinstance(value, types.GeneratorType | map | zip | filter) else value

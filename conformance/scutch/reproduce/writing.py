@@ -21,12 +21,7 @@ import jax
 import numpy as np
 
 from scutch.implementation import Implementation
-from scutch.reproduce.layout import program
-from scutch.reproduce.names import Nameless, Names
-from scutch.reproduce.sources import Source
-from scutch.reproduce.tape import (
-    MAKERS,
-    QUESTIONS,
+from scutch.reproduce.events import (
     Block,
     Display,
     Event,
@@ -36,13 +31,16 @@ from scutch.reproduce.tape import (
     Partial,
     Record,
     Ref,
-    Tape,
     Unknown,
     Written,
     functions,
-    is_literal,
     references,
 )
+from scutch.reproduce.kinds import is_literal
+from scutch.reproduce.layout import program
+from scutch.reproduce.names import Nameless, Names
+from scutch.reproduce.sources import Source
+from scutch.reproduce.tape import MAKERS, QUESTIONS, Tape
 
 RAISED = "raised"
 _INLINE = 60

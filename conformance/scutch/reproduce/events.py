@@ -1,0 +1,203 @@
+"""What a tape consists of: events, the blocks that they stand in, and their operands.
+
+An *event* is one operation that was done outside the suite. Its operands are *expressions*: the
+result of an earlier event, a part of one, a literal, a container of such, a name that can be
+imported, or a function of the suite.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Expression:
+    """An operand of an event."""
+
+
+@dataclass(frozen=True)
+class Ref(Expression):
+    """The result of an event, or a part of it.
+
+    Args:
+      event: The event.
+      path: The indices and keys that lead to the part; `raised` for what the event raised.
+    """
+
+    event: "Event"
+    path: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A value that can be written down as it is."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Display(Expression):
+    """A new container.
+
+    Args:
+      kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
+      parts: What is in it; for a dictionary keys and values in turn.
+    """
+
+    kind: type
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Global(Expression):
+    """Something that the implementation, JAX, NumPy or Python defines."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Written(Expression):
+    """A function of the suite.
+
+    Args:
+      function: The function.
+      bound: How many of its first parameters are given.
+    """
+
+    function: Any
+    bound: int = 0
+
+
+@dataclass(frozen=True)
+class Partial(Expression):
+    """A `functools.partial`.
+
+    Args:
+      function: What it calls.
+      arguments: By position.
+      named: By name.
+    """
+
+    function: Expression
+    arguments: tuple[Expression, ...]
+    named: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Unknown(Expression):
+    """A value of which nobody knows where it came from."""
+
+    value: Any
+
+
+# ---------------------------------------------------------------------- events
+
+
+@dataclass(eq=False)
+class Block:
+    """Events in order: the law itself, the body of a `with`, or the body of a function.
+
+    Args:
+      parent: The block around it.
+      events: What was done.
+      is_function: Whether it hides its names from the block around it.
+    """
+
+    parent: "Block | None" = None
+    events: list["Event"] = field(default_factory=list)
+
+    is_function: bool = True
+
+    def within(self) -> Iterator["Block"]:
+        """This block and those around it."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
+
+    @property
+    def scope(self) -> "Block":
+        """The block of the function in which this one is: a `with` hides no names."""
+        return next(b for b in self.within() if b.is_function or b.parent is None)
+
+
+@dataclass(eq=False)
+class Event:
+    """One operation.
+
+    Args:
+      kind: `call`, `method`, `attribute`, `item`, `compare`, `combine`, `turn`, `set attribute`,
+        `set item`, `delete item`, `with`, `display`, `parameter`, `alike` or `iterate`.
+      block: Where it was done.
+      operands: What it was done with.
+      name: Of the method or attribute, or the sign of the operation.
+      named: Arguments by name.
+      result: What came of it.
+      error: What it raised.
+      tainted: Whether the implementation had a part in it.
+      body: Of a `with`.
+      hint: A name for its result.
+      number: Its place among all events of the tape.
+    """
+
+    kind: str
+    block: Block
+    operands: tuple[Expression, ...]
+    name: str = ""
+    named: tuple[tuple[str, Expression], ...] = ()
+    result: Any = None
+    error: BaseException | None = None
+    tainted: bool = False
+    body: Block | None = None
+    hint: str = ""
+    number: int = 0
+
+    def inputs(self) -> Iterator[Expression]:
+        """All operands."""
+        yield from self.operands
+        for _, each in self.named:
+            yield each
+
+
+@dataclass(eq=False)
+class Record:
+    """What a function of the suite did when it was called from outside.
+
+    Args:
+      key: Its code, and the identities of what it encloses.
+      name: Its own.
+      parameters: Their names.
+      block: What it did.
+      returned: What it returned.
+      caller: The event in which it was called.
+    """
+
+    key: Any
+    name: str
+    parameters: tuple[str, ...]
+    block: Block
+    returned: Expression = field(default_factory=lambda: Literal(None))
+    caller: Event | None = None
+
+
+def references(expression: Expression) -> Iterator[Ref]:
+    """The references in an expression, at any depth, functions left out."""
+    if isinstance(expression, Ref):
+        yield expression
+    elif isinstance(expression, Display):
+        for each in expression.parts:
+            yield from references(each)
+    elif isinstance(expression, Partial):
+        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
+            yield from references(each)
+
+
+def functions(expression: Expression) -> Iterator[Written]:
+    """The functions of the suite in an expression, at any depth."""
+    if isinstance(expression, Written):
+        yield expression
+    elif isinstance(expression, Display):
+        for each in expression.parts:
+            yield from functions(each)
+    elif isinstance(expression, Partial):
+        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
+            yield from functions(each)

@@ -1,0 +1,91 @@
+"""What kind of value a tape has before it: a literal, the suite's own, or outside code's.
+
+    is_literal(np.ones(2))     # True: `sources` writes it down as it is
+    is_suite(test_a_box)       # True: what it does is followed
+    has_identity(3)            # False: another 3 is no other value
+"""
+
+import contextlib
+import functools
+import types
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import scutch
+
+_SUITE = Path(scutch.__file__).parent
+
+
+def has_identity(value: Any) -> bool:
+    """Whether a value is told apart from its equals: numbers, short texts and classes are not."""
+    if value is None or value is Ellipsis or value == () if type(value) is tuple else False:
+        return False
+    kind = type(value)
+    if kind in (bool, int, float, complex, type(None), type(Ellipsis), type, types.ModuleType):
+        return False
+    if kind is str:
+        return len(value) > 30
+    return not isinstance(value, type | types.ModuleType) and not (
+        isinstance(value, types.FunctionType) and is_suite(value)
+    )
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a literal of Python's."""
+    return type(value) in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+
+
+def is_literal(value: Any) -> bool:
+    """Whether `sources` can write a value down without what made it."""
+    kinds: tuple[Any, ...] = (
+        np.ndarray, np.generic, np.dtype, jax.sharding.PartitionSpec, jax.sharding.Mesh,
+        jax.sharding.NamedSharding, jax.ShapeDtypeStruct,
+    )  # fmt: skip
+    return is_plain(value) or type(value) in kinds or isinstance(value, np.generic | np.dtype)
+
+
+def is_hashable(value: Any) -> bool:
+    """Whether a value is a class or a function."""
+    return isinstance(value, type | types.BuiltinFunctionType | types.FunctionType)
+
+
+def is_suite(value: Any) -> bool:
+    """Whether a function or class is written in the rewritten rooms."""
+    if isinstance(value, types.FunctionType):  # a wrapper of one says that it is of its module
+        file = Path(value.__code__.co_filename)
+        return file.parent.name in ("inputs", "lawkit", "laws") and file.parents[1] == _SUITE
+    module = getattr(value, "__module__", None) or ""
+    rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
+    return str(module).startswith(rooms)
+
+
+def is_outsider(kind: type) -> bool:
+    """Whether a class of the suite derives from one of outside code, or is one of JAX's nodes."""
+    roots = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
+    return bool(roots - {"scutch", "builtins", "typing", "abc", "enum"}) or (
+        kind.__name__ == "Pair"
+    )
+
+
+def is_inlined(function: Any) -> bool:
+    """Whether the tape follows a call into the suite's own text."""
+    wrapped = getattr(function, "__wrapped__", None)
+    if isinstance(function, type):
+        return is_suite(function) and not is_outsider(function)
+    if isinstance(function, types.MethodType):
+        return is_suite(function.__func__)
+    if isinstance(function, functools._lru_cache_wrapper):
+        return is_suite(wrapped)
+    if isinstance(function, types.FunctionType):
+        manages = function.__code__.co_filename == contextlib.__file__
+        return is_suite(function) or (manages and is_suite(wrapped))
+    kind = type(function)
+    return is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
+
+
+def spread(value: Any) -> Any:
+    """A generator of the suite as a list: what it does is noted before the call that takes it."""
+    return list(value) if isinstance(value, types.GeneratorType | map | zip | filter) else value
