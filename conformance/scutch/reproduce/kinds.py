@@ -3,6 +3,8 @@
     is_literal(np.ones(2))     # True: `sources` writes it down as it is
     is_suite(test_a_box)       # True: what it does is followed
     has_identity(3)            # False: another 3 is no other value
+
+Of the suite are the rooms that are rewritten: `inputs`, `lawkit` and `laws`.
 """
 
 import contextlib
