@@ -90,6 +90,9 @@ def test_a_killed_judge_leaves_no_process(tmp_path, attribute, requirements, opt
     )  # fmt: skip
     at_once = 1 if len(requirements) == 1 and attribute == "implementation" else 2
     hanging = awaited(lambda: len(list(tmp_path.glob("hanging-*"))) >= at_once, 90)
+    # The judge and a keeper; who hangs, and the two processes that each of these has started.
+    least = 2 + 3 * at_once
+    awaited(lambda: len(processes(mark)) >= least, 30)
     before = processes(mark)
     judge.send_signal(signal.SIGKILL)
     judge.wait()
@@ -98,5 +101,5 @@ def test_a_killed_judge_leaves_no_process(tmp_path, attribute, requirements, opt
     for process in left:
         os.kill(process, signal.SIGKILL)
     assert hanging
-    assert len(before) >= 3 + 3 * at_once  # the judge, a keeper, who hangs and what it has started
+    assert len(before) >= least, before
     assert left == {}
