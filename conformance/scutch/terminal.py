@@ -130,7 +130,7 @@ def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
         verdict=ruling.verdict,
         needs=row.needs,
         blocked_by=ruling.blocked_by,
-        tests=tuple(trial.test for trial in trials),
+        tests=tuple(sorted(trial.test for trial in trials)),  # in whatever order they were tried
         examples=sum(trial.examples for trial in trials),
         seconds=round(sum(trial.seconds for trial in trials), 3),
         reason=ruling.reason,
