@@ -62,6 +62,12 @@ def test_a_shipped_record_is_read_back_and_its_calls_can_be_tried(shipped):
         assert bool(finding.broken) == (finding.verdict in releases.BROKEN), finding
         for each in finding.broken:
             assert not each.input or parse_call(each.input)[0] == each.test
+            assert "site-packages" not in each.error
+
+
+def test_what_is_recorded_names_no_folder_of_a_machine():
+    error = 'no end after 60 s, in "/somewhere/lib/python3.12/site-packages/jax/_src/compiler.py"'
+    assert releases.first_line(error) == 'no end after 60 s, in "jax/_src/compiler.py"'
 
 
 def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys):

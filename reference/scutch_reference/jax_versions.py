@@ -39,6 +39,8 @@ reshard: Any = getattr(jax.sharding, "reshard", None)
 typeof: Any = getattr(jax, "typeof", None)
 # Returns a context manager that sets the mesh in context. In JAX 0.4 the mesh is one itself.
 set_mesh: Any = getattr(jax, "set_mesh", lambda mesh: mesh)
+# The function of `jax.nn`, which came later than JAX 0.5.1.
+identity: Any = getattr(jax.nn, "identity", lambda x: x)
 
 with warnings.catch_warnings():
     # `with mesh:` sets the mesh of this object, and no public name of JAX tells it. JAX deprecates

@@ -13,6 +13,8 @@ A *record* has, for each requirement, what the release does: `passed`, `failed`,
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +30,9 @@ BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 
 FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
          "date", "seconds")  # fmt: skip
+
+_PACKAGES = re.compile(r"""[^\s"'(]*/site-packages/""")
+"""The folder where an environment keeps what is installed."""
 
 
 class NotRecorded(Exception):
@@ -114,8 +119,8 @@ class Finding:
 
 
 def first_line(text: str) -> str:
-    """The first line of a message, cut after 200 characters."""
-    line = next(iter(text.strip().splitlines()), "")
+    """The first line of a message, cut after 200 characters, without the folders of a machine."""
+    line = _PACKAGES.sub("", next(iter(text.strip().splitlines()), ""))
     return line if len(line) <= 200 else f"{line[:197]}..."
 
 
@@ -161,6 +166,11 @@ class Record:
     def version(self) -> Version:
         """The release, to be compared with others."""
         return Version(self.release)
+
+    @property
+    def tally(self) -> list[tuple[str, int]]:
+        """The verdicts, each with the number of requirements that have it."""
+        return sorted(Counter(each.verdict for each in self.requirements.values()).items())
 
     @property
     def file(self) -> str:

@@ -24,7 +24,6 @@ from jax.nn import (
     hard_silu as hard_silu,
     hard_swish as hard_swish,
     hard_tanh as hard_tanh,
-    identity as identity,
     leaky_relu as leaky_relu,
     log_sigmoid as log_sigmoid,
     log_softmax as log_softmax,
@@ -43,6 +42,7 @@ from jax.nn import (
 )
 from jax.numpy import tanh as tanh
 
+from ..jax_versions import identity as identity
 from ..logical import logical_axis_rules as logical_axis_rules
 from ..meta import PARTITION_NAME as PARTITION_NAME
 from .filters import (
