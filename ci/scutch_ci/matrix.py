@@ -147,9 +147,8 @@ class Matrix:
             with (folder / "seconds").open("a", encoding="utf-8") as file:
                 file.write(f"{time.monotonic() - started:.0f}\n")
         report = load(written) if written.exists() else None
-        if (
-            report is None or not report.complete
-        ):  # 2, too, where nothing is claimed of what is asked
+        # The exit code says less: it is 2, too, where nothing is claimed of what is asked.
+        if report is None or not report.complete:
             raise NothingMeasured(f"judging ended with {code}: {last_line(log.read_text())}")
         lines = tried.read_text("utf-8").splitlines()[1:]
         return report, list({one.test: one for one in map(Trial.from_data, lines)}.values())
@@ -308,13 +307,14 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
     by_law = {(trial.requirement, trial.test): trial for trial in trials}
     for call in chosen:
         trial = by_law.get((call.requirement, call.test))
-        if trial is None or not (trial.broke or trial.outcome == "failed"):
-            if trial is not None and trial.outcome == "passed":
-                held.add(digest(call.witness))
+        if trial is None:
             continue
-        before = found[call.requirement]
-        broken = (*before.broken, *Finding.of("failed", [trial]).broken)
-        found[call.requirement] = replace(before, verdict="failed", broken=broken, reason="")
+        if trial.broke or trial.outcome == "failed":
+            before = found[call.requirement]
+            broken = (*before.broken, *Finding.of("failed", [trial]).broken)
+            found[call.requirement] = replace(before, verdict="failed", broken=broken, reason="")
+        elif trial.outcome == "passed":
+            held.add(digest(call.witness))
     return replace(record, requirements=found, held=tuple(sorted(held)))
 
 
@@ -405,10 +405,7 @@ def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
 
 def summary(record: Record) -> str:
     """The number of requirements by verdict."""
-    numbers: dict[str, int] = {}
-    for finding in record.requirements.values():
-        numbers[finding.verdict] = numbers.get(finding.verdict, 0) + 1
-    return ", ".join(f"{number} {verdict}" for verdict, number in sorted(numbers.items()))
+    return ", ".join(f"{number} {verdict}" for verdict, number in record.tally)
 
 
 if __name__ == "__main__":

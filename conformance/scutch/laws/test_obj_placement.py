@@ -163,32 +163,32 @@ def test_eager_sharding_is_switched_for_a_block(nnx, switches, failing):
     assert nnx.using_eager_sharding() is before
 
 
-@requirement("OBJ-9e", must_reach=("sharding", "format"))
-@given(
-    placed=logical_placements(),
-    other=logical_placements().map(lambda placed: placed.mesh),
-    form=st.sampled_from(["sharding", "format"]),
-)
-def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
-    """A variable with a sharding on one mesh and another `mesh` in its metadata is refused."""
+two_meshes = {
+    "placed": logical_placements(),
+    "other": logical_placements().map(lambda placed: placed.mesh),
+    "form": st.sampled_from(["sharding", "format"]),
+}
+
+
+def _refuse_two_meshes(nnx, placed, other, form, naming=()):
+    """Fail unless a variable on two meshes is refused, with an error that names some words."""
     assume(placed.names and other != placed.mesh)
     reached(form)
     notes = {"out_sharding": FORMS[form](_sharding(placed)), "mesh": other}
     with nnx.use_eager_sharding(True):
-        refused(lambda: nnx.Param(placed.array, **notes))
+        refused(lambda: nnx.Param(placed.array, **notes), naming=naming)
+
+
+@requirement("OBJ-9e", must_reach=("sharding", "format"))
+@given(**two_meshes)
+def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
+    """A variable with a sharding on one mesh and another `mesh` in its metadata is refused."""
+    _refuse_two_meshes(nnx, placed, other, form)
 
 
 @requirement("OBJ-9f", must_reach=("sharding", "format"))
-@given(
-    placed=logical_placements(),
-    other=logical_placements().map(lambda placed: placed.mesh),
-    form=st.sampled_from(["sharding", "format"]),
-)
+@given(**two_meshes)
 def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
     """The message of the error of OBJ-9e has the axes of both meshes, with their sizes."""
-    assume(placed.names and other != placed.mesh)
-    reached(form)
-    notes = {"out_sharding": FORMS[form](_sharding(placed)), "mesh": other}
     axes = [part for mesh in (placed.mesh, other) for pair in mesh.shape.items() for part in pair]
-    with nnx.use_eager_sharding(True):
-        refused(lambda: nnx.Param(placed.array, **notes), naming=tuple(axes))
+    _refuse_two_meshes(nnx, placed, other, form, naming=tuple(axes))

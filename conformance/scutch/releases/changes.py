@@ -291,8 +291,7 @@ def recorded(implementation: str) -> str:
     """The recorded releases of an implementation, with the number of requirements by verdict."""
     lines = []
     for each in records(implementation):
-        found = [finding.verdict for finding in each.requirements.values()]
-        numbers = (f"{found.count(verdict):4} {verdict}" for verdict in sorted(set(found)))
+        numbers = (f"{number:4} {verdict}" for verdict, number in each.tally)
         lines.append(f"{each!s:16} jax {each.jax:9} {each.date} {','.join(numbers)}")
     return "\n".join(lines)
 

@@ -91,7 +91,16 @@ def _lazy(value: ast.expr) -> ast.Lambda:
     return ast.Lambda(ast.arguments([], [], None, [], [], None, []), value)
 
 
-class _Rewriter(ast.NodeTransformer):
+class Unannotated(ast.NodeTransformer):
+    """Visits what runs of an annotated assignment: its value, and no annotation."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """Visit the value, if there is one."""
+        node.value = self.visit(node.value) if node.value is not None else None
+        return node
+
+
+class _Rewriter(Unannotated):
     """Puts calls of the tape in the place of operations."""
 
     def __init__(self, module: str) -> None:
@@ -246,10 +255,6 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         node.iter = _call("iterated", self.visit(node.iter))
         node.ifs = [self.visit(each) for each in node.ifs]
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.value = self.visit(node.value) if node.value is not None else None
         return node
 
     # ------------------------------------------------------------------ expressions

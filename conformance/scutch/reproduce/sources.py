@@ -20,6 +20,7 @@ from typing import Any
 from scutch.implementation import CAPABILITIES, Implementation
 from scutch.reproduce.events import Expression, Global
 from scutch.reproduce.names import Nameless
+from scutch.reproduce.rewriting import Unannotated
 from scutch.reproduce.tape import Tape
 
 _FIELDS = ("int", "float", "str", "bool", "tuple", "dict")
@@ -153,7 +154,7 @@ class _Pruner(ast.NodeTransformer):
         return node
 
 
-class _Resolver(ast.NodeTransformer):
+class _Resolver(Unannotated):
     """Finds what names stand for; a name that is a namespace is resolved with its attribute."""
 
     def __init__(self, source: Source) -> None:
@@ -166,10 +167,6 @@ class _Resolver(ast.NodeTransformer):
         node.keywords = []
         node.bases = [self._standing(base.__name__, base) for base in value.__bases__
                       if base is not object]  # fmt: skip
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.value = self.visit(node.value) if node.value is not None else None
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
