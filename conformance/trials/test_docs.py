@@ -53,10 +53,16 @@ def opened(browser, built):
     page = context.new_page()
     requests, complaints = [], []
     page.on("request", lambda request: requests.append(request.url))
-    page.on("requestfailed", lambda request: complaints.append(request.url))
+    page.on("requestfailed", lambda request: complaints.append(f"{request.url} {request.failure}"))
     page.on("console", lambda message: message.type == "log" or complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    yield lambda name: page.goto((built[1] / f"{name}.html").as_uri()) and page
+
+    def to(name):
+        # What is still on its way when a page is loaded would be cancelled by leaving it.
+        assert page.goto((built[1] / f"{name}.html").as_uri(), wait_until="networkidle")
+        return page
+
+    yield to
     context.close()
     assert requests
     assert {urlsplit(address).scheme for address in requests} <= {"file", "data"}
