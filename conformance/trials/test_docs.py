@@ -108,6 +108,7 @@ def test_the_matrix_leads_to_the_verdict(opened):
     page.locator("#search").fill("box-9b")
     assert page.locator("tbody th[scope=row]:visible").all_inner_texts()[0] == "BOX-9b"
     page.locator("a[href='../requirements/BOX-9.html#box-9b-run-1']").first.click()
+    page.wait_for_selector("#box-9b-run-1")  # fails unless it becomes visible
     assert page.locator("#box-9b-run-1").is_visible()
 
 
