@@ -163,6 +163,12 @@ def _names_without(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, 
     return names[:at] + names[at + 1 :]
 
 
+@functools.cache
+def _metadata_keys(cls: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a class of boxes, each with the key of its value in the metadata (BRG-4)."""
+    return tuple((f.name, _NNX_NAMES.get(f.name, f.name)) for f in dataclasses.fields(cls))
+
+
 class Partitioned(Node, AxisMetadata[A]):
     """A box whose names are mesh axes: what each axis of the value is sharded over (document 000).
 
@@ -285,8 +291,8 @@ class Partitioned(Node, AxisMetadata[A]):
           metadata: Values by the names that NNX has for the fields. What is no field is left out;
             `value` and the names must be there.
         """
-        keys = {f.name: _NNX_NAMES.get(f.name, f.name) for f in dataclasses.fields(cls)}
-        return cls(**{name: metadata[key] for name, key in keys.items() if key in metadata})
+        keys = _metadata_keys(cls)
+        return cls(**{name: metadata[key] for name, key in keys if key in metadata})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace_boxed(copy.deepcopy(self.value, memo))

@@ -195,11 +195,6 @@ class _OwnerOfTwo:
     __call__ = method
 
 
-def _numbered(by: str) -> str:
-    """The end of the name of an option that names arguments in one of the ways of `BY`."""
-    return "argnames" if by == "name" else "argnums"
-
-
 def _added(pair: Any, count: int) -> Any:
     """A pair of arrays, with 1 added so many times; `count` is a Python number or refused."""
     for _ in range(count):

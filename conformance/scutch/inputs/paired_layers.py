@@ -25,7 +25,6 @@ from scutch.lawkit.placement import in_context
 
 INPUTS = 3
 FEATURES = 2
-SHAPE = (INPUTS, FEATURES)
 X = np.linspace(-1, 1, 2 * INPUTS, dtype="float32").reshape(2, INPUTS)
 
 PLAIN = "plain"

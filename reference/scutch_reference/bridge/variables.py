@@ -30,7 +30,7 @@ from jax.sharding import PartitionSpec
 
 from .. import nnx
 from ..errors import CrossingError
-from ..linen.scope import put
+from ..linen.scope import Path
 from ..meta import A, AxisMetadata, Params, is_box
 from ..nnx.registry import (
     Type,
@@ -42,6 +42,8 @@ from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
 
+_is_layer: Any = functools.lru_cache(maxsize=2048)(lambda cls: issubclass(cls, Mapping))
+"""Whether the values of a class are layers: mappings of any class (BRG-6d)."""
 _BOX_TYPE = "linen_meta_type"
 """The key, in the metadata of a variable, of the class of the box that it came from."""
 # The names of document 004; Flax 0.12 has those above. They register what is new.
@@ -119,8 +121,8 @@ jax.tree_util.register_pytree_with_keys(
 
 def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
     """Tell whether a variable has no metadata; a hook that is empty counts as none (BRG-5a)."""
-    metadata = variable.get_metadata()
-    return all(name in HOOKS and not hooks for name, hooks in metadata.items())
+    metadata = variable.raw_metadata
+    return not metadata or all(name in HOOKS and not hooks for name, hooks in metadata.items())
 
 
 def _attributes(box: Any) -> Any:
@@ -147,9 +149,10 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
       The bare value of a vanilla variable (BRG-5a). The box that the variable came from, if the box
       can hold all metadata. Else an `NNXMeta` (BRG-4e, BRG-5b).
     """
-    value, metadata = copied_tree(variable.get_raw_value()), variable.get_metadata()
-    if not metadata or is_vanilla_variable(variable):
+    value = copied_tree(variable.get_raw_value())
+    if is_vanilla_variable(variable):
         return value
+    metadata = variable.get_metadata()
     attributes = {**metadata, "value": value}
     if box_type := attributes.pop(_BOX_TYPE, None):
         make = getattr(box_type, "from_nnx_metadata", None)
@@ -213,19 +216,43 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
         collection is no mapping.
     """
     attributes: dict[Any, Any] = {}
-    # Who has a path first: the collection, and whether the path is a variable in it.
-    owners: dict[Any, tuple[str, bool]] = {}
     for col, tree in variables.items():
         if not isinstance(tree, Mapping):
             raise CrossingError(f"The collection {col!r} is no mapping, but {tree!r}.")
-        for path, leaf in nnx.to_flat_state(tree):
-            for end in range(1, len(path) + 1):
-                whole = end == len(path)
-                owner, taken = owners.setdefault(path[:end], (col, whole))
-                if owner != col and (taken or whole):
-                    raise CrossingError(f"{path[:end]} is in both {owner!r} and {col!r}.")
-            put(attributes, path, leaf if isinstance(leaf, nnx.GraphDef) else to_nnx_var(col, leaf))
+        if path := _enter(col, tree, attributes):
+            owner = next(name for name, other in variables.items() if _holds(other, path))
+            raise CrossingError(f"{path} is in both {owner!r} and {col!r}.")
     return attributes
+
+
+def _enter(col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any]) -> Path:
+    """Add the variables of a layer of a collection to the attributes of the layer.
+
+    Returns:
+      The path below the layer where a variable meets what another collection has there; empty if
+      there is none.
+    """
+    for key, held in layer.items():
+        if _is_layer(type(held)):
+            inside = attributes.get(key)
+            inside = inside if type(inside) is dict else {}
+            if path := _enter(col, held, inside):
+                return (key, *path)
+            if inside and attributes.setdefault(key, inside) is not inside:
+                return (key,)
+        elif key in attributes:
+            return (key,)
+        else:
+            is_graph = isinstance(held, nnx.GraphDef)
+            attributes[key] = held if is_graph else to_nnx_var(col, held)
+    return ()
+
+
+def _holds(tree: Any, path: Path) -> bool:
+    """Whether a tree of mappings has a variable at a path or below it."""
+    for key in path:
+        tree = tree.get(key, {}) if isinstance(tree, Mapping) else {}
+    return len(nnx.to_flat_state(tree)) > 0
 
 
 def nnx_attrs_to_linen_vars(
@@ -244,11 +271,39 @@ def nnx_attrs_to_linen_vars(
       CrossingError: Anything else lies at the end of a path.
     """
     collections: dict[Any, Any] = {}
-    for path, leaf in nnx.to_flat_state(nnx_attrs):
-        if isinstance(leaf, nnx.Variable):
-            put(collections, (variable_type_name(type(leaf)), *path), metadata_fn(leaf))
-        elif isinstance(leaf, nnx.GraphDef):
-            put(collections, ("nnx", *path), leaf)
-        else:
-            raise CrossingError(f"{path} is {leaf!r}, which is neither a variable nor a graph.")
+    _leave(nnx_attrs, (), collections, metadata_fn)
+    return collections
+
+
+def _leave(
+    layer: Mapping[Any, Any],
+    path: Path,
+    collections: dict[Any, Any],
+    metadata_fn: Callable[[nnx.Variable[Any]], Any],
+) -> None:
+    """Add what a layer of attributes holds to the collections of its variables, at its path."""
+    own: dict[type, dict[Any, Any]] = {}  # The layer in the collection of each type.
+    for key, held in layer.items():
+        cls = type(held)
+        if _is_layer(cls):
+            _leave(held, (*path, key), collections, metadata_fn)
+            continue
+        if cls not in own:
+            own[cls] = _layer_at((_collection_of(held, (*path, key)), *path), collections)
+        own[cls][key] = metadata_fn(held) if isinstance(held, nnx.Variable) else held
+
+
+def _collection_of(held: Any, path: Path) -> str:
+    """The collection of a variable, or of a graph definition (BRG-6f)."""
+    if isinstance(held, nnx.GraphDef):
+        return "nnx"
+    if not isinstance(held, nnx.Variable):
+        raise CrossingError(f"{path} is {held!r}, which is neither a variable nor a graph.")
+    return variable_type_name(type(held))
+
+
+def _layer_at(path: Path, collections: dict[Any, Any]) -> dict[Any, Any]:
+    """The dictionary at a path of nested ones, which are made where they are missing."""
+    for key in path:
+        collections = collections.setdefault(key, {})
     return collections

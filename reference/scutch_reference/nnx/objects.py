@@ -145,7 +145,9 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A node without attributes, at the current trace level."""
         node = object.__new__(cls)
-        node._begin(_exposed=False, _tags=cls._class_tags)
+        node._begin()
+        _put(node, "_exposed", False)
+        _put(node, "_tags", cls._class_tags)
         return node
 
     def __init_subclass__(cls, **kwargs: Any):

@@ -105,6 +105,8 @@ def variable_type_from_name(
     Raises:
       RegistryError: The name is not registered and must not be.
     """
+    if known := _registry.get(name):  # One step, which needs no lock.
+        return known  # type: ignore[no-any-return]
     with _registry_lock:
         if name not in _registry:
             if not allow_register:
@@ -123,6 +125,8 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
     Raises:
       RegistryError: The type is not registered and must not be, or its class name is taken.
     """
+    if known := _registry.get(typ):  # One step, which needs no lock.
+        return known  # type: ignore[no-any-return]
     with _registry_lock:
         if typ not in _registry:
             if not allow_register:

@@ -102,4 +102,6 @@ def copied(value: Any) -> Any:
     """
     if type(value) is dict:
         return {key: copied(each) for key, each in value.items()}
+    if type(value) is tuple and _EXACT.issuperset(map(type, value)):
+        return value  # As names of axes are: nothing in it can change.
     return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

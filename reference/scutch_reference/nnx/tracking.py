@@ -55,11 +55,11 @@ class Tracked:
         if pytree:
             jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
 
-    def _begin(self, *cell: Any, **attributes: Any) -> None:
-        """Set what a new object starts with: the cell, then the slots of a subclass."""
-        attributes |= {"_cell": [*cell, 0], "_level": trace_level(), "_plans": None}
-        for name, start in attributes.items():
-            object.__setattr__(self, name, start)
+    def _begin(self, *cell: Any) -> None:
+        """Set what a new object starts with; a subclass adds its own slots."""
+        _set_cell(self, [*cell, 0])
+        _set_level(self, trace_level())
+        _set_plans(self, None)
 
     def _check(self, tried: str) -> None:
         """Raise a `TraceLevelError` if this was made at another trace level (JIT-1)."""
@@ -71,3 +71,10 @@ class Tracked:
         if self._cell[-1]:
             self._cell[-1] += 1
             EPOCH[0] += 1
+
+
+# They set a slot past the `__setattr__` of a subclass and without looking up its name: a tree that
+# crosses the bridge makes many variables (`benchmarks/bridge.py` measures it).
+_set_cell, _set_level, _set_plans = (
+    vars(Tracked)[slot].__set__ for slot in ("_cell", "_level", "_plans")
+)

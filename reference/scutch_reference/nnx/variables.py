@@ -20,6 +20,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar, cast
 
 import jax
@@ -66,8 +67,13 @@ class VariableMetadata(Generic[A], abc.ABC):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+_NO_METADATA = Static({}, "metadata")
+
+
 def _tidied(metadata: Mapping[str, Any]) -> Static:
     """Metadata under today's names, in containers of their own."""
+    if not metadata:
+        return _NO_METADATA
     kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
     return Static(kept, "metadata")
 
@@ -100,7 +106,8 @@ class Variable(Tracked, Generic[A]):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
-        self._begin(value, _static=_tidied(methods | metadata))
+        object.__setattr__(self, "_static", _tidied(methods | metadata))
+        self._begin(value)
         made: Any = self.create_value(self.run_hooks("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
@@ -126,7 +133,8 @@ class Variable(Tracked, Generic[A]):
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
         variable = object.__new__(cls)
-        variable._begin(next(iter(children)), _static=static)
+        object.__setattr__(variable, "_static", static)
+        variable._begin(*children)
         return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
@@ -240,7 +248,7 @@ class Variable(Tracked, Generic[A]):
     @property
     def raw_metadata(self) -> Mapping[str, Any]:
         """The metadata as they are stored, to be read only; `get_metadata` hands out copies."""
-        return self._static.value  # type: ignore[no-any-return]
+        return MappingProxyType(self._static.value)
 
     def get_metadata(self, name: str = _UNSET, default: Any = _UNSET) -> Any:
         """Return all metadata in a new dictionary, or one entry; containers are copies (OBJ-5).
