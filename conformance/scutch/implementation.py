@@ -75,7 +75,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 
 OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "nnx": frozenset({"Variable.out_sharding", "RngStream.normal"}),
+        "nnx": frozenset({"Variable.out_sharding", "RngStream.normal", "Rngs.fork"}),
         "transforms": frozenset({"jit.graph", "jit.graph_updates", "shard_map.check_vma"}),
     }
 )

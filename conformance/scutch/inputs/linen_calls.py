@@ -202,7 +202,7 @@ class BuiltLinenCall:
         options = {} if method == "__call__" else {"method": method}
 
         def applied(variables: Any, x: Any) -> Any:
-            keys = {"dropout": jax.random.key(3)}
+            keys = {"dropout": jax.random.key(3), "params": jax.random.key(4)}
             found = module.apply(variables, x, *further, rngs=keys, mutable=mutable, **options)
             output, updates = found if mutable is not False else (found, {})
             return (output[0] if self.loops else output), _as_dicts(updates)

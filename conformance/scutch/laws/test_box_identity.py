@@ -1,4 +1,4 @@
-"""Initializers, equality, foreign classes of boxes: BOX-19 to BOX-21 and BOX-24 (`000_`).
+"""Initializers, equality, classes of others: BOX-19 to BOX-21, BOX-24 and BOX-26 (`000_`).
 
 The oracle for equality is `alike`, which compares the fields of two boxes and does not ask their
 `__eq__`. The oracle for boxes of foreign classes is the box's own method: a tree function must do
@@ -16,6 +16,7 @@ import jax
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.domain import assume
@@ -236,6 +237,58 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
     if raised(lambda: jax.tree_util.tree_leaves(value)) is None:
         assert alike(meta.replace_boxed(tree, updates)["box"], box.replace_boxed(7))
     assert meta.map_axis_meta(type, tree)["box"] is type(box)
+
+
+OVERRIDDEN = ("unbox", "replace_boxed", "add_axis", "remove_axis", "get_partition_spec",
+              "get_sharding")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _with_own(base, overridden):
+    """A subclass of `Partitioned` that overrides some methods, each with an answer of its own."""
+
+    def doubled(box, value):
+        return base.replace_boxed(box, jax.tree_util.tree_map(lambda leaf: 2 * leaf, value))
+
+    own = {
+        "unbox": lambda box, apply_constraint=True: base.unbox(box, False) + 1,
+        "replace_boxed": doubled,
+        "add_axis": lambda box, index, params: box.replace(names=("own", *box.names)),
+        "remove_axis": lambda box, index, params: box.replace(names=("less", *box.names[1:])),
+        "get_partition_spec": lambda box: PartitionSpec(None, "data"),
+        "get_sharding": lambda box, mesh: NamedSharding(mesh, PartitionSpec("data")),
+    }
+    return type("Own", (base,), {name: own[name] for name in overridden})
+
+
+@requirement("BOX-26a", must_reach=OVERRIDDEN)
+@given(
+    overridden=st.lists(st.sampled_from(OVERRIDDEN), min_size=1, max_size=3, unique=True),
+    value=numbers(), mesh=meshes(axes=(("data",),)), index=st.integers(0, 1),
+)  # fmt: skip
+def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
+    meta, overridden, value, mesh, index
+):
+    """Every tree function does to a box of a subclass of `Partitioned` what the methods of the
+    subclass do, also those that not every box has: `get_partition_spec` and `get_sharding`.
+    """
+    for name in overridden:
+        reached(name)
+    own = _with_own(meta.Partitioned, frozenset(overridden))
+    box, params = own(value, ("data", None)), {meta.PARTITION_NAME: "data" if index == 0 else None}
+    tree = {"part": [box, value]}
+
+    def inside(found):
+        return found["part"][0]
+
+    assert alike(inside(meta.unbox(tree)), box.unbox())
+    assert alike(
+        inside(meta.replace_boxed(tree, {"part": [value, value]})), box.replace_boxed(value)
+    )
+    assert alike(inside(meta.add_axis(tree, index, params)), box.add_axis(index, params))
+    assert alike(inside(meta.remove_axis(tree, index, params)), box.remove_axis(index, params))
+    assert alike(inside(meta.get_partition_spec(tree)), box.get_partition_spec())
+    assert alike(inside(meta.get_sharding(tree, mesh)), box.get_sharding(mesh))
 
 
 @requirement("BOX-24")

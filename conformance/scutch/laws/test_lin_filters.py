@@ -1,4 +1,4 @@
-"""What a lifted module takes from its surroundings: LIN-9l to LIN-9o (`002_`).
+"""What a lifted module takes from its surroundings: LIN-9l to LIN-9p (`002_`).
 
 The oracles are the module itself, without the lift, and what JAX refuses.
 """
@@ -10,11 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.placement import has_sharding, in_context
 from scutch.lawkit.tolerances import MODELS
+from scutch.strategies import meshes
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
@@ -224,3 +227,63 @@ def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
         (i, j) for i, one in enumerate(found) for j in range(i) if np.array_equal(one, found[j])
     ]
     assert not alike, f"the draws {alike} are the same"
+
+
+@requirement("LIN-9p", must_reach=("vmap", "scan", "lanes", "rows", "split", "shared"))
+@costly
+@given(
+    kind=st.sampled_from(["vmap", "scan"]), mesh=meshes(explicit=True, axes=(("data",),)),
+    where=st.sampled_from(["lanes", "rows"]), axis=st.sampled_from([0, 1, -1, -2]),
+    whole=st.booleans(), split=st.booleans(), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
+    linen, kind, mesh, where, axis, whole, split, seed
+):
+    """Under a mesh of `Explicit` axes, lifted `vmap` and `scan` of a module take arrays that are
+    sharded along the axis of the lanes, which `spmd_axis_name` says, or along another one, beside
+    others that all lanes share: the variables and results are those of whole arrays, and the result
+    is sharded as the input is. Streams are split or shared.
+    """
+    where = "rows" if kind == "scan" else where  # JAX does not loop over a sharded axis
+    for name in (kind, where, "split" if split else "shared"):
+        reached(name)
+    lanes_first = axis in (0, -2)
+    spec = ("data", None) if (where == "lanes") == lanes_first else (None, "data")
+    x = np.arange(64, dtype="float32").reshape(8, 8) / 64
+    other = np.float32(2) if whole else np.arange(8, dtype="float32")
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x, other):
+            noise = jax.random.uniform(self.make_rng("noise"))
+            scale = self.param("scale", linen.initializers.normal(), (1,))
+            output = carry * x + noise * scale + other
+            return (output, output) if kind == "scan" else output
+
+    rngs = {"params": split, "noise": split}
+    if kind == "scan":
+        in_axes = (axis, linen.broadcast)
+        options = {"in_axes": in_axes, "out_axes": axis, "variable_axes": {"params": 0}}
+        lifted = linen.scan(Body, split_rngs=rngs | {"params": True}, **options)()
+    else:
+        options = {"spmd_axis_name": "data"} if where == "lanes" else {}
+        options |= {"in_axes": (None, axis, None if whole else 0), "out_axes": axis}
+        lifted = linen.vmap(Body, variable_axes={"params": 0}, split_rngs=rngs, **options)()
+    keys = {name: small_key(seed + n) for n, name in enumerate(rngs)}
+    carry = np.ones(8, "float32")
+    expected = lifted.init_with_output(keys, carry, x, other)
+
+    def placed(array, *names):
+        return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*names)))
+
+    with in_context(mesh):
+        carry = placed(carry, "data" if where == "rows" else None)
+        if kind == "vmap" and where == "lanes" and not whole:
+            other = placed(other, "data")
+        inputs = carry, placed(x, *spec), other
+        found = lifted.init_with_output(keys, *inputs)
+        again = lifted.apply(found[1], *inputs, rngs=keys)
+    result = found[0][1] if kind == "scan" else found[0]
+    assert_close(found, expected, "results and variables", **MODELS)
+    assert_close(again, expected[0], "results of apply", **MODELS)
+    assert has_sharding(result, inputs[1].sharding), f"the result lies as {result.sharding}"

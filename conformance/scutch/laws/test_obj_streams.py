@@ -4,6 +4,10 @@ The oracles are a second set of streams with the same seeds, and the functions o
 *stream* gives a new key whenever it is called; `Rngs` holds streams by name.
 """
 
+import copy
+import functools
+import math
+
 import jax
 import numpy as np
 from hypothesis import given
@@ -13,6 +17,8 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.marks import options, reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")
+IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
+"""Of keys, by the names that JAX has for them. The first one is that of seeds."""
 METHODS = ("normal", "uniform", "gumbel", "exponential")
 
 seeds = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5), min_size=1)
@@ -29,19 +35,25 @@ def _draw(rngs, names):
     return [_data(rngs[name]() if name != "default" else rngs()) for name in names]
 
 
-@requirement("OBJ-6a", must_reach=("several", "integer", "key"))
-@given(seeds=seeds, names=asked, how=st.sampled_from(["integer", "key"]))
+@requirement("OBJ-6a", must_reach=("several", "integer", "key", "data of a key", "rbg"))
+@given(
+    seeds=seeds, names=asked,
+    how=st.sampled_from(["integer", "key", "data of a key", *IMPLEMENTATIONS[1:]]),
+)  # fmt: skip
 def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
     """Streams with the same seeds give the same keys, call by call, whether they were seeded by an
-    integer or by the key of that integer, and looked up by attribute or by item.
+    integer, by the key of that integer, or by the numbers of that key, as `jax.random.PRNGKey`
+    gives them, and looked up by attribute or by item; keys of any implementation are seeds.
     """
     names = [name for name in names if name in seeds]
     if len(names) > 1:
         reached("several")
     reached(how)
-    one = nnx.Rngs(**seeds)
-    other = seeds if how == "integer" else {n: jax.random.key(s) for n, s in seeds.items()}
-    other = nnx.Rngs(other)
+    of = how if how in IMPLEMENTATIONS else IMPLEMENTATIONS[0]
+    keys = {n: jax.random.key(s, impl=of) for n, s in seeds.items()}
+    numbers = {n: jax.random.key_data(key) for n, key in keys.items()}
+    one = nnx.Rngs(**(keys if how in IMPLEMENTATIONS else seeds))
+    other = nnx.Rngs({"integer": seeds, "data of a key": numbers}.get(how, keys))
     assert [_data(getattr(one, name)()) for name in names] == _draw(other, names)
 
 
@@ -79,19 +91,26 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
         refused(lambda: rngs.noise(), naming=("noise",))
 
 
-@requirement("OBJ-6e", must_reach=("merge", "clone"))
-@given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(["merge", "clone"]))
+COPIES = {
+    "merge": lambda nnx, rngs: nnx.merge(*nnx.split(rngs)),
+    "clone": lambda nnx, rngs: nnx.clone(rngs),
+    "deepcopy": lambda nnx, rngs: copy.deepcopy(rngs),
+}
+
+
+@requirement("OBJ-6e", must_reach=tuple(COPIES))
+@given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(list(COPIES)))
 def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
-    """A clone of streams, or streams that were split and merged, give the keys that the original
-    would have given next.
+    """A clone or a deep copy of streams, or streams that were split and merged, give the keys that
+    the original would have given next.
     """
     reached(how)
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     rngs = nnx.Rngs(**seeds)
     _draw(rngs, before)
-    copy = nnx.clone(rngs) if how == "clone" else nnx.merge(*nnx.split(rngs))
+    twin = COPIES[how](nnx, rngs)
     expected = _draw(nnx.Rngs(**seeds), [*before, *after])[len(before) :]
-    assert _draw(copy, after) == expected
+    assert _draw(twin, after) == expected
 
 
 @requirement("OBJ-6f", must_reach=("several",))
@@ -124,6 +143,47 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     assert len({str(key) for keys in looped for key in keys}) == lanes * draws
     again = split()[1]
     assert np.stack(jax.vmap(lane)(again), axis=1).tolist() == mapped
+
+
+shapes = st.sampled_from([None, 1, 3, (2,), (2, 2), (1, 3)])
+"""How many keys each stream of a fork has at once: one, some, or an array of them."""
+
+
+@requirement("OBJ-6i", must_reach=("one key", "lanes", "array", "several"))
+@options("nnx.Rngs.fork")
+@given(seeds=seeds, before=asked, after=asked, shape=shapes)
+def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape):
+    """`rngs.fork()` has the streams of `rngs`, with keys that neither come twice nor are drawn by
+    `rngs` before or after; `split` says how many keys each has at once, by a number or the shape of
+    an array. The same seeds and draws give the same fork.
+    """
+    before, after = ([name for name in names if name in seeds] for names in (before, after))
+    assume(len({*seeds.values()}) == len(seeds))
+    reached("one key" if shape is None else "array" if isinstance(shape, tuple) else "lanes")
+    if len(seeds) > 1:
+        reached("several")
+    axes = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
+
+    def drawn():
+        """The keys that are drawn before, by the fork, and after."""
+        rngs = nnx.Rngs(**seeds)
+        first = _draw(rngs, before)
+        fork = rngs.fork() if shape is None else rngs.fork(split=shape)
+        definition, state = nnx.split(fork)
+
+        def lane(state):
+            streams = nnx.merge(definition, state)
+            return [jax.random.key_data(streams[name]()) for name in seeds]
+
+        lanes = functools.reduce(lambda function, _: jax.vmap(function), axes, lane)(state)
+        for name, keys in zip(seeds, lanes, strict=True):
+            assert keys.shape[:-1] == axes, f"the keys of {name} have the shape {keys.shape[:-1]}"
+        forked = [key for keys in lanes for key in np.asarray(keys).reshape(math.prod(axes), -1)]
+        return [*first, *(key.tolist() for key in forked), *_draw(rngs, after)]
+
+    found = drawn()
+    assert len({*map(str, found)}) == len(found)
+    assert drawn() == found
 
 
 @requirement("OBJ-6h", must_reach=("stream", "streams"))

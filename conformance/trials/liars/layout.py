@@ -55,6 +55,12 @@ def get_sharding_on_own_mesh(tree, mesh):
 
 
 @instead_of("get_sharding")
+def get_sharding_by_spec(tree, mesh):
+    """Breaks BOX-26a: the sharding that a class gives itself is passed over."""
+    return _specs(tree, lambda leaf, spec: None if spec is None else NamedSharding(mesh, spec))
+
+
+@instead_of("get_sharding")
 def get_sharding_of_contents(tree, mesh):
     """Breaks BOX-17b: a box of a shape without contents is replicated."""
 

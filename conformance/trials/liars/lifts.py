@@ -335,3 +335,23 @@ class DrawsOnce:
                 self.scope.counts.update(counts)
 
         return calling(lifted, call)
+
+
+@of_linen
+class MapsGatheredArrays:
+    """Breaks LIN-9p: what `vmap` gives is on one device, however its input was sharded."""
+
+    def vmap(target, **options):
+        lifted = linen.vmap(target, **options)
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            found = lifted.__call__(self, *args, **kwargs)
+            return jax.sharding.reshard(found, jax.P()) if _is_sharded(found) else found
+
+        return calling(lifted, call)
+
+
+def _is_sharded(tree):
+    return any(any(jax.typeof(leaf).sharding.spec) for leaf in jax.tree.leaves(tree))

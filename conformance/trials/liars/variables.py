@@ -189,6 +189,15 @@ class SameKeyForAll:
 
 
 @of_objects
+class ForksWithoutDrawing:
+    """Breaks OBJ-6i: a fork without `split` starts where the streams stand."""
+
+    class Rngs(nnx.Rngs):
+        def fork(self, *, split=None):
+            return nnx.clone(self) if split is None else super().fork(split=split)
+
+
+@of_objects
 class KeepsTheKey:
     """Breaks OBJ-6h: a random method does not use the key up."""
 
