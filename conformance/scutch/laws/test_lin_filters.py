@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
-from scutch.lawkit.placement import has_sharding, in_context
+from scutch.lawkit.placement import entries, has_sharding, in_context
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import meshes
 
@@ -241,8 +241,9 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
 ):
     """Under a mesh of `Explicit` axes, lifted `vmap` and `scan` of a module take arrays that are
     sharded along the axis of the lanes, which `spmd_axis_name` says, or along another one, beside
-    others that all lanes share: the variables and results are those of whole arrays, and the result
-    is sharded as the input is. Streams are split or shared.
+    others that all lanes share: the variables and results are those of whole arrays, the module
+    sees its part sharded along the other axis, and the result is sharded as the input is. Streams
+    are split or shared.
     """
     where = "rows" if kind == "scan" else where  # JAX does not loop over a sharded axis
     for name in (kind, where, "split" if split else "shared"):
@@ -251,10 +252,12 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     spec = ("data", None) if (where == "lanes") == lanes_first else (None, "data")
     x = np.arange(64, dtype="float32").reshape(8, 8) / 64
     other = np.float32(2) if whole else np.arange(8, dtype="float32")
+    seen = []
 
     class Body(linen.Module):
         @linen.compact
         def __call__(self, carry, x, other):
+            seen.append(entries(x.aval.sharding.spec))
             noise = jax.random.uniform(self.make_rng("noise"))
             scale = self.param("scale", linen.initializers.normal(), (1,))
             output = carry * x + noise * scale + other
@@ -272,6 +275,7 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     keys = {name: small_key(seed + n) for n, name in enumerate(rngs)}
     carry = np.ones(8, "float32")
     expected = lifted.init_with_output(keys, carry, x, other)
+    seen.clear()
 
     def placed(array, *names):
         return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*names)))
@@ -286,4 +290,6 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     result = found[0][1] if kind == "scan" else found[0]
     assert_close(found, expected, "results and variables", **MODELS)
     assert_close(again, expected[0], "results of apply", **MODELS)
+    inside = ("data",) if where == "rows" else ()
+    assert set(seen) == {inside}, f"the module saw {set(seen)}; its part is sharded by {inside}"
     assert has_sharding(result, inputs[1].sharding), f"the result lies as {result.sharding}"

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
+from jax.sharding import PartitionSpec
 
-from .. import meta
+from .. import jax_versions, meta
 from ..errors import ModuleError
 from .lift import Call, Collections, Names, lifted_target
 from .module import F, Fn
@@ -227,6 +228,19 @@ class _Loop:
         return (*handed_on, y) if self.handed_on else y
 
 
+def _sharded_alike(keys: Any, others: Any) -> Any:
+    """Shard split keys along the axis of the lanes as other values are: JAX maps none that differ.
+
+    Only values on Explicit axes of a mesh have a type that says how they are sharded (LIN-9p).
+    """
+    if jax_versions.typeof is None:
+        return keys
+    kinds = map(jax_versions.typeof, jax.tree.leaves(others))
+    axes = {kind.sharding.spec[0] for kind in kinds} - {None}
+    spec = PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+    return jax_versions.reshard(keys, spec) if axes and keys else keys
+
+
 def vmap(
     target: F,
     variable_axes: Axes = NOTHING,
@@ -263,6 +277,8 @@ def vmap(
     """
 
     def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
+        if spmd_axis_name is not None:
+            slices = (*slices[:2], _sharded_alike(slices[2], slices[:2]))
         mapped_body = jax.vmap(
             functools.partial(body, state),
             out_axes=(None, (out_axes, 0)),
