@@ -13,10 +13,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from scutch.inputs import descriptions, linen_calls, object_calls, transformations
+from scutch.inputs import (
+    descriptions,
+    linen_calls,
+    object_calls,
+    tensor_parallel,
+    transformations,
+)
 from scutch.inputs.descriptions import Description
 
-_MODULES = (descriptions, transformations, object_calls, linen_calls)
+_MODULES = (descriptions, transformations, object_calls, linen_calls, tensor_parallel)
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {

@@ -17,6 +17,7 @@ values that it got, runs the program on them, and returns the values that the va
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -702,12 +703,20 @@ def _remat_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fu
     return transforms.remat(function, **each.options)
 
 
+def _shard_map_options(each: Transformation) -> dict[str, Any]:
+    """The options of a mapped function, with axes by name as the set that JAX takes."""
+    options = dict(each.options)
+    if "axis_names" in options:
+        options["axis_names"] = frozenset(options["axis_names"])
+    return options
+
+
 def _shard_map_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     specs = call.given(each)
     mesh: Any = each.mesh
     return jax.shard_map(
         function, mesh=mesh, in_specs=(specs, each.x), out_specs=(specs, each.out),
-        **each.options,
+        **_shard_map_options(each),
     )  # fmt: skip
 
 
@@ -715,8 +724,31 @@ def _shard_map_lift(
     call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any
 ) -> Any:
     in_specs = (*call.prefixes(transforms, each, "StateSharding"), each.x)
-    options = {"mesh": each.mesh, "in_specs": in_specs, "out_specs": each.out, **each.options}
-    return transforms.shard_map(function, **options)
+    options = as_named_by(transforms.shard_map, each.mesh, _shard_map_options(each))
+    return transforms.shard_map(
+        function, mesh=each.mesh, in_specs=in_specs, out_specs=each.out, **options
+    )
+
+
+def as_named_by(shard_map: Any, mesh: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `jax.shard_map` of today under the names that a lifted one has for them.
+
+    Args:
+      shard_map: The lifted one. Where it has no `check_vma`, it has `check_rep`; where it has no
+        `axis_names`, it has `auto`, for all other axes of the mesh.
+      mesh: The mesh.
+      options: `check_vma` and `axis_names`, or one of them, or none.
+
+    Returns:
+      The same options, by the names of the lifted one.
+    """
+    found = dict(options)
+    parameters = inspect.signature(shard_map).parameters
+    if "check_vma" in found and "check_vma" not in parameters:
+        found["check_rep"] = found.pop("check_vma")
+    if "axis_names" in found and "axis_names" not in parameters:
+        found["auto"] = frozenset(mesh.axis_names) - found.pop("axis_names")
+    return found
 
 
 def _same_results(

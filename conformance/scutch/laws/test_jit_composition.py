@@ -1,7 +1,9 @@
 """What can be jitted, and which transformations `jit` nests with: JIT-7.
 
-The oracle is the function itself, called eagerly or under the other transformation alone. `jit` is
-nested *inside* the other transformation, *outside* of it, or on *both* sides.
+Programs over generated objects are jitted, in every form that a function can have, and nested with
+other transformations: `jit` stands *inside* the other one, *outside* of it, or on *both* sides. The
+oracle is the eager call, or JAX's own transformations of the pure function of the objects' leaves
+(see `scutch.inputs.object_calls`).
 """
 
 import functools
@@ -14,128 +16,185 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
-from scutch.inputs.programs import inputs
+from scutch.inputs.object_calls import agreement
+from scutch.inputs.programs import VALUES, inputs
 from scutch.lawkit.equality import assert_close
-from scutch.lawkit.marks import costly, few, requirement
-from scutch.lawkit.tolerances import CALLS, near
+from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.strategies import copies, programs
+from scutch.strategies.object_calls import object_calls
 
 ORDERS = ("inside", "outside", "both")
-orders = st.sampled_from(ORDERS)
 
 
-def _nested(transforms, transform, function, order):
-    """The function under another transformation, with `jit` inside of it, outside of it, or
-    both.
-    """
-    inner = function if order == "outside" else transforms.jit(function)
-    lifted = transform(inner)
-    return lifted if order == "inside" else transforms.jit(lifted)
+def ordered(kind):
+    """Calls under `jit` and another transformation, with where `jit` stands: one of `ORDERS`."""
+    nestings = {"inside": (kind, "jit"), "outside": ("jit", kind), "both": ("jit", kind, "jit")}
+    return st.sampled_from(ORDERS).flatmap(
+        lambda order: st.tuples(st.just(order), object_calls(*nestings[order]))
+    )
 
 
-def _module(nnx, shape=(2,)):
-    """A module with a parameter of the given shape, and a counter without its last axis."""
-    module = graphs.classes(nnx)["Node"]()
-    module.a = nnx.Param(np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(shape))
-    module.b = nnx.BatchStat(np.zeros(shape[:-1], "float32"))
-    return module
-
-
-def _loss(module, x):
-    """A scalar function of the parameter, which counts its calls in the other variable."""
-    module.b.set_value(module.b.get_value() + 1)
-    return jnp.sum(module.a.get_value() ** 2 * x)
+def _agrees(transforms, ordered_call):
+    """Make the call by both routes, and compare."""
+    order, call = ordered_call
+    if agreement(call, transforms) == "returned":
+        reached(order)
 
 
 class Callable:
-    """An object with `__call__`, which calls a function."""
+    """An object with `__call__` and a method, which call a function."""
 
     def __init__(self, function):
         self.function = function
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **keywords):
         """Return what the function returns."""
-        return self.function(*arguments)
+        return self.function(*arguments, **keywords)
+
+    method = __call__
 
 
 FORMS = ("function", "decorator", "decorator with options", "partial of jit", "lambda", "callable",
-         "partial")  # fmt: skip
+         "method", "partial", "partial by name", "partial of jitted")  # fmt: skip
 
 
-@requirement("JIT-7a")
-@few("every form of function that `jit` takes")
-@given(form=st.sampled_from(FORMS))
-def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form):
-    """However `jit` is applied, to a function, a lambda, a partial or an object with `__call__`,
-    the result computes and changes what the function does eagerly.
-    """
-    jit = transforms.jit
-
-    def work(module, x):
-        return _loss(module, x)
-
-    jitted = {
+def _jitted(jit, form, work, pair):
+    """A function `(*objects)` that calls `work(*objects, pair)`, jitted in some form."""
+    last = {
         "function": lambda: jit(work),
         "decorator": lambda: jit()(work),
         "decorator with options": lambda: jit(keep_unused=True)(work),
         "partial of jit": lambda: functools.partial(jit, inline=True)(work),
-        "lambda": lambda: jit(lambda module, x: work(module, x)),
+        "lambda": lambda: jit(lambda *arguments: work(*arguments)),
         "callable": lambda: jit(Callable(work)),
-        "partial": lambda: functools.partial(jit(functools.partial(lambda x, m: work(m, x), 2.0))),
-    }[form]()
-    eager, lifted = _module(nnx), _module(nnx)
-    expected = work(eager, 2.0)
-    result = jitted(lifted) if form == "partial" else jitted(lifted, 2.0)
-    assert near(result, expected, **CALLS)
-    assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
+        "method": lambda: jit(Callable(work).method),
+    }
+    if form in last:
+        jitted = last[form]()
+        return lambda *objects: jitted(*objects, pair)
+
+    def first(pair, *objects, bound=0):
+        return work(*objects, tuple(array + bound for array in pair))
+
+    match form:
+        case "partial":
+            return jit(functools.partial(first, pair))
+        case "partial by name":
+            jitted = jit(functools.partial(first, bound=2))
+            return lambda *objects: jitted(tuple(array - 2 for array in pair), *objects)
+    return functools.partial(jit(first), pair)
 
 
-@requirement("JIT-7b")
-@few("every form of function that `jit` takes")
-@given(values=st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=2))
-def test_a_jitted_method_is_a_method(transforms, nnx, values):
-    """A method decorated with `jit` in its class is called on instances, or by its class, and
-    changes the instance that it was called on and no other.
+@requirement("JIT-7a", must_reach=("callable", "method", "partial", "partial by name"))
+@costly
+@given(form=st.sampled_from(FORMS), program_copies=copies(programs(max_steps=2)))
+def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form, program_copies):
+    """However `jit` is applied, to a function, a lambda, a partial, a method or an object with
+    `__call__`, the result computes and changes what the function does eagerly.
     """
-    traces = []
+    reached(form)
+    eager, lifted = program_copies
+    expected = eager.function(*eager.arguments, inputs(0))
+    result = _jitted(transforms.jit, form, lifted.function, inputs(0))(*lifted.arguments)
+    difference = graphs.differences(nnx, (eager.arguments, expected), (lifted.arguments, result))
+    assert not difference, f"eager and jitted: {difference}"
 
-    class Counter(nnx.Module):
-        def __init__(self):
-            self.total = nnx.BatchStat(np.float32(0))
+
+def _owner(transforms, nnx, program):
+    """An object that holds what a program changes, of a class of which a method is jitted."""
+
+    class Owner(nnx.Module):
+        def __init__(self, held):
+            self.held = nnx.data(list(held))
+
+        def work(self, pair):
+            return program.function(*self.held, pair)
 
         @transforms.jit
-        def add(self, x, *, twice=False):
-            """Add."""
-            traces.append(x)
-            self.total.set_value(self.total.get_value() + x)
-            return self.total.get_value() * 2
+        def step(self, pair, *, more=0):
+            """Step."""
+            return program.function(*self.held, tuple(array + more for array in pair))
 
-    one, other = Counter(), Counter()
-    for n, value in enumerate(values, 1):
-        assert near(one.add(np.float32(value)), 2 * sum(values[:n]), **CALLS)
-    assert near(one.total.get_value(), sum(values), **CALLS)
-    assert near(other.total.get_value(), 0, **CALLS)
-    Counter.add(other, np.float32(5))
-    assert near(other.total.get_value(), 5, **CALLS)
-    assert Counter.add.__doc__ == "Add."
+    return Owner(graphs.nodes(nnx, program.arguments)[:2])
+
+
+WAYS = ("of the object", "of the class", "by name")
+
+
+@requirement("JIT-7b", must_reach=WAYS)
+@costly
+@given(
+    program_copies=copies(programs(max_steps=2)),
+    others=copies(programs(VALUES)),
+    ways=st.lists(st.sampled_from(WAYS), min_size=1, max_size=2),
+)
+def test_a_jitted_method_is_a_method(transforms, nnx, program_copies, others, ways):
+    """A method decorated with `jit` in its class is called on instances, or by its class, by
+    position and by name, and does to its instance, and to no other, what it does eagerly.
+    """
+    eager, lifted = (_owner(transforms, nnx, each) for each in program_copies)
+    untouched, other = (_owner(transforms, nnx, each) for each in others)
+    assert type(lifted).step.__doc__ == "Step."
+    for call, way in enumerate(ways):
+        reached(way)
+        pair = inputs(call)
+        expected = eager.work(tuple(array + 2 for array in pair) if way == "by name" else pair)
+        match way:
+            case "of the object":
+                result = lifted.step(pair)
+            case "of the class":
+                result = type(lifted).step(lifted, pair)
+            case _:
+                result = lifted.step(pair=pair, more=2)
+        difference = graphs.differences(
+            nnx, (eager.held, expected, untouched.held), (lifted.held, result, other.held)
+        )
+        assert not difference, f"eager and jitted, in call {call}: {difference}"
+
+
+def _no_arguments() -> None: ...
+def _with_a_default(module, x: int = 3): ...
+def _of_every_sort(module, /, x: int = 3, *rest: float, flag: bool = False, **more) -> None: ...
+def _by_name_alone(*, module: object, x=(1, 2)) -> "None": ...
+def _by_position_alone(module, x, /): ...
+def _of_any(*modules): ...
+
+
+SIGNED = {
+    each.__name__: each
+    for each in (_no_arguments, _with_a_default, _of_every_sort, _by_name_alone,
+                 _by_position_alone, _of_any)
+}  # fmt: skip
+NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
+texts = st.sampled_from(("work", "Model.__call__", "step_2", "été", "Two lines.\n\n  More."))
+DECORATED = {
+    "called": lambda jit, function: jit(function),
+    "called with options": lambda jit, function: jit(function, keep_unused=True),
+    "decorator": lambda jit, function: jit()(function),
+    "decorator with options": lambda jit, function: jit(inline=True)(function),
+}
 
 
 @requirement("JIT-7c")
-@few("every form of function that `jit` takes")
-@given(form=st.sampled_from(["plain", "with options"]))
-def test_name_docstring_and_signature_are_kept(transforms, form):
+@given(
+    name=st.sampled_from(list(SIGNED)),
+    decorated=st.sampled_from(list(DECORATED)),
+    names=st.fixed_dictionaries(dict.fromkeys(NAMED, texts)),
+)
+def test_name_docstring_and_signature_are_kept(transforms, name, decorated, names):
     """A jitted function has the name, qualified name, docstring, module and signature of its
     function, which is its `__wrapped__`.
     """
-
-    def work(module, x: int = 3, *rest, flag=False, **more) -> None:
-        """What it says."""
-
-    jitted = transforms.jit(work) if form == "plain" else transforms.jit(inline=True)(work)
-    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        assert getattr(jitted, name) == getattr(work, name)
+    signed = SIGNED[name]
+    work = type(signed)(signed.__code__, signed.__globals__, "work", signed.__defaults__)
+    work.__kwdefaults__, work.__annotations__ = signed.__kwdefaults__, signed.__annotations__
+    for attribute, text in names.items():
+        setattr(work, attribute, text)
+    jitted = DECORATED[decorated](transforms.jit, work)
+    for attribute in NAMED:
+        assert getattr(jitted, attribute) == getattr(work, attribute)
     assert jitted.__wrapped__ is work
-    assert inspect.signature(jitted) == inspect.signature(work)
+    assert inspect.signature(jitted) == inspect.signature(signed)
 
 
 @requirement("JIT-7d")
@@ -161,53 +220,34 @@ def test_jit_nests_in_jit(transforms, nnx, program_copies, again):
     assert not difference, f"eager and jitted twice: {difference}"
 
 
-@requirement("JIT-7e")
-@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
-@given(order=orders, x=st.sampled_from([1.0, 3.0]))
-def test_jit_nests_with_grad(transforms, nnx, order, x):
-    """`jit(grad(f))`, `grad(jit(f))` and both at once give the gradient that `grad(f)` gives, and
-    the same updates of variables.
+@requirement("JIT-7e", must_reach=ORDERS)
+@dear
+@given(ordered_call=ordered("grad"))
+def test_jit_nests_with_grad(transforms, ordered_call):
+    """`jit(grad(f))`, `grad(jit(f))` and both at once give the losses, gradients and updates that
+    JAX's own transformations give of the pure function of the leaves.
     """
-    eager, lifted = _module(nnx), _module(nnx)
-    expected = transforms.grad(_loss)(eager, x)
-    found = _nested(transforms, transforms.grad, _loss, order)(lifted, x)
-    assert_close(nnx.to_pure_dict(found), nnx.to_pure_dict(expected))
-    assert_close(nnx.to_pure_dict(found), {"a": 2 * lifted.a.get_value() * x})
-    assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
+    _agrees(transforms, ordered_call)
 
 
-@requirement("JIT-7f")
-@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
-@given(order=orders, size=st.sampled_from([1, 3]))
-def test_jit_nests_with_vmap(transforms, nnx, order, size):
-    """`jit(vmap(f))`, `vmap(jit(f))` and both at once give the results and updates of `vmap(f)`."""
-    eager, lifted = _module(nnx, (size, 2)), _module(nnx, (size, 2))
-    x = np.arange(size, dtype="float32")
-    expected = transforms.vmap(_loss)(eager, x)
-    found = _nested(transforms, transforms.vmap, _loss, order)(lifted, x)
-    assert near(found, expected, **CALLS)
-    assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
+@requirement("JIT-7f", must_reach=ORDERS)
+@dear
+@given(ordered_call=ordered("vmap"))
+def test_jit_nests_with_vmap(transforms, ordered_call):
+    """`jit(vmap(f))`, `vmap(jit(f))` and both at once give the results and updates that JAX's own
+    transformations give of the pure function of the leaves.
+    """
+    _agrees(transforms, ordered_call)
 
 
-@requirement("JIT-7g")
-@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
-@given(order=orders, size=st.sampled_from([1, 3]))
-def test_jit_nests_with_scan(transforms, nnx, order, size):
-    """`jit(scan(f))`, `scan(jit(f))` and both at once give the results and updates of `scan(f)`."""
-
-    def step(module, carry):
-        return carry * 2 + _loss(module, 1.0)
-
-    def scan(function):
-        options = {"in_axes": (0, nnx.Carry), "out_axes": nnx.Carry}
-        return transforms.scan(function, **options)
-
-    start = np.float32(1)
-    eager, lifted = _module(nnx, (size, 2)), _module(nnx, (size, 2))
-    expected = scan(step)(eager, start)
-    found = _nested(transforms, scan, step, order)(lifted, start)
-    assert near(found, expected, **CALLS)
-    assert_close(graphs.values(nnx, lifted), graphs.values(nnx, eager))
+@requirement("JIT-7g", must_reach=ORDERS)
+@dear
+@given(ordered_call=ordered("scan"))
+def test_jit_nests_with_scan(transforms, ordered_call):
+    """`jit(scan(f))`, `scan(jit(f))` and both at once give the results and updates that JAX's own
+    transformations give of the pure function of the leaves.
+    """
+    _agrees(transforms, ordered_call)
 
 
 @jax.custom_vjp
@@ -219,31 +259,69 @@ def _tripled(x):
 _tripled.defvjp(lambda x: (x, None), lambda _, g: (3 * g,))
 
 
-@requirement("JIT-7h")
-@few("every order of two transformations; OBJ-8k and OBJ-8l draw programs under pairs of them")
-@given(outer=st.sampled_from(["jit", "grad", "vmap", "value"]), size=st.sampled_from([2, 3]))
-def test_jit_nests_with_plain_jax(transforms, nnx, outer, size):
-    """A jitted function that makes its objects inside works under `jax.jit`, `jax.grad` and
-    `jax.vmap`, and the custom gradient of what it calls is used.
+@jax.custom_jvp
+def _halved(x):
+    """The identity, with a custom tangent that is half of the true one."""
+    return x
+
+
+_halved.defjvp(lambda primals, tangents: (primals[0], tangents[0] / 2))
+
+CUSTOM = {"custom_vjp": _tripled, "custom_jvp": _halved, "none": lambda x: x}
+OUTER = ("jit", "grad", "vmap", "vmap of grad", "rematerialized grad")
+
+
+@requirement("JIT-7h", must_reach=tuple(CUSTOM))
+@costly
+@given(
+    outer=st.sampled_from(OUTER),
+    custom=st.sampled_from(list(CUSTOM)),
+    call=object_calls("grad"),
+)
+def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
+    """A jitted function that makes its objects inside is to `jax.jit`, `jax.grad`, `jax.vmap` and
+    `jax.checkpoint` what the function is that is not jitted, and the custom gradient of what it
+    calls is used.
     """
 
-    @transforms.jit
-    def inner(x):
-        module = _module(nnx)
-        module.a.set_value(_tripled(x) + module.a.get_value())
-        return jnp.sum(module.a.get_value())
+    def changed(function):
+        """The values that a program leaves of the values and arrays that it is given."""
 
-    x = np.arange(2, dtype="float32")
-    batch = np.stack([x] * size)
-    start = float(np.sum(x + np.asarray([1, 2])))
-    match outer:
-        case "jit":
-            assert near(jax.jit(inner)(x), start, **CALLS)
-        case "grad":
-            assert near(jax.grad(inner)(x), [3, 3], **CALLS)
-        case "vmap":
-            assert near(jax.vmap(inner)(batch), [start] * size, **CALLS)
-        case "value":
-            value, gradient = jax.value_and_grad(jax.jit(inner))(x)
-            assert near(value, start, **CALLS)
-            assert near(gradient, [3, 3], **CALLS)
+        def pure(values, pair):
+            world = call.inside()
+            world.fill([CUSTOM[custom](value) for value in values])
+            results = function(*world.arguments, tuple(map(CUSTOM[custom], pair)))
+            return world.values(), results
+
+        return pure
+
+    def loss(function):
+        def weighed(values, pair):
+            leaves = map(jnp.float32, jax.tree.leaves(changed(function)(values, pair)))
+            return sum((n + 1) * jnp.sum(leaf**2) for n, leaf in enumerate(leaves))
+
+        return weighed
+
+    def transformed(function):
+        match outer:
+            case "jit":
+                return changed(function)
+            case "grad":
+                return jax.grad(loss(function), (0, 1))
+            case "vmap":
+                return jax.vmap(changed(function))
+            case "vmap of grad":
+                return jax.vmap(jax.grad(loss(function), (0, 1)))
+        return jax.grad(jax.checkpoint(loss(function)), (0, 1))
+
+    def work(*arguments):
+        return call.run(arguments[:-1], arguments[-1])
+
+    reached(custom)
+    values, pair = call.inside().values(), tuple(np.asarray(a, "float32") for a in inputs(0))
+    if outer.startswith("vmap"):
+        values, pair = jax.tree.map(lambda a: np.stack([a, 2 * a]), (values, pair))
+    found, expected = jax.jit(
+        lambda *given: [transformed(each)(*given) for each in (transforms.jit(work), work)]
+    )(values, pair)
+    assert_close(found, expected)

@@ -57,9 +57,10 @@ PAIRS = (
     ("vmap", "remat"),
 )  # fmt: skip
 COMPILED_PAIRS = (
-    ("jit", "vmap"), ("jit", "scan"), ("jit", "grad"), ("vmap", "jit"), ("grad", "jit"),
     ("scan", "vmap"), ("vmap", "scan"), ("grad", "scan"), ("scan", "grad"), ("scan", "scan"),
+    ("scan", "remat"), ("remat", "scan"), ("jit", "remat"),
 )  # fmt: skip
+"""Those with `jit` and `vmap`, `scan` or `grad` are JIT-7e to JIT-7g."""
 
 
 def pairs(of):
@@ -81,8 +82,8 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
 @dear
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
-    """Two of `jit`, `scan`, `vmap` and `grad`, one around the other, do to objects what JAX's two
-    do to their leaves.
+    """Two of `jit`, `scan`, `vmap`, `grad` and `remat`, one around the other, do to objects what
+    JAX's two do to their leaves.
     """
     _agrees(call, transforms)
 

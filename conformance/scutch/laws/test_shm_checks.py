@@ -1,215 +1,293 @@
 """What lifted `shard_map` refuses, and what it composes with: SHM-4 and SHM-5.
 
-The oracle is the function itself, called on whole arrays on one device. A *mapped* function is what
+What is refused is wrong in one place of generated objects and arrays. What is composed is compared
+with `jax.shard_map` of the pure function of the objects' leaves (see `scutch.inputs.object_calls`),
+or with the function itself, called on whole arrays on one device. A *mapped* function is what
 `shard_map` makes of a function.
 """
 
-import inspect
+import dataclasses
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.inputs.object_calls import agreement, as_named_by
+from scutch.inputs.programs import KINDS
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import assert_close
-from scutch.lawkit.marks import few, refused, requirement
-from scutch.lawkit.tolerances import CALLS, near
-from scutch.strategies import meshes
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS, MODELS, near
+from scutch.strategies import meshes, programs
+from scutch.strategies.object_calls import object_calls, rewritten
+from scutch.strategies.tensor_parallel import blocks
 
-X = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
-lines = meshes(axes=(("data",),))
-several = st.sampled_from([Mesh((n,), ("data",)) for n in (2, 4, 8)])
+lines = meshes(axes=(("data",), ("data", "model")))
+several = st.sampled_from(
+    [Mesh((n,), ("data",)) for n in (2, 4, 8)] + [Mesh((n, 2), ("data", "model")) for n in (2, 4)]
+)
 
+FAULTS = {"axis": ("nope",), "size": (3, 5, 7)}
+"""What a refusal shows one of: the mesh axis that there is not, or the size that it cannot cut."""
 
-def _module(nnx, rows=4):
-    """A module with a matrix of some rows, and a counter."""
-    module = graphs.classes(nnx)["Node"]()
-    module.a = nnx.Param(np.linspace(-1, 1, rows * 4, dtype="float32").reshape(rows, 4))
-    module.b = nnx.BatchStat(np.zeros((), "float32"))
-    return module
+PLACES = ("object", "type", "batch", "part")
+"""Where a call is wrong: in the spec of an object, in that of one type of its variables, in that of
+an array, or in that of a part of a container of arrays."""
 
-
-def _forward(module, x):
-    """A function of a batch that treats its rows independently, and counts its calls."""
-    module.b.set_value(module.b.get_value() + 1)
-    return jnp.tanh(x @ module.a.get_value())
-
-
-def _takes(transforms, name):
-    """Whether the `shard_map` under judgment has a parameter of this name."""
-    return name in inspect.signature(transforms.shard_map).parameters
-
-
-BAD = {
-    "axis": (P("nope"), X, 4, "nope"),
-    "size": (P("data"), X[:3], 3, "3"),
+refusals = {
+    "program": programs(()).map(
+        lambda program: dataclasses.replace(program, graph=rewritten(program.graph, None, (8, 8)))
+    ),
+    "place": st.sampled_from(PLACES),
+    "axis": st.sampled_from((0, 1)),
+    "kind": st.sampled_from(KINDS),
 }
-places = st.sampled_from([0, 1])
 
 
-def _bad_call(transforms, nnx, mesh, kind, place):
+def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind):
     """A call that is wrong in one argument, ready to be made.
 
     Args:
       transforms: The namespace with the `shard_map` under judgment.
       nnx: The namespace of objects.
       mesh: The mesh.
-      kind: A key of `BAD`: an unknown mesh axis, or a size that the mesh does not divide.
-      place: The number of the wrong argument: 0 is the object, 1 the batch.
+      fault: A key of `FAULTS`.
+      program: Whose arguments are taken; all variables have shape `(8, 8)`.
+      place: One of `PLACES`.
+      axis: Which axis of the array is wrong.
+      kind: The type of variables that are wrong, for the place `type`.
+
+    Returns:
+      The call, and what may stand in its refusal for the argument that is wrong.
     """
-    spec, x, rows, _ = BAD[kind]
-    specs = [P(), P()]
-    specs[place] = spec
-    module = _module(nnx, rows if place == 0 else 4)
+    wrong = P(*(None,) * axis, "nope" if fault == "axis" else "data")
+    size = {0: (3, 8), 1: (8, 5)}[axis] if fault == "size" else (8, 8)
+    first, leaves = program.arguments[0], graphs.leaves(nnx, program.arguments[0])
+    chosen = {
+        path: leaf for path, leaf in leaves.items()
+        if place == "object" or (place == "type" and type(leaf).__name__ == kind)
+    }  # fmt: skip
+    assume(chosen or place in ("batch", "part"))
+    for leaf in chosen.values():
+        leaf.set_value(np.ones(size, "int32"))
+    specs = [P(), P(), {"u": P(), "v": P()}]
+    x, parts = np.ones((8, 8), "int32"), {"u": np.ones(()), "v": np.ones((8, 8), "int32")}
+    match place:
+        case "object":
+            specs[0] = wrong
+        case "type":
+            specs[0] = transforms.StateSharding({graphs.classes(nnx)[kind]: wrong, ...: P()})
+            assume(graphs.is_node(nnx, first))
+        case "batch":
+            specs[1], x = wrong, np.ones(size, "int32")
+        case _:
+            specs[2], parts["v"] = {"u": P(), "v": wrong}, np.ones(size, "int32")
+    mapped = transforms.shard_map(
+        lambda module, x, parts: None, mesh=mesh, in_specs=tuple(specs), out_specs=P()
+    )
+    number = {"batch": 1, "part": 2}.get(place, 0)
+    keys = {key for path in chosen for key in path} | ({"v"} if place == "part" else set())
+    shown = [rf"\[{number}\]", rf"argument {number}\b", f"'{('module', 'x', 'parts')[number]}'"]
+    shown += [rf"['\[.]{re.escape(str(key))}\b" for key in keys]
+    return lambda: mapped(first, x, parts), "|".join(shown)
 
-    def call():
-        mapped = transforms.shard_map(
-            lambda module, x: None, mesh=mesh, in_specs=tuple(specs), out_specs=P()
-        )
-        return mapped(module, x if place == 1 else X)
 
-    return call
+def _shows(error, words):
+    """Fail unless an error shows one of some words or numbers."""
+    assert re.search("|".join(rf"\b{word}\b" for word in words), str(error)), (
+        f"{str(error)!r} shows none of {words}"
+    )
 
 
 @requirement("SHM-4a")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines, place=places)
-def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, place):
-    """A spec that names an axis which the mesh does not have is refused with an error that shows
-    the axis.
+@costly
+@given(mesh=lines, **refusals)
+def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, program, place, axis, kind):
+    """A spec that names an axis which the mesh does not have, of an object, of some variables, of
+    an array or of a part of a container, is refused with an error that shows the axis.
     """
-    refused(_bad_call(transforms, nnx, mesh, "axis", place), naming=("nope",))
+    call, _ = _bad_call(transforms, nnx, mesh, "axis", program, place, axis, kind)
+    _shows(refused(call), FAULTS["axis"])
 
 
 @requirement("SHM-4b")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=several, place=places)
-def test_an_indivisible_size_is_refused_by_shard_map(transforms, nnx, mesh, place):
-    """A size that its mesh axis does not divide is refused with an error that shows the size."""
-    refused(_bad_call(transforms, nnx, mesh, "size", place), naming=(3,))
+@costly
+@given(mesh=several, **refusals)
+def test_an_indivisible_size_is_refused_by_shard_map(
+    transforms, nnx, mesh, program, place, axis, kind
+):
+    """A size that its mesh axis does not divide, of a variable, of an array or of a part of a
+    container, is refused with an error that shows the size.
+    """
+    call, _ = _bad_call(transforms, nnx, mesh, "size", program, place, axis, kind)
+    _shows(refused(call), FAULTS["size"])
 
 
 @requirement("SHM-4e")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=several, place=places, kind=st.sampled_from(list(BAD)))
-def test_the_refusal_says_which_argument(transforms, nnx, mesh, place, kind):
-    """Both errors show which argument is wrong: its number, the name of its parameter, or a path in
-    it.
+@costly
+@given(mesh=several, fault=st.sampled_from(list(FAULTS)), **refusals)
+def test_the_refusal_says_which_argument(transforms, nnx, mesh, fault, program, place, axis, kind):
+    """Both errors show which argument is wrong: its number, the name of its parameter, or a key of
+    a path in it.
     """
-    message = str(refused(_bad_call(transforms, nnx, mesh, kind, place)))
-    name = ("module", "x")[place]
-    expected = rf"\[{place}\]|argument {place}\b|'{name}'|'a'"
-    assert re.search(expected, message), f"{message!r} does not show argument {place}, {name!r}"
+    call, shown = _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind)
+    message = str(refused(call))
+    assert re.search(shown, message), f"{message!r} does not match {shown!r}"
+
+
+DIFFERING = {
+    "sum": jnp.sum,
+    "slice": lambda x: x[:1] * 2,
+    "index": lambda x: jax.lax.axis_index("data") + jnp.ones(1),
+    "summed over another axis": lambda x: jax.lax.pmean(x.sum(), "model"),
+    "in a branch": lambda x: jax.lax.cond(x.sum() > 0, lambda: x.sum(), lambda: 0 * x.sum()),
+    "in a loop": lambda x: jax.lax.scan(lambda c, row: (c + row, None), 0 * x[0], x)[0],
+}
+"""Values that differ between devices along the mesh axis `data`."""
+
+WHERE = ("output", "part of the output", "variable")
+
+
+def _differing(transforms, nnx, mesh, how, where, **options):
+    """What a mapped function leaves of which a part differs although its spec promises otherwise.
+
+    Args:
+      transforms: The namespace with the `shard_map` under judgment.
+      nnx: The namespace of objects.
+      mesh: The mesh.
+      how: A key of `DIFFERING`.
+      where: One of `WHERE`.
+      options: Of `jax.shard_map`.
+
+    Returns:
+      The value that differs, after the call.
+    """
+    assume("model" in mesh.axis_names or "another axis" not in how)
+    module = graphs.classes(nnx)["Node"]()
+    x = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
+    module.a = nnx.BatchStat(np.zeros(jax.eval_shape(_whole(how), x).shape, "float32"))
+
+    def work(module, x):
+        value = DIFFERING[how](x)
+        if where == "variable":
+            module.a.set_value(value)
+            return None
+        return value if where == "output" else {"alike": jnp.ones(2), "differing": value}
+
+    mapped = transforms.shard_map(
+        work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P(),
+        **as_named_by(transforms.shard_map, mesh, options),
+    )  # fmt: skip
+    result = mapped(module, x)
+    if where == "variable":
+        return module.a.get_value()
+    return result if where == "output" else result["differing"]
+
+
+def _whole(how):
+    """A function with the shape of a differing value, and without a mesh."""
+    shapes = {"slice": (1, 4), "index": (1,), "in a loop": (4,)}
+    return lambda x: jnp.zeros(shapes.get(how, ()))
+
+
+differing = {"how": st.sampled_from(list(DIFFERING)), "where": st.sampled_from(WHERE)}
 
 
 @requirement("SHM-4c")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=several)
-def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh):
-    """With the check on, an output that differs between devices and whose spec promises that it
-    does not is refused.
+@costly
+@given(mesh=several, **differing)
+def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh, how, where):
+    """With the check on, an output or a variable that differs between devices and whose spec
+    promises that it does not is refused.
     """
-    mapped = transforms.shard_map(
-        lambda module, x: x.sum(), mesh=mesh, in_specs=(P(), P("data")), out_specs=P()
-    )
-    refused(lambda: mapped(_module(nnx), X))
+    refused(lambda: _differing(transforms, nnx, mesh, how, where))
 
 
 @requirement("SHM-4d")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh):
+@costly
+@given(mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True))
+def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh, program, kinds):
     """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
     path.
     """
-    sharding = transforms.StateSharding({nnx.Param: P()})
+    node = graphs.nodes(nnx, program.arguments)[0]
+    left = [p for p, v in graphs.leaves(nnx, node).items() if type(v).__name__ not in kinds]
+    assume(left)
+    sharding = transforms.StateSharding({graphs.classes(nnx)[kind]: P() for kind in kinds})
     mapped = transforms.shard_map(
-        lambda module, x: x, mesh=mesh, in_specs=(sharding, P("data")), out_specs=P("data")
+        lambda node, x: x, mesh=mesh, in_specs=(sharding, P("data")), out_specs=P("data")
     )
-    refused(lambda: mapped(_module(nnx), X), naming=("b",))
+    _shows(refused(lambda: mapped(node, np.ones(8))), {str(path[-1]) for path in left if path})
 
 
-def _mapped(transforms, mesh):
-    """The mapped `_forward`, with the object replicated and the batch sharded."""
-    return transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
+JITTED = (("jit", "shard_map"), ("shard_map", "jit"), ("jit", "shard_map", "jit"))
 
 
-@requirement("SHM-5a")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines, times=st.sampled_from([1, 2]))
-def test_a_mapped_function_runs_inside_jit(transforms, nnx, mesh, times):
-    """A mapped function inside lifted `jit` has the results, updates and shardings of the mapped
-    function.
+@requirement("SHM-5a", must_reach=("returned",))
+@dear
+@given(call=st.sampled_from(JITTED).flatmap(lambda kinds: object_calls(*kinds)))
+def test_a_mapped_function_runs_inside_jit(transforms, call):
+    """`jit(shard_map(f))`, `shard_map(jit(f))` and both at once have the results, updates and
+    shardings of JAX's own transformations of the pure function of the leaves.
     """
-    module = _module(nnx)
-    jitted = transforms.jit(_mapped(transforms, mesh))
-    for _ in range(times):
-        result = jitted(module, X)
-    assert near(result, jnp.tanh(X @ module.a.get_value()), **CALLS)
-    assert float(module.b.get_value()) == times
-    sharding = NamedSharding(mesh, P("data"))
-    assert result.sharding.is_equivalent_to(sharding, 2)
+    reached(agreement(call, transforms, shardings=True))
 
 
 @requirement("SHM-5b")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx, mesh):
-    """The gradient with respect to an object, through a mapped function, is that through the
-    function itself.
+@costly
+@given(blocks=blocks(jitted=False))
+def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx, blocks):
+    """The gradient with respect to an object, through a mapped function whose kernels are cut, is
+    the gradient through the function itself.
     """
-    mapped = _mapped(transforms, mesh)
+    mapped = blocks.mapped(transforms)
 
     def loss(function):
-        return lambda module, x: jnp.mean(function(module, x) ** 2)
+        return lambda model, x: jnp.mean(function(model, x) ** 2)
 
-    one, other = _module(nnx), _module(nnx)
-    expected = transforms.grad(loss(_forward))(one, X)
-    found = transforms.jit(transforms.grad(loss(mapped)))(other, X)
-    assert_close(nnx.to_pure_dict(found), nnx.to_pure_dict(expected), **CALLS)
-    assert float(other.b.get_value()) == 1
+    @transforms.jit
+    def both(one, other, x):
+        functions = (mapped, one), (blocks.forward, other)
+        return [
+            nnx.to_pure_dict(transforms.grad(loss(function))(model, x))
+            for function, model in functions
+        ]
+
+    found, expected = both(blocks.model(), blocks.model(), blocks.x)
+    assert_close(found, expected, **MODELS)
 
 
 @requirement("SHM-5c")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=several)
-def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh):
-    """With the check off, an output that differs between devices is accepted, and is that of one of
-    them.
+@costly
+@given(mesh=several, **differing)
+def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh, how, where):
+    """With the check off, an output or a variable that differs between devices is accepted, and is
+    the one of one of them.
     """
-    name = "check_vma" if _takes(transforms, "check_vma") else "check_rep"
-    mapped = transforms.shard_map(
-        lambda module, x: x.sum(), mesh=mesh, in_specs=(P(), P("data")), out_specs=P(),
-        **{name: False},
-    )  # fmt: skip
-    sums, found = X.reshape(mesh.size, -1).sum(axis=1), mapped(_module(nnx), X)
-    assert any(near(found, each, **CALLS) for each in sums), f"{found} is none of the sums {sums}"
+    value = _differing(transforms, nnx, mesh, how, where, check_vma=False)
+    x = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
+    parts = x.reshape(mesh.shape["data"], -1, 4)
+    each = [part[:1] * 2 if how == "slice" else part.sum(axis=0) for part in parts]
+    if how == "index":
+        each = [np.full(1, n + 1) for n in range(len(parts))]
+    elif how not in ("slice", "in a loop"):
+        each = [np.sum(part) for part in each]
+    if how == "in a branch":
+        each = [max(one, 0 * one) for one in each]
+    assert any(near(value, one, **CALLS) for one in each), f"{value} is none of {each}"
 
 
-@requirement("SHM-5d")
-@few("every mesh of two axes of which one is automatic, in two sizes; SHM-7 draws programs")
-@given(mesh=st.sampled_from([Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model"))]))
-def test_automatic_axes_are_left_to_the_compiler(transforms, nnx, mesh):
+@requirement("SHM-5d", must_reach=("returned",))
+@dear
+@given(call=object_calls("jit", "shard_map", automatic=True))
+def test_automatic_axes_are_left_to_the_compiler(transforms, call):
     """Over mesh axes that are left automatic the function sees whole arrays, over the others its
-    shard, and the result is that of the function itself.
+    shard: it gives what JAX's `shard_map` with such axes gives of the pure function of the leaves.
     """
-    today = {"axis_names": frozenset({"data"})}
-    options = today if _takes(transforms, "axis_names") else {"auto": frozenset({"model"})}
-    shapes = []
-
-    def work(module, x):
-        shapes.append(x.shape)
-        return _forward(module, x)
-
-    mapped = transforms.shard_map(
-        work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"), **options
-    )
-    module = _module(nnx)
-    result = transforms.jit(mapped)(module, X)
-    assert near(result, jnp.tanh(X @ module.a.get_value()), **CALLS)
-    assert set(shapes) == {(8 // mesh.shape["data"], 4)}
+    reached(agreement(call, transforms))

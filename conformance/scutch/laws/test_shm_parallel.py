@@ -1,11 +1,11 @@
 """Data and tensor parallelism by lifted `shard_map`, and what it leaves outside: SHM-1 to SHM-3.
 
-The oracle is the function itself, called on whole arrays on one device. A *mapped* function is what
+The oracle is the function itself, called on whole arrays on one device, or `jax.shard_map` of the
+pure function of the objects' leaves (see `scutch.inputs.object_calls`). A *mapped* function is what
 `shard_map` makes of a function; inside of it each device has its *shard* of an array.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +13,16 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
-from scutch.inputs.descriptions import Mesh
-from scutch.lawkit.equality import assert_close
+from scutch.inputs.object_calls import agreement
+from scutch.inputs.programs import VALUES
+from scutch.inputs.tensor_parallel import FILTERS
 from scutch.lawkit.interruptions import Interruption
-from scutch.lawkit.marks import few, raised, reached, requirement
+from scutch.lawkit.marks import costly, dear, few, raised, reached, requirement
 from scutch.lawkit.placement import has_sharding
 from scutch.lawkit.tolerances import CALLS, MODELS, near
-from scutch.strategies import meshes
+from scutch.strategies import copies, meshes, programs
+from scutch.strategies.object_calls import object_calls
+from scutch.strategies.tensor_parallel import blocks
 
 WIDTH = 16
 X = np.linspace(-1, 2, 8 * 2, dtype="float32").reshape(8, 2)
@@ -99,181 +102,145 @@ def test_shard_map_decorates(transforms, nnx, mesh, form):
     assert near(mapped(block, X), _forward(block, X), **MODELS)
 
 
-FIRST, SECOND = P(None, "model"), P("model", None)
-model_meshes = st.sampled_from([Mesh((n,), ("model",)) for n in (2, 1, 4, 8)])
-
-
-def _ends_with(*suffix):
-    """A filter for paths that end in the given keys."""
-    return lambda path, value: tuple(path[-len(suffix) :]) == suffix
-
-
-def _filtered(transforms, nnx):
-    """The document's second example: a `StateSharding` of filters by paths."""
-    return transforms.StateSharding(
-        {_ends_with("a", "a"): FIRST, _ends_with("b", "a"): SECOND, ...: P()}
-    )
-
-
-def _by_state(transforms, nnx):
-    """The document's third example: a `StateSharding` of a state of specs."""
-    return transforms.StateSharding(nnx.State({"a": {"a": FIRST}, "b": {"a": SECOND}, "c": P()}))
-
-
-def _tensor_parallel(transforms, nnx, mesh, sharding, shapes=None):
-    """The mapped block: the first kernel is split by columns, the second by rows, and the outputs
-    are summed over the mesh axis.
-
-    Args:
-      transforms: The namespace with the `shard_map` under judgment.
-      nnx: The namespace of objects.
-      mesh: A mesh with the axis `model`.
-      sharding: `_filtered` or `_by_state`.
-      shapes: A list that notes the shapes of both kernels inside, or `None`.
-    """
-
-    def work(block, x):
-        if shapes is not None:
-            shapes.append((block.a.a.get_value().shape, block.b.a.get_value().shape))
-        return jax.lax.psum(_forward(block, x), "model")
-
-    spec = sharding(transforms, nnx)
-    return transforms.shard_map(work, mesh=mesh, in_specs=(spec, P()), out_specs=P())
+def _assert_unsharded(transforms, blocks):
+    """Fail unless the mapped model returns what the model returns for the whole batch."""
+    result = blocks.mapped(transforms)(blocks.model(), blocks.x)
+    assert near(result, blocks.forward(blocks.model(), blocks.x), **MODELS)
 
 
 @requirement("SHM-2a")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=model_meshes)
-def test_tensor_parallelism_by_filters(transforms, nnx, mesh):
-    """A block whose kernels are split by columns and rows, by filters, and whose outputs are summed
-    over the mesh axis, returns what the unsharded block returns.
+@costly
+@given(blocks=blocks(by=FILTERS))
+def test_tensor_parallelism_by_filters(transforms, blocks):
+    """A model whose kernels are split by columns and rows, by filters of paths, types or both, and
+    whose outputs are summed over the mesh axis, returns what the unsharded model returns.
     """
-    block = _block(nnx)
-    result = _tensor_parallel(transforms, nnx, mesh, _filtered)(block, X)
-    assert near(result, _forward(_block(nnx), X), **MODELS)
+    _assert_unsharded(transforms, blocks)
 
 
 @requirement("SHM-2b")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=model_meshes)
-def test_tensor_parallelism_by_a_state(transforms, nnx, mesh):
-    """A block whose kernels are split by the specs that a state gives for its variables, and whose
-    outputs are summed over the mesh axis, returns what the unsharded block returns.
+@costly
+@given(blocks=blocks(by=("state",)))
+def test_tensor_parallelism_by_a_state(transforms, blocks):
+    """A model whose kernels are split by the specs that a state gives for its variables, and whose
+    outputs are summed over the mesh axis, returns what the unsharded model returns.
     """
-    block = _block(nnx)
-    result = _tensor_parallel(transforms, nnx, mesh, _by_state)(block, X)
-    assert near(result, _forward(_block(nnx), X), **MODELS)
+    _assert_unsharded(transforms, blocks)
 
 
 @requirement("SHM-2c")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=model_meshes, by=st.sampled_from(["filters", "state"]))
-def test_variables_lie_as_their_specs_say(transforms, nnx, mesh, by):
+@costly
+@given(blocks=blocks())
+def test_variables_lie_as_their_specs_say(transforms, nnx, blocks):
     """After the call the very variables that were passed have the shardings of their specs; inside,
     each had the shape of its shard.
     """
-    sharding = _filtered if by == "filters" else _by_state
-    block, shapes = _block(nnx), []
-    one, other = block.a.a, block.b.a
-    _tensor_parallel(transforms, nnx, mesh, sharding, shapes)(block, X)
-    part = WIDTH // mesh.size
-    assert set(shapes) == {((2, part), (part, 3))}
-    assert block.a.a is one
-    assert block.b.a is other
-    assert has_sharding(one.get_value(), NamedSharding(mesh, FIRST))
-    assert has_sharding(other.get_value(), NamedSharding(mesh, SECOND))
+    model, shapes = blocks.model(), []
+
+    def seen(inside):
+        leaves = graphs.leaves(nnx, inside)
+        shapes.append({path: leaf.get_value().shape for path, leaf in leaves.items()})
+
+    before = graphs.leaves(nnx, model)
+    whole = {path: leaf.get_value().shape for path, leaf in before.items()}
+    blocks.mapped(transforms, seen)(model, blocks.x)
+    after = graphs.leaves(nnx, model)
+    parts = {path: blocks.placed(path).shard_shape(shape) for path, shape in whole.items()}
+    assert all(each == parts for each in shapes), f"inside, shapes are {shapes}; expected {parts}"
+    for path, leaf in before.items():
+        assert after[path] is leaf, path
+        assert leaf.get_value().shape == whole[path], path
+        assert has_sharding(leaf.get_value(), blocks.placed(path)), path
 
 
-def _training(x_axis):
-    """A function that doubles a kernel and sets the statistic to the mean of the batch.
+MAPPED = (("shard_map", "jit"), ("shard_map", "jit"), ("shard_map",))
+"""What is mapped: a function that is compiled as a whole, or step by step, which takes long."""
 
-    Args:
-      x_axis: The mesh axis over which the mean is taken, `None` outside of `shard_map`.
+
+@requirement("SHM-3a", must_reach=("returned",))
+@dear
+@given(call=st.sampled_from(MAPPED).flatmap(lambda kinds: object_calls(*kinds)))
+def test_updates_reach_the_objects_outside(transforms, call):
+    """Values that a mapped program assigns are in the variables after the call, as JAX's own
+    `shard_map` of the pure function of the leaves gives them.
     """
-
-    def work(block, x):
-        mean = jnp.mean(x)
-        block.c.set_value(jax.lax.pmean(mean, x_axis) if x_axis else mean)
-        block.a.a.set_value(block.a.a.get_value() * 2)
-        block.e = "seen"
-        return x + 1
-
-    return work
-
-
-def _trained(transforms, nnx, mesh):
-    """A block that the function was called on, and another that the mapped function was
-    called on.
-    """
-    sharding = transforms.StateSharding({_ends_with("a", "a"): P(None, "data"), ...: P()})
-    mapped = transforms.shard_map(
-        _training("data"), mesh=mesh, in_specs=(sharding, P("data")), out_specs=P("data")
-    )
-    eager, block = _block(nnx), _block(nnx)
-    _training(None)(eager, X)
-    mapped(block, X)
-    return eager, block
-
-
-@requirement("SHM-3a")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_updates_reach_the_objects_outside(transforms, nnx, mesh):
-    """Values that the mapped function assigns are in the variables after the call, as the function
-    itself leaves them.
-    """
-    eager, block = _trained(transforms, nnx, mesh)
-    assert_close(graphs.values(nnx, block), graphs.values(nnx, eager), **CALLS)
+    reached(agreement(call, transforms))
 
 
 @requirement("SHM-3b")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_updated_variables_lie_as_their_specs_say(transforms, nnx, mesh):
-    """After the call an updated variable has its whole shape and the sharding of its spec."""
-    _, block = _trained(transforms, nnx, mesh)
-    assert block.a.a.get_value().shape == (2, WIDTH)
-    assert has_sharding(block.a.a.get_value(), NamedSharding(mesh, P(None, "data")))
-    assert has_sharding(block.c.get_value(), NamedSharding(mesh, P()))
+@costly
+@given(blocks=blocks())
+def test_updated_variables_lie_as_their_specs_say(transforms, nnx, blocks):
+    """After the call an updated variable has its whole shape and the sharding of its spec, however
+    specs are given, and the parts of its value are those that each device made.
+    """
+    untouched, model = blocks.model(), blocks.model()
+
+    def update(inside):
+        for leaf in graphs.leaves(nnx, inside).values():
+            leaf.set_value(leaf.get_value() * -2)
+
+    blocks.mapped(transforms, update)(model, blocks.x)
+    before, after = graphs.leaves(nnx, untouched), graphs.leaves(nnx, model)
+    for path, leaf in before.items():
+        value = after[path].get_value()
+        assert value.shape == leaf.get_value().shape, path
+        assert has_sharding(value, blocks.placed(path)), path
+        assert near(value, leaf.get_value() * -2, **CALLS), path
+
+
+VECTOR = np.arange(8, dtype="int32")
+mapped_programs = copies(programs(VALUES, results=("node", "value"), max_steps=2))
+
+
+def _mapped_program(transforms, mesh, program, *, jitted=False, fails=False):
+    """A program on objects that all devices have, mapped; it has a batch beside them."""
+    function = transforms.jit(program.function) if jitted else program.function
+
+    def work(*arguments):
+        *objects, x, pair = arguments
+        found = function(*objects, pair)
+        if fails:
+            raise Interruption("on purpose")
+        return found, x
+
+    batch = P(mesh.axis_names[0])
+    in_specs = (*(P() for _ in program.arguments), batch, P())
+    return transforms.shard_map(work, mesh=mesh, in_specs=in_specs, out_specs=(P(), batch))
+
+
+PAIR = np.asarray([10, 20], "int32"), np.asarray([3], "int32")
+"""The arrays that programs make new values of: none is a scalar, which no spec of one axis fits."""
 
 
 @requirement("SHM-3c")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_identities_are_kept(transforms, nnx, mesh):
-    """After the call the objects and variables are the same Python objects, and an argument that is
-    returned comes back as itself.
+@dear
+@given(mesh=grids, program_copies=mapped_programs, jitted=st.sampled_from((True, True, False)))
+def test_identities_are_kept(transforms, nnx, mesh, program_copies, jitted):
+    """After the call the objects and variables are the same Python objects, as the function itself
+    leaves them, and one that is returned comes back as itself.
     """
-
-    def work(block, x):
-        block.c.set_value(block.c.get_value() + 1)
-        return block, x
-
-    block = _block(nnx)
-    before = graphs.nodes(nnx, block)
-    specs = (P(), P("data"))
-    mapped = transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs)
-    returned, _ = mapped(block, X)
-    assert returned is block
-    after = graphs.nodes(nnx, block)
+    eager, mapped = program_copies
+    before = mapped.nodes()
+    expected = eager.function(*eager.arguments, PAIR)
+    call = _mapped_program(transforms, mesh, mapped, jitted=jitted)
+    result, _ = call(*mapped.arguments, VECTOR, PAIR)
+    difference = graphs.differences(nnx, (eager.arguments, expected), (mapped.arguments, result))
+    assert not difference, f"eager and mapped: {difference}"
+    after = mapped.nodes()
     assert [*map(id, after)] == [*map(id, before)], f"{before} before and {after} after"
 
 
 @requirement("SHM-3d")
-@few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
-@given(mesh=lines)
-def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh):
+@dear
+@given(mesh=grids, program_copies=mapped_programs)
+def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh, program_copies):
     """When the mapped function raises, its own exception reaches the caller, and the arguments are
     as they were.
     """
-
-    def work(block, x):
-        _training("data")(block, x)
-        raise Interruption("on purpose")
-
-    untouched, block = _block(nnx), _block(nnx)
-    pairs = list(zip(graphs.nodes(nnx, untouched), graphs.nodes(nnx, block), strict=True))
-    mapped = transforms.shard_map(work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P("data"))
-    assert isinstance(raised(lambda: mapped(block, X)), Interruption)
-    difference = graphs.differences(nnx, untouched, block, pairs)
+    untouched, mapped = program_copies
+    pairs = list(zip(untouched.nodes(), mapped.nodes(), strict=True))
+    call = _mapped_program(transforms, mesh, mapped, fails=True)
+    assert isinstance(raised(lambda: call(*mapped.arguments, VECTOR, PAIR)), Interruption)
+    difference = graphs.differences(nnx, untouched.arguments, mapped.arguments, pairs)
     assert not difference, f"before and after: {difference}"

@@ -24,6 +24,7 @@ _MESHES = (
     Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",)), Mesh((4,), ("data",)),
     Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model")),
 )  # fmt: skip
+_GRIDS = tuple(mesh for mesh in _MESHES if len(mesh.axes) == 2)
 KEEPING = ("bump", "bump", "copy", "call", "call")
 """Steps that keep shapes, which most programs that run on parts of arrays must."""
 
@@ -96,7 +97,12 @@ def _at_objects(prefix: Any, argument: Any) -> Any:
 
 @st.composite
 def transformations(
-    draw: st.DrawFn, kind: str, arguments: tuple[Any, ...], *, whole: bool = False
+    draw: st.DrawFn,
+    kind: str,
+    arguments: tuple[Any, ...],
+    *,
+    whole: bool = False,
+    automatic: bool = False,
 ) -> Transformation:
     """Transformations of one kind, for a function of such arguments.
 
@@ -105,6 +111,7 @@ def transformations(
       kind: A key of `object_calls.ORACLES`.
       arguments: Those of the function, beside the pair of arrays.
       whole: As in `prefixes`.
+      automatic: Whether `shard_map` leaves a mesh axis to the compiler.
 
     Returns:
       A strategy of descriptions.
@@ -123,11 +130,12 @@ def transformations(
             options = draw(st.sampled_from(({}, {}, {"reverse": True}, {"unroll": 2})))
             return Transformation(kind, given, pair, out, None, options)
         case "shard_map":
-            mesh = draw(st.sampled_from(_MESHES))
+            mesh = draw(st.sampled_from(_GRIDS if automatic else _MESHES))
             given = draw(prefixes(arguments, _SPECS, whole=whole))
             out = draw(st.sampled_from(_SPECS))
             pair = (draw(st.sampled_from(_SPECS)), Spec(()))
-            options = draw(st.sampled_from(({}, {}, {"check_vma": False})))
+            options = dict(draw(st.sampled_from(({}, {}, {"check_vma": False}))))
+            options |= {"axis_names": ("data",)} if automatic else {}
             return Transformation(kind, given, pair, out, mesh, options)
         case "grad":
             return Transformation(kind, options={"wrt": draw(st.sampled_from(KINDS))})
@@ -170,7 +178,11 @@ def sharded_jits(
 
 @st.composite
 def object_calls(
-    draw: st.DrawFn, *kinds: str, sharded: bool = False, whole: bool = False
+    draw: st.DrawFn,
+    *kinds: str,
+    sharded: bool = False,
+    whole: bool = False,
+    automatic: bool = False,
 ) -> ObjectCall:
     """Calls of functions of objects under transformations.
 
@@ -179,6 +191,7 @@ def object_calls(
       kinds: Of the transformations, the outermost first.
       sharded: Whether `jit` is given shardings.
       whole: Whether the arguments are containers of objects, each with one prefix by type.
+      automatic: As in `transformations`.
 
     Returns:
       A strategy of descriptions.
@@ -200,7 +213,7 @@ def object_calls(
         draw(
             sharded_jits(arguments, whole=whole)
             if sharded
-            else transformations(kind, arguments, whole=whole)
+            else transformations(kind, arguments, whole=whole, automatic=automatic)
         )
         for kind in kinds
     )

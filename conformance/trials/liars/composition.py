@@ -100,48 +100,52 @@ class NestsOnce:
 
 
 def _forgetful(transform):
-    """A transformation that makes no updates if it is given a jitted function."""
+    """A transformation that makes no updates of what is being traced."""
 
     def transformed(f, **options):
         lifted_one = getattr(nnx, transform)(f, **options)
-        if not hasattr(f, "lower"):
-            return lifted_one
-        return lambda module, *arguments: lifted_one(nnx.clone(module), *arguments)
+
+        def call(*arguments):
+            inside = any(isinstance(v.get_value(), Tracer) for v in variables(arguments, {}))
+            return lifted_one(*(nnx.clone(arguments) if inside else arguments))
+
+        return call
 
     return transformed
 
 
 @lifted
 class GradForgetsUpdates:
-    """Breaks JIT-7e: the gradient of a jitted function updates nothing."""
+    """Breaks JIT-7e: under `jit` a gradient updates nothing."""
 
-    grad = _forgetful("grad")
+    grad, value_and_grad = _forgetful("grad"), _forgetful("value_and_grad")
 
 
 @lifted
 class VmapForgetsUpdates:
-    """Breaks JIT-7f: the map of a jitted function updates nothing."""
+    """Breaks JIT-7f: under `jit` a map updates nothing."""
 
     vmap = _forgetful("vmap")
 
 
 @lifted
 class ScanForgetsUpdates:
-    """Breaks JIT-7g: the scan of a jitted function updates nothing."""
+    """Breaks JIT-7g: under `jit` a loop updates nothing."""
 
     scan = _forgetful("scan")
 
 
 @lifted
 class StopsGradients:
-    """Breaks JIT-7h: what is computed without objects has no gradient."""
+    """Breaks JIT-7h: arrays beside objects have no gradient."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
-        result = jitted(*arguments, **keywords)
-        if graph(arguments, keywords) or not isinstance(result, Tracer):
-            return result
-        return jax.lax.stop_gradient(result)
+        if arguments and not graph(arguments[-1:], {}):
+            *objects, last = arguments
+            if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(last)):
+                arguments = [*objects, jax.lax.stop_gradient(last)]
+        return jitted(*arguments, **keywords)
 
 
 @lifted

@@ -165,7 +165,7 @@ class AlwaysChecks:
 
 @lifted
 class IgnoresTrailingNone:
-    """Breaks SHM-2a: by filters, `P("model", None)` is read as `P(None, "model")`."""
+    """Breaks SHM-2a and SHM-3b: by filters, `P("model", None)` is read as `P(None, "model")`."""
 
     shard_map = _filtered(
         lambda f, spec: P(None, spec[0]) if len(spec) == 2 and spec[1] is None else spec
