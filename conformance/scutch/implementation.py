@@ -43,7 +43,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "linen": frozenset(
             "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
-            "remat vjp jvp grad value_and_grad custom_vjp DenyList TrainState Partitioned "
+            "remat vjp jvp grad value_and_grad custom_vjp cond switch while_loop map_variables "
+            "remat_scan add_metadata_axis DenyList TrainState Partitioned "
             "LogicallyPartitioned with_partitioning "
             "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
             "logical_to_mesh_sharding meta broadcast PARTITION_NAME".split()

@@ -284,7 +284,14 @@ def remat_scan(
         return lambda module, carry: looped(module, carry)[0]
 
     def transform(call: Call) -> Any:
-        return repeated(call.function, lengths)(call.module, *call.args)
+        def of_the_target(module: Module, carry: Any) -> Any:
+            inner = Call(module, call.cls, call.function, (carry,), {})
+            output, scope = inner.run(inner.args, inner.collections(True))
+            inner.write(scope.mutated())
+            return output
+
+        function = call.function if call.cls is type(call.module) else of_the_target
+        return repeated(function, lengths)(call.module, *call.args)
 
     return lifted_target(target, "RematScan", None, transform)
 

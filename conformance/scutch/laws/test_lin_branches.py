@@ -1,0 +1,417 @@
+"""Branches, loops and mapped variables of Linen modules are JAX's: LIN-9q to LIN-9w (`002_`).
+
+A generated model is the part of a module, which calls it in branches, in a loop, or with other
+variables. The oracle is JAX's own `switch` or `while_loop` of `apply` of the part, or `apply` of it
+to variables that were mapped before.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs import models
+from scutch.inputs.linen_calls import COLLECTIONS
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.tolerances import GRADIENTS
+from scutch.strategies import models as drawn_models
+from scutch.strategies.models import layers
+
+parts = drawn_models(layers(("Dense", "Scale", "BatchNorm", "Counter", "Shift"), ("",)), max_size=2)
+
+BRANCHES = {
+    "called": lambda part, x: part(x),
+    "scaled": lambda part, x: -2 * part(x),
+    "twice": lambda part, x: part(part(x)),
+    "left out": lambda part, x: 3 * x,
+}
+"""Functions of a part, which has been called before: so none of them makes variables."""
+
+
+def _outer(linen, part, call):
+    """A module that has a described model as its part, and calls `call(part, x)`.
+
+    The part is called first, so that all that is applied has its variables.
+    """
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
+
+    return Outer()
+
+
+def _within(variables):
+    """The variables of a part, as those of the module that it is a part of."""
+    return {collection: {"part": tree} for collection, tree in variables.items()}
+
+
+class _Applied:
+    """A part in plain JAX: it is called, and keeps what a call changes for the next."""
+
+    def __init__(self, part, variables, changing):
+        self.part, self.variables, self.changing = part, variables, changing
+
+    def __call__(self, x):
+        """The output for `x`."""
+        output, updates = self.part.apply(self.variables, x, mutable=self.changing)
+        self.variables = {**self.variables, **updates}
+        return output
+
+    def changed(self):
+        """The collections that may change, as they are now."""
+        return {c: tree for c, tree in self.variables.items() if c in self.changing}
+
+
+def _assert_same(lifted, pure, variables, x, changing, *, gradients=True):
+    """Outputs, changed collections and gradients of a lifted module, and of a pure function."""
+
+    def by_lift(variables, x):
+        output, updates = lifted.apply(_within(variables), x, mutable=changing)
+        return output, {c: tree["part"] for c, tree in updates.items()}
+
+    def seen(route):
+        if not gradients:
+            return route(variables, x)
+
+        def loss(params, x):
+            output, updates = route({**variables, "params": params}, x)
+            weights = np.arange(1.0, 1 + output.size, dtype="float32").reshape(output.shape)
+            return jnp.sum(output * weights), (output, updates)
+
+        return jax.value_and_grad(loss, (0, 1), has_aux=True)(variables.get("params", {}), x)
+
+    found, expected = jax.jit(lambda: [seen(by_lift), seen(pure)])()
+    assert_close(found, expected, **GRADIENTS)
+
+
+def _changing(variables, train):
+    """The collections that training changes."""
+    return [c for c in variables if c != "params"] if train else []
+
+
+filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIONS)},
+                           {"rngs": True}])  # fmt: skip
+
+
+@requirement("LIN-9q", must_reach=("cond", "switch"))
+@costly
+@given(
+    model=parts,
+    train=st.booleans(),
+    names=st.lists(st.sampled_from(list(BRANCHES)), min_size=1, max_size=3),
+    index=st.integers(-1, 3),
+    options=filters,
+)
+def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, options):
+    """`switch`, or `cond` for two branches, of functions of a part gives the output, gradients and
+    changed collections that `jax.lax.switch` or `jax.lax.cond` of `apply` of the part gives.
+    """
+    part, variables = model.module(train=train), model.variables(boxed=False)
+    changing = _changing(variables, train)
+    branches = [BRANCHES[name] for name in names]
+    two = len(branches) == 2
+    reached("cond" if two else "switch")
+
+    def choose(index, functions, *operands, cond, switch, **options):
+        if two:
+            return cond(index > 0, *functions, *operands, **options)
+        return switch(index, functions, *operands, **options)
+
+    # The index is computed of the input, so that it is no constant of the program.
+    def at(x):
+        return jnp.asarray(index + 0 * x.sum(), "int32")
+
+    def call(part, x):
+        return choose(at(x), branches, part, x, cond=linen.cond, switch=linen.switch, **options)
+
+    def pure(variables, x):
+        def of(branch):
+            def function(x):
+                applied = _Applied(part, variables, changing)
+                return branch(applied, x), applied.changed()
+
+            return function
+
+        return choose(at(x), [*map(of, branches)], x, cond=jax.lax.cond, switch=jax.lax.switch)
+
+    _assert_same(_outer(linen, part, call), pure, variables, model.x, changing)
+
+
+counters = drawn_models(layers(("Counter", "Scale", "BatchNorm"), ("",)), max_size=2)
+
+
+@requirement("LIN-9r", must_reach=("by the carry", "by a variable"))
+@costly
+@given(
+    model=st.one_of(parts, counters),
+    train=st.booleans(),
+    turns=st.integers(0, 3),
+    wanted=st.booleans(),
+)
+def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
+    """`while_loop` over functions of a part, with collections that are carried or shared, gives the
+    output and changed collections that `jax.lax.while_loop` over `apply` of the part gives.
+    """
+    part, variables = model.module(train=train), model.variables(boxed=False)
+    changing = _changing(variables, train)
+    counted = wanted and train and "counts" in variables
+    reached("by a variable" if counted else "by the carry")
+    limit = turns + 1.5
+
+    def more(part, carry):
+        turn, _ = carry
+        if counted:  # a count is larger by 1 after each turn
+            counts = part.variables["counts"]
+            return jnp.min(jnp.stack(jax.tree.leaves(counts))) < limit
+        return turn < turns
+
+    def body(part, carry):
+        turn, x = carry
+        return turn + 1, part(x)
+
+    def call(part, x):
+        shared = [c for c in variables if c not in changing]
+        return linen.while_loop(
+            more, body, part, (0, x), carry_variables=changing, broadcast_variables=shared
+        )[1]
+
+    def pure(variables, x):
+        fixed = {c: tree for c, tree in variables.items() if c not in changing}
+
+        def applied(state):
+            return _Applied(part, {**fixed, **state[0]}, changing)
+
+        def turn(state):
+            now = applied(state)
+            carry = body(now, state[1])
+            return now.changed(), carry
+
+        held = {c: variables[c] for c in changing}
+        changed, (_, output) = jax.lax.while_loop(
+            lambda state: more(applied(state), state[1]), turn, (held, (0, x))
+        )
+        return output, changed
+
+    _assert_same(_outer(linen, part, call), pure, variables, model.x, changing, gradients=False)
+
+
+MAPS = {
+    "negated": (lambda tree: jax.tree.map(lambda leaf: -leaf, tree),) * 2,
+    "doubled": (
+        lambda tree: jax.tree.map(lambda leaf: 2 * leaf, tree),
+        lambda tree: jax.tree.map(lambda leaf: leaf / 2, tree),
+    ),
+    "transposed": (lambda tree: jax.tree.map(jnp.transpose, tree),) * 2,
+    "stacked": (
+        lambda tree: jax.tree.map(lambda leaf: leaf[0], tree),
+        lambda tree: jax.tree.map(lambda leaf: leaf[None], tree),
+    ),
+}
+"""Functions of collections: what a module sees of them, and the inverse."""
+
+MAPPED = ("params", ["params", "batch_stats"], True, "counts")
+"""Filters of the collections that are mapped."""
+
+
+drawn = {
+    "model": parts,
+    "how": st.sampled_from(list(MAPS)),
+    "wanted": st.sampled_from(MAPPED),
+    "where": st.sampled_from(["outside", "inside"]),
+}
+
+
+def _names(wanted):
+    """The collections that a filter takes."""
+    if wanted is True:
+        return COLLECTIONS
+    return [wanted] if isinstance(wanted, str) else wanted
+
+
+class _Mapped:
+    """A part that computes with mapped variables, alone or as a part of another module."""
+
+    def __init__(self, linen, part, how, wanted, where, init):
+        self.part, self.where = part, where
+        self.names = _names(wanted)
+        self.into, self.out = MAPS[how]
+        kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, mutable=True)
+
+        class Outer(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                return kind(part.layers, part.width, part.train, name="part")(x)
+
+        alone = where == "outside"
+        self.module = kind(part.layers, part.width, part.train) if alone else Outer()
+
+    def mapped(self, function, tree):
+        """Collections of which those are mapped that the filter takes."""
+        return {c: function(each) if c in self.names else each for c, each in tree.items()}
+
+    def without_part(self, tree):
+        """Collections of the module, as those of the part."""
+        return {c: each if self.where == "outside" else each["part"] for c, each in tree.items()}
+
+    def apply(self, variables, x, changing):
+        """`apply` of the module, to variables of the part."""
+        held = variables if self.where == "outside" else _within(variables)
+        output, updates = self.module.apply(held, x, mutable=changing)
+        return output, self.without_part(updates)
+
+    def pure(self, variables, x, changing):
+        """`apply` of the part to mapped variables, what changes being mapped back."""
+        output, updates = self.part.apply(self.mapped(self.into, variables), x, mutable=changing)
+        return output, self.mapped(self.out, dict(updates))
+
+
+def _assert_mapped(linen, model, train, how, wanted, where, *, init):
+    """Outputs, changed collections and gradients of both routes; returns what was compared."""
+    part, variables = model.module(train=train), model.variables(boxed=False)
+    changing = _changing(variables, train)
+    both = _Mapped(linen, part, how, wanted, where, init)
+    held = both.mapped(both.out, variables)
+
+    def seen(route):
+        def loss(params, x):
+            output, updates = route({**held, "params": params}, x, changing)
+            weights = np.arange(1.0, 1 + output.size, dtype="float32").reshape(output.shape)
+            return jnp.sum(output * weights), (output, updates)
+
+        return jax.value_and_grad(loss, (0, 1), has_aux=True)(held.get("params", {}), model.x)
+
+    found, expected = jax.jit(lambda: [seen(both.apply), seen(both.pure)])()
+    assert_close(found, expected, **GRADIENTS)
+
+
+@requirement("LIN-9s", must_reach=("outside", "inside"))
+@costly
+@given(train=st.booleans(), **drawn)
+def test_a_module_computes_with_mapped_variables(linen, train, model, how, wanted, where):
+    """`apply` of a module under `map_variables`, alone or as a part, gives what `apply` of the
+    module gives for the mapped variables: outputs, gradients, and changed collections, mapped back.
+    """
+    reached(where)
+    _assert_mapped(linen, model, train, how, wanted, where, init=False)
+
+
+@requirement("LIN-9v", must_reach=("outside", "inside"))
+@costly
+@given(**drawn)
+def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
+    """`init` of a module under `map_variables` that may make variables gives those of the module,
+    mapped back: with them `apply` computes what the module computes with its own.
+    """
+    reached(where)
+    both = _Mapped(linen, model.module(), how, wanted, where, True)
+    made = both.without_part(jax.jit(both.module.init)(models.keys(), model.x))
+    plain = jax.eval_shape(both.part.init, models.keys(), model.x)
+    expected = jax.eval_shape(lambda tree: both.mapped(both.out, dict(tree)), plain)
+    assert jax.tree.map(jnp.shape, made) == jax.tree.map(jnp.shape, expected)
+    found, computed = jax.jit(
+        lambda made, x: [route(made, x, False) for route in (_output(both), _pure_output(both))]
+    )(made, model.x)
+    assert_close(found, computed, **GRADIENTS)
+
+
+def _output(both):
+    """`apply` of the mapped module, without changes."""
+    within = (lambda tree: tree) if both.where == "outside" else _within
+    return lambda variables, x, mutable: both.module.apply(within(variables), x, mutable=mutable)
+
+
+def _pure_output(both):
+    """`apply` of the part to mapped variables, without changes."""
+    return lambda variables, x, mutable: both.part.apply(
+        both.mapped(both.into, variables), x, mutable=mutable
+    )
+
+
+@requirement("LIN-9w")
+@costly
+@given(**drawn)
+def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, wanted, where):
+    """A module under `map_variables` that may make variables is applied with statistics and counts
+    that change, beside variables that do not, and gives what `apply` of the module gives.
+    """
+    _assert_mapped(linen, model, True, how, wanted, where, init=True)
+
+
+@requirement("LIN-9t")
+@costly
+@given(
+    model=drawn_models(layers(("Dense", "Scale", "Shift"), ("",)), max_size=2),
+    lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
+    axis=st.sampled_from([0, -1, None]),
+)
+def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis):
+    """`remat_scan` of a module computes what the loop computes that applies the module with one
+    slice of the stacked parameters after the other, and has its gradients.
+    """
+    part = model.module()
+    options = {} if axis is None else {"variable_axes": {"params": axis}}
+    kind = linen.remat_scan(type(part), lengths=lengths, **options)
+    count = int(np.prod(lengths))
+    slices = [model.variables(seed, boxed=False)["params"] for seed in range(count)]
+
+    def stacked(slices, lengths):
+        if not lengths:
+            return slices[0]
+        size = len(slices) // lengths[0]
+        inner = [
+            stacked(slices[first : first + size], lengths[1:])
+            for first in range(0, len(slices), size)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis or 0), *inner)
+
+    def by_lift(slices, x):
+        module = kind(part.layers, part.width, part.train)
+        return module.apply({"params": stacked(slices, lengths)}, x)
+
+    def by_loop(slices, x):
+        for params in slices:
+            x = part.apply({"params": params}, x)
+        return x
+
+    def seen(route):
+        def loss(slices, x):
+            output = route(slices, x)
+            return jnp.sum(output * jnp.arange(1.0, 1 + output.size).reshape(output.shape)), output
+
+        return jax.value_and_grad(loss, (0, 1), has_aux=True)(slices, model.x)
+
+    found, expected = jax.jit(lambda: [seen(by_lift), seen(by_loop)])()
+    assert_close(found, expected, **GRADIENTS)
+
+
+boxed_parts = drawn_models(
+    layers(("Dense", "Mix"), ("Partitioned", "LogicallyPartitioned")), max_size=2
+)
+
+
+@requirement("LIN-9u")
+@given(
+    model=boxed_parts,
+    axis=st.sampled_from([0, 1, 2]),
+    name=st.sampled_from(["layers", "stage", None]),
+)
+def test_an_axis_is_named_without_a_lift(linen, meta, model, axis, name):
+    """`init` of a module under `add_metadata_axis` has the boxes of the module with the name added
+    at the axis, in which lie the same values; `apply` sees the boxes without it.
+    """
+    params = {meta.PARTITION_NAME: name}
+    part = model.module()
+    kind = linen.add_metadata_axis(
+        type(part), variable_axes={"params": axis}, metadata_params=params
+    )
+    module = kind(part.layers, part.width, part.train)
+    plain = part.init(models.keys(), model.x)
+    expected = meta.add_axis(plain, axis, params)
+    made = module.init(models.keys(), model.x)
+    assert jax.tree.structure(dict(made)) == jax.tree.structure(dict(expected))
+    assert_close(made, expected)
+    assert_close(module.apply(expected, model.x), part.apply(plain, model.x))

@@ -1,0 +1,75 @@
+"""Lies of branches, loops and mapped variables of Linen modules: LIN-9q to LIN-9w."""
+
+from scutch_reference import linen
+from trials.liars.modules import of_linen
+
+
+def _nothing(tree):
+    return tree
+
+
+@of_linen
+class ChoosesTheFirst:
+    """Breaks LIN-9q: an index before the first branch chooses the last one."""
+
+    def switch(index, branches, *arguments, **options):
+        return linen.switch(index % len(branches), branches, *arguments, **options)
+
+    def cond(pred, one, other, *arguments, **options):
+        return linen.cond(pred, other, one, *arguments, **options)
+
+
+@of_linen
+class TurnsOnce:
+    """Breaks LIN-9r: the first turn is taken whether the condition holds or not."""
+
+    def while_loop(cond_fn, body_fn, mdl, init, **options):
+        return linen.while_loop(cond_fn, body_fn, mdl, body_fn(mdl, init), **options)
+
+
+@of_linen
+class ShowsWhatLies:
+    """Breaks LIN-9s: a module sees the variables as they lie in their collections."""
+
+    def map_variables(target, mapped, into, out, **options):
+        return linen.map_variables(target, mapped, _nothing, _nothing, **options)
+
+
+@of_linen
+class MakesUnmapped:
+    """Breaks LIN-9v: parameters that are made are not mapped back."""
+
+    def map_variables(target, mapped, into, out, **options):
+        def back(tree):
+            kept = {"params": tree["params"]} if "params" in tree else {}
+            return {**out(tree), **kept}
+
+        return linen.map_variables(target, mapped, into, back, **options)
+
+
+@of_linen
+class TrainsUnmapped:
+    """Breaks LIN-9v and LIN-9w: what is made or changes, without parameters, is not mapped back."""
+
+    def map_variables(target, mapped, into, out, *, init, **options):
+        def back(tree):
+            return out(tree) if "params" in tree else tree
+
+        changed = back if init else out
+        return linen.map_variables(target, mapped, into, changed, init=init, **options)
+
+
+@of_linen
+class ForgetsTheAxis:
+    """Breaks LIN-9t: parameters are always stacked along the first axis."""
+
+    def remat_scan(target, *, lengths, **options):
+        return linen.remat_scan(target, lengths=lengths)
+
+
+@of_linen
+class NamesNothing:
+    """Breaks LIN-9u: no axis is named."""
+
+    def add_metadata_axis(target, **options):
+        return target
