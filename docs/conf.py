@@ -83,6 +83,7 @@ html_theme = "furo"
 html_title = "scutch"
 html_static_path = ["_static"]
 html_css_files = ["verdicts.css", "scutch.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_show_search_summary = False  # from disk, a browser refuses to fetch what it would quote
 html_favicon = "_static/mark.svg"
 html_copy_source = False

@@ -10,7 +10,7 @@ where its name says so, with another one. For each, newest first, the command
 Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
 release is tried on every other one whose law held, since what a search did not find is not yet
 mended. All parts can be cut off: the same command goes on. `--known` writes the version ranges of
-the known failures from the records.
+the known failures from the records, and `--scripts` a program for each that shows it.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from scutch.releases.changes import in_order
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish
 
-from scutch_ci import conformance, known_ranges, tasks
+from scutch_ci import conformance, known_ranges, scripts, tasks
 from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, last_line, processors
 from scutch_ci.targets import ADAPTERS, Target, environment, targets
 
@@ -331,6 +331,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.known:
             return known_ranges.update(matrix.recorded())
+        if options.scripts:
+            return write_scripts(matrix, options.releases, again=options.again)
         return judge_all(matrix, targets(options.releases), again=options.again)
     except NothingMeasured as reason:
         print(f"ci/matrix: {reason}", file=sys.stderr)
@@ -361,6 +363,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--records", type=Path, default=RECORDS, metavar="DIR", help="where the records are kept")
     add("--known", action="store_true",
         help="judge nothing: write the version ranges of known failures from the records"
+    )  # fmt: skip
+    add("--scripts", action="store_true",
+        help="judge nothing: write a script for each known failure of Flax that has none, and run "
+        "each on the release that has the failure, on RELEASE and on the one that mended it"
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.examples < 1:
@@ -401,6 +407,23 @@ def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
         f"{(time.monotonic() - started) / 60:.0f} minutes"
     )
     return int(bool(failed))
+
+
+def write_scripts(matrix: Matrix, releases: Sequence[str], *, again: bool) -> int:
+    """Write and run a script for each known failure; returns an exit code.
+
+    Args:
+      matrix: Says where environments are, and which requirements are asked for.
+      releases: On which the scripts are run, besides those that each one needs.
+      again: Whether to write also those that are there.
+    """
+    log = matrix.environments / "scripts.log"
+    matrix.environments.mkdir(parents=True, exist_ok=True)
+    asked = targets(releases) if releases else []
+    survey = scripts.Survey(
+        lambda target: environment(target, matrix.environments, log), asked, matrix.patterns, again
+    )
+    return int(survey.update() > 0)
 
 
 def summary(record: Record) -> str:

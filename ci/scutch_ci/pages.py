@@ -18,6 +18,7 @@ from scutch.catalogue import Requirement
 from scutch.catalogue import index as laws
 from scutch.judging import known
 from scutch.judging.known import Known
+from scutch.judging.scripts import script_of
 from scutch.releases import BROKEN, Record, changes, everything, records
 from scutch.report import site
 from scutch.report.document import Report
@@ -30,6 +31,7 @@ from scutch_ci.mutants import Result
 
 SOURCES = ROOT / "docs"
 VERDICTS_STYLE = ROOT / "conformance" / "scutch" / "report" / "templates" / "verdicts.css"
+COPYING = VERDICTS_STYLE.with_name("copy.js")
 GUIDE = ROOT / "reference" / "examples" / "scaling_guide.py"
 COPIED = (".json", ".yml", ".svg", ".png")
 """Files of the checkout that a page may show or offer; a link to another file becomes text."""
@@ -84,7 +86,7 @@ def write(evidence: Evidence, folder: Path) -> None:
     copied = {folder / name: ROOT / name for name in sorted(Pages.files())}
     copied |= {folder / p.relative_to(SOURCES): p for p in SOURCES.glob("_static/*")}
     copied |= {folder / "conf.py": SOURCES / "conf.py"}
-    copied |= {folder / "_static" / "verdicts.css": VERDICTS_STYLE}
+    copied |= {folder / "_static" / path.name: path for path in (VERDICTS_STYLE, COPYING)}
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if path not in written and path not in copied:
             path.unlink()
@@ -131,6 +133,8 @@ class Pages:
             "needed_by": needed_by(),
             "known": known.shipped(),
             "findings": findings,
+            "script_of": script_of,
+            "script_file": script_file,
             "entries": catalogue.by_id(),
             "twins": twins(),
             "by_file": by_file,
@@ -158,6 +162,10 @@ class Pages:
             page = self.markdown.get_template("_templates/row.md.jinja")
             for row in rows:
                 yield f"requirements/{row.id}.md", page.render(row=row)
+
+        for entry in known.shipped():
+            if text := script_of(entry.implementation, entry.requirement, entry.witness):
+                yield f"findings/{script_file(entry)}", text
 
         page = self.markdown.get_template("_templates/release.md.jinja")
         for implementation, found in released().items():
@@ -337,6 +345,14 @@ def findings(implementation: str) -> Mapping[str, list[list[Known]]]:
     for identifier, entries in groups.items():
         found.setdefault(identifier[:3], []).append(entries)
     return found
+
+
+def script_file(entry: Known) -> str:
+    """Where the script of a known failure is, from the page of findings."""
+    several = [e for e in known.shipped() if e.requirement == entry.requirement]
+    law = entry.test.partition("[")[0].removeprefix("test_")
+    name = f"{entry.requirement}-{law}" if len(several) > 1 else entry.requirement
+    return f"scripts/{name}.py"
 
 
 def by_file(results: Sequence[Result]) -> Mapping[str, list[Result]]:

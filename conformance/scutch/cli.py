@@ -456,13 +456,13 @@ def _reproduce(arguments: argparse.Namespace) -> int:
 
 
 def _reproduce_all(path: str, implementation: str) -> int:
-    """Put a script into a report for each failure that has a counterexample."""
+    """Put a script into a report for each failure with a counterexample that has none yet."""
     from scutch import reproduce
     from scutch.report.document import write
 
     report, missing = load(path), 0
     for outcome in report.requirements:
-        if outcome.counterexample is None or not outcome.counterexample.input:
+        if outcome.counterexample is None or not outcome.counterexample.input or outcome.script:
             continue
         try:
             text = reproduce.script(outcome.id, outcome.counterexample.input, implementation)

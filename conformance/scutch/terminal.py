@@ -18,6 +18,7 @@ import scutch
 from scutch import catalogue, releases
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
+from scutch.judging.scripts import script_of
 from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
 from scutch.releases import Finding
 from scutch.releases import changes as upgrades
@@ -138,6 +139,9 @@ def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
         counterexample=ruling.counterexample,
         also=() if ruling.counterexample is None else ruling.also,
         replay=replay(run, ruling, prefix),
+        script=script_of(run.name, row.id, ruling.counterexample.input)
+        if ruling.counterexample
+        else None,
     )
 
 

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from scutch import catalogue
 from scutch.judging import known
+from scutch.judging.scripts import script_of
 from scutch.judging.verdicts import Counterexample
 from scutch.report import Environment, Outcome, Product, Report
 from scutch.report.document import write
@@ -86,6 +87,19 @@ def test_every_known_failure_is_a_finding(built):
         page = (built[1] / "findings" / f"{entry.implementation}.html").read_text("utf-8")
         own = entry.requirement.rpartition(".")[2]
         assert f'id="known-{entry.implementation}-{pages.label(own)}"' in page
+
+
+def test_the_script_of_a_known_failure_is_shown_copied_and_downloaded(opened):
+    page = opened("findings/flax")
+    shown = page.locator("details", has_text="A script that shows BRG-7i without scutch")
+    shown.locator("summary").click()
+    assert shown.locator("pre").inner_text().strip().startswith('"""')
+    assert shown.locator("button.copybtn").count() == 1
+    with page.expect_download() as download:
+        shown.get_by_role("link", name="download").click()
+    entry = next(one for one in known.shipped() if one.requirement == "BRG-7i")
+    text = download.value.path().read_text("utf-8")
+    assert text == script_of("flax", entry.requirement, entry.witness)
 
 
 @pytest.mark.parametrize("width", [360, 1440])

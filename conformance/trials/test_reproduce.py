@@ -1,11 +1,15 @@
 """Scripts that show a fault without the suite: they fail where it is, and nowhere else."""
 
+import ast
+import dataclasses
 import os
 import subprocess
 import sys
 
 import pytest
 from scutch import cli, reproduce
+from scutch.implementation import load
+from scutch.judging import known, scripts
 
 ADDED = (
     "test_a_negative_index_adds_the_axis_of_the_array"
@@ -56,6 +60,53 @@ def test_a_script_fails_while_the_fault_is_there_and_not_after(fork):
     )
     (fork / "forked" / "core" / "meta.py").write_text(HONEST)
     assert run(text, fork).returncode == 0
+
+
+FLAX = {(e.requirement, e.witness): e for e in known.shipped() if e.implementation == "flax"}
+
+
+def test_every_known_failure_of_flax_has_a_script_that_imports_no_suite():
+    assert not FLAX.keys() ^ scripts.shipped("flax").keys(), "ci/matrix --scripts writes them"
+    for script in scripts.shipped("flax").values():
+        lines = script.text.splitlines()
+        assert len(lines) <= scripts.LONGEST
+        assert max(map(len, lines)) <= 100
+        assert f"({script.requirement}, a " in lines[0]
+        tree = ast.walk(ast.parse(script.text))
+        names = [a.name for node in tree if isinstance(node, ast.Import) for a in node.names]
+        names += [node.module for node in tree if isinstance(node, ast.ImportFrom)]
+        assert not [name for name in names if name.startswith("scutch")]
+
+
+@pytest.mark.parametrize("key", FLAX, ids=lambda key: f"{key[0]}-{key[1].partition('(')[0]}")
+def test_a_script_ended_as_it_must_on_each_release(key):
+    found = scripts.shipped("flax")[key].exits
+    assert found == {release: int(FLAX[key].applies("flax", release)) for release in found}
+    assert 1 in found.values()
+
+
+def test_a_script_is_about_one_implementation():
+    requirement, witness = next(iter(FLAX))
+    assert scripts.script_of("flax", requirement, witness)
+    assert scripts.script_of("my-fork", requirement, witness) is None
+    assert scripts.script_of("flax", requirement, "test_another(x=1)") is None
+
+
+@pytest.mark.parametrize("requirement", ["BOX-9b", "BRG-7i"])
+def test_a_shipped_script_fails_on_the_flax_that_is_installed(requirement, tmp_path):
+    key = next(key for key in FLAX if key[0] == requirement)
+    broken = FLAX[key].applies("flax", load("flax").version)
+    found = run(scripts.shipped("flax")[key].text, tmp_path)
+    assert found.returncode == int(broken), found.stdout + found.stderr
+
+
+def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
+    entry = next(e for e in FLAX.values() if e.requirement == "BRG-7i")
+    for program, problem in (("", "ended with 0"), ("1 / 0", "fails on the reference")):
+        other = dataclasses.replace(entry, script=program)
+        monkeypatch.setattr(known, "shipped", lambda other=other: (other,))
+        with pytest.raises(reproduce.NotReproducible, match=problem):
+            reproduce.script(entry.requirement, entry.witness)
 
 
 def test_an_issue_has_the_text_the_script_and_the_versions():

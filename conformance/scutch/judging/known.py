@@ -14,7 +14,8 @@ A file names the implementation and has one `[[known]]` table for each law that 
 
 The witness is the smallest call of a law that breaks, and is tried first, alone. The errors are
 the ways (see `scutch.judging.ways`) in which the law breaks, on this and on other inputs: whatever
-breaks it in another way is a new failure. `scutch known FILE --from REPORT.json` writes them.
+breaks it in another way is a new failure. `scutch known FILE --from REPORT.json` writes them. A
+`script` shows the failure where no program can be made from the law; see `scutch reproduce`.
 """
 
 import itertools
@@ -34,7 +35,8 @@ from scutch.implementation import SetupError
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging.verdicts import Expectation
 
-KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False}
+KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False,
+        "script": False}  # fmt: skip
 """The keys of an entry that are strings, and whether it must have them."""
 
 ERRORS = "errors"
@@ -54,6 +56,8 @@ class Known:
       upstream: Address of an issue, if there is one.
       place: File and line, for messages.
       errors: The ways in which the law is known to break; empty for that of the witness.
+      script: A program that shows it, for where `scutch reproduce` cannot write one: without a
+        heading, and with exit code 1 while the fault is there.
     """
 
     implementation: str
@@ -64,6 +68,7 @@ class Known:
     upstream: str | None
     place: str
     errors: tuple[str, ...] = ()
+    script: str | None = None
 
     def applies(self, name: str, version: str) -> bool:
         """Whether the entry is about a release.
@@ -171,7 +176,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
         raise refuse(f"witness: {error}") from None
     return Known(
         name, entry["requirement"], entry["versions"], entry["reason"], entry["witness"],
-        entry.get("upstream"), place, tuple(errors),
+        entry.get("upstream"), place, tuple(errors), entry.get("script"),
     )  # fmt: skip
 
 

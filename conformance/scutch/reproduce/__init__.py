@@ -10,7 +10,8 @@ There is no template for a law. The law is run once more on its smallest input, 
 rewritten so that a *tape* notes each thing it does outside the suite (`rewriting`, `tape`). What
 the failed comparison depends on is written down as straight-line code (`writing`, `sources`,
 `names`, `layout`), and a draft counts only once it was run and failed, and once more, with the
-reference in the place of the library, and did not fail (`search`, `checking`).
+reference in the place of the library, and did not fail (`search`, `checking`). A known failure
+of which no draft comes right has a program that a person wrote, which is tried like a draft.
 """
 
 import json
@@ -73,7 +74,15 @@ def script(
     if row is None:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
     flags = ["-O"] if "unasserted" in _fixtures(call) else []
-    request = {"requirement": requirement, "call": call, "where": implementation}
+    from scutch.judging import known  # not above: it imports rooms that `process` rewrites
+
+    program = next(
+        (e.script for e in known.shipped() if (e.requirement, e.witness) == (requirement, call)),
+        None,
+    )
+    request = {
+        "requirement": requirement, "call": call, "where": implementation, "program": program,
+    }  # fmt: skip
     try:
         done = subprocess.run(
             [python, *flags, "-m", "scutch.reproduce.process"],

@@ -17,6 +17,9 @@ from typing import Any
 from scutch.implementation import RENAMED, Implementation
 
 SECONDS = 120
+_SPACES = ("nnx", "linen", "meta", "logical", "bridge", "transforms")
+_SPACE_OF = {"nn": "linen", "meta": "meta", "bridge": "bridge", "bridge_variables": "bridge"}
+"""Where a name of a module is sought first."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,19 @@ class Outcome:
 class Anything:
     """All names of an implementation, whatever the namespace."""
 
-    def __init__(self, implementation: Implementation) -> None:
-        """Keep it."""
+    def __init__(self, implementation: Implementation, alias: str = "") -> None:
+        """Keep it.
+
+        Args:
+          implementation: Whose names they are.
+          alias: What a script calls the module that this stands for: `Embed` is Linen's in `nn`,
+            and elsewhere the one of NNX.
+        """
         self._implementation = implementation
+        self._spaces = sorted(_SPACES, key=lambda name: name != _SPACE_OF.get(alias))
 
     def __getattr__(self, name: str) -> Any:
-        for capability in ("nnx", "linen", "meta", "logical", "bridge", "transforms"):
+        for capability in self._spaces:
             space = getattr(self._implementation, capability, None)
             if space is not None and hasattr(space, name):
                 return getattr(space, name)
@@ -67,7 +77,7 @@ class Nursery:
         if self.pid == 0:
             os.close(ours[1])
             os.close(theirs[0])
-            _serve(os.fdopen(ours[0], "rb"), os.fdopen(theirs[1], "wb"), Anything(reference))
+            _serve(os.fdopen(ours[0], "rb"), os.fdopen(theirs[1], "wb"), reference)
             os._exit(0)
         os.close(ours[0])
         os.close(theirs[1])
@@ -91,7 +101,7 @@ class Nursery:
         os.waitpid(self.pid, 0)
 
 
-def _serve(requests: Any, answers: Any, reference: Anything) -> None:
+def _serve(requests: Any, answers: Any, reference: Implementation) -> None:
     """Run what comes, each in a child."""
     while True:
         try:
@@ -114,13 +124,13 @@ def _serve(requests: Any, answers: Any, reference: Anything) -> None:
         answers.flush()
 
 
-def _run(source: str, aliases: Mapping[str, str], reference: Anything) -> Outcome:
+def _run(source: str, aliases: Mapping[str, str], reference: Implementation) -> Outcome:
     """Run a script in this process."""
     space: dict[str, Any] = {"__name__": "__main__"}
     for alias, line in aliases.items():
         if line in source:
             source = source.replace(f"{line}\n", "")
-            space[alias] = reference
+            space[alias] = Anything(reference, alias)
     out = io.StringIO()
     code, error = 0, ""
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):

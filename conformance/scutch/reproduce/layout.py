@@ -43,11 +43,32 @@ def program(lines: Iterable[str], imports: Iterable[str], *, unasserted: bool = 
     plain = sorted(w for w in wanted if w.startswith("import ") and not w[7:].startswith(outside))
     rest = sorted(wanted.difference(plain))
     first = [*plain, *([DEVICES[1]] if meshes else []), *(UNASSERTED if unasserted else ())]
-    return "\n".join([*first, *rest, "", *(part for line in lines for part in folded(line)), ""])
+    return "\n".join(
+        [*first, *rest, "", *spaced(part for line in lines for part in folded(line)), ""]
+    )
+
+
+def spaced(lines: Iterable[str]) -> list[str]:
+    """Lines with a blank one around each definition, and none after the head of a class."""
+    found: list[str] = []
+    inside = False
+    for line in lines:
+        if not line:
+            if found and not found[-1].startswith("class "):
+                found.append(line)
+            continue
+        outermost = not line.startswith((" ", ")"))
+        begins = outermost and line.startswith(("class ", "def ", "@"))
+        decorated = bool(found) and found[-1].startswith("@")
+        if found and found[-1] and not decorated and (begins or (inside and outermost)):
+            found.append("")
+        inside = begins or (inside and not outermost)
+        found.append(line)
+    return found
 
 
 def folded(line: str) -> list[str]:
-    """A line as several, broken after commas in brackets, where it is too long."""
+    """A line as several where it is too long, broken after commas in as few brackets as can be."""
     if len(line) <= WIDTH:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()) + 4)
@@ -55,24 +76,25 @@ def folded(line: str) -> list[str]:
     found, start = [], 0
     while len(line) - start > WIDTH - (len(indent) if start else 0):
         room = start + WIDTH - (len(indent) if start else 0)
-        fitting = [place for place in breaks if start < place <= room]
+        fitting = {place: depth for place, depth in breaks.items() if start < place <= room}
         if not fitting:
             break
-        found.append((indent if start else "") + line[start : fitting[-1]].rstrip())
-        start = fitting[-1]
+        end = min(fitting, key=lambda place: (fitting[place], -place))
+        found.append((indent if start else "") + line[start:end].rstrip())
+        start = end
         start += len(line[start:]) - len(line[start:].lstrip())
     return [*found, (indent if start else "") + line[start:]]
 
 
-def _commas(line: str) -> list[int]:
-    """The places after commas that stand in brackets."""
-    depth, found = 0, []
+def _commas(line: str) -> dict[int, int]:
+    """The places after commas that stand in brackets, and in how many."""
+    depth, found = 0, {}
     try:
         for token in tokenize.generate_tokens(io.StringIO(line.strip() + "\n").readline):
             if token.type == tokenize.OP:
                 depth += (token.string in "([{") - (token.string in ")]}")
                 if token.string == "," and depth:
-                    found.append(token.end[1] + len(line) - len(line.lstrip()))
+                    found[token.end[1] + len(line) - len(line.lstrip())] = depth
     except (tokenize.TokenError, IndentationError):  # such as the head of a compound statement
         pass
     return found

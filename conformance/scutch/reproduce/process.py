@@ -1,8 +1,9 @@
 """A process in which one law is rewritten, tried on one input, and written as a script.
 
 It reads a request as JSON from its standard input, `{"requirement": ..., "call": ..., "where":
-...}`, and writes `{"script": ..., "told": ...}`, or `{"problem": ...}`, to its standard output. It
-is a process of its own because the laws that it imports are not the ones that judge.
+..., "program": ...}`, and writes `{"script": ..., "told": ...}`, or `{"problem": ...}`, to its
+standard output. It is a process of its own because the laws that it imports are not the ones that
+judge.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from scutch.implementation import Implementation, load
 from scutch.reproduce import rewriting
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.names import Nameless, modules
-from scutch.reproduce.search import search
+from scutch.reproduce.search import search, tried
 from scutch.reproduce.tape import Tape
 
 
@@ -32,20 +33,21 @@ def main() -> None:
     request = json.load(sys.stdin)
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            script, told = answer(request["requirement"], request["call"], request["where"])
+            script, told = answer(**request)
             reply = {"script": script, "told": told, "versions": versions(request["where"])}
         except Nameless as problem:
             reply = {"problem": str(problem)}
     json.dump(reply, sys.stdout)
 
 
-def answer(requirement: str, call: str, where: str) -> tuple[str, str]:
+def answer(requirement: str, call: str, where: str, program: str | None = None) -> tuple[str, str]:
     """A script without its heading, and what it says when it is run.
 
     Args:
       requirement: The identifier of a requirement that fails.
       call: The call of a law that breaks it.
       where: How the implementation is found, as `implementation.load` takes it.
+      program: What a person wrote, to be tried in place of what is made from the law.
 
     Returns:
       The script, and what it printed.
@@ -62,6 +64,8 @@ def answer(requirement: str, call: str, where: str) -> tuple[str, str]:
     reference = load("reference")
     with contextlib.closing(Nursery(reference)) as nursery, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if program is not None:
+            return tried(program, implementation, nursery)
         error = record(tape, implementation, requirement, call)
         if error is None:
             raise Nameless(f"{call} does not break {requirement} of {implementation.name}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.events import Event, Literal, Ref
-from scutch.reproduce.names import Nameless
+from scutch.reproduce.names import Nameless, Names
 from scutch.reproduce.tape import Tape
 from scutch.reproduce.writing import RAISED, Draft, Ending, possible_effects
 
@@ -47,6 +47,27 @@ def search(
         if found is not None:
             return found
     raise Nameless("; ".join(dict.fromkeys(trials.problems[:4])) or "nothing of it was noted")
+
+
+def tried(source: str, implementation: Implementation, nursery: Nursery) -> tuple[str, str]:
+    """A program that a person wrote, and what it says when it is run.
+
+    Args:
+      source: The program, without a heading.
+      implementation: The one that it is about.
+      nursery: Where it is run.
+
+    Raises:
+      Nameless: It does not fail, or fails on the reference, too.
+    """
+    own = nursery.run(source)
+    if own.code != 1:
+        raise Nameless(f"the program of the entry ended with {own.code}: {own.printed:.300}")
+    if implementation.name != "reference":
+        other = nursery.run(source, Names(implementation).aliases)
+        if other.code != 0:
+            raise Nameless(f"the program of the entry fails on the reference: {other.printed:.300}")
+    return source, own.printed
 
 
 def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:

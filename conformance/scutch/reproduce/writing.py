@@ -429,7 +429,8 @@ class Draft:
             if event.kind == "call" and isinstance(event.operands[0], Global):
                 last = getattr(event.operands[0].value, "__name__", "")
             last = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).lower()
-            plain = {"tree_flatten": "flat", "dict": "items", "array": "array", "list": "values"}
+            plain = {"tree_flatten": "flat", "dict": "items", "asarray": "array", "list": "values",
+                     "shard_map": "mapped", "vmap": "mapped", "jit": "jitted"}  # fmt: skip
             return plain.get(last, last if last.isidentifier() and len(last) < 24 else "value")
         return {"display": "values", "item": "part"}.get(event.kind, "value")
 

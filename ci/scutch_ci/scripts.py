@@ -1,0 +1,151 @@
+"""The scripts of the known failures, written and run in the environments of releases.
+
+`ci/matrix --scripts` takes each known failure in turn. Its script is written in the environment of
+the newest release that it is about, and run without this suite: in that release, in those that were
+asked for, and in the release that mended it. It must end with 1 where the failure is known and with
+0 where it was mended. `known/NAME.scripts.json` keeps the text and the exit codes; a script whose
+witness is still the same is kept, and run anew only on releases on which it was not run yet.
+"""
+
+import fnmatch
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.version import Version
+from scutch import reproduce
+from scutch.judging import known
+from scutch.judging.known import Known
+from scutch.judging.scripts import LONGEST, SUFFIX, Script, from_text, to_text
+from scutch.report.text import count, publish
+
+from scutch_ci.known_ranges import KNOWN
+from scutch_ci.targets import ADAPTERS, Target, targets
+
+SECONDS = 300
+NAME = "flax"
+"""Whose failures have scripts."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Where scripts are written and run.
+
+    Args:
+      python: The interpreter of the environment of a release.
+      asked: Releases on which scripts are run; empty for no others than each script needs.
+      patterns: Which requirements; empty for all.
+      again: Whether to write anew what is kept.
+      folder: Of the known failures.
+    """
+
+    python: Callable[[Target], str]
+    asked: Sequence[Target] = ()
+    patterns: Sequence[str] = ()
+    again: bool = False
+    folder: Path = KNOWN
+
+    def update(self) -> int:
+        """Write and run all scripts; returns how many known failures have none that is right."""
+        file = self.folder / f"{NAME}{SUFFIX}"
+        entries = known.read(self.folder / f"{NAME}.toml")
+        held = from_text(file.read_text("utf-8")) if file.exists() else ()
+        stored = {(each.requirement, each.witness): each for each in held}
+        stored = {(e.requirement, e.witness): s for e in entries
+                  if (s := stored.get((e.requirement, e.witness)))}  # fmt: skip
+        problems = 0
+        for entry in entries:
+            key = entry.requirement, entry.witness
+            if self.patterns and not any(fnmatch.fnmatch(key[0], each) for each in self.patterns):
+                continue
+            try:
+                script = self.script(entry, stored.get(key))
+            except reproduce.NotReproducible as problem:
+                print(problem, flush=True)
+                stored.pop(key, None)
+                problems += 1
+            else:
+                stored[key] = script
+                wrong = [*wrong_exits(entry, script)]
+                problems += bool(wrong)
+                lines = count(len(script.text.splitlines()), "line")
+                print(f"{entry.requirement}: {lines}", *wrong, sep="; ", flush=True)
+            ordered = [stored[k] for e in entries if (k := (e.requirement, e.witness)) in stored]
+            publish(to_text(ordered), file)
+        print(f"{count(len(stored), 'script')} of {count(len(entries), 'known failure')}")
+        return problems
+
+    def script(self, entry: Known, kept: Script | None) -> Script:
+        """The script of a known failure, run on every release that it is to be run on.
+
+        Args:
+          entry: The known failure.
+          kept: Its script from before, if it has one.
+
+        Raises:
+          NotReproducible: There is none, or it is too long.
+        """
+        pinned = [t for t in targets(()) if t.implementation == NAME and not t.jax]
+        about = [target for target in pinned if entry.applies(NAME, target.release)]
+        if not about:
+            raise reproduce.NotReproducible(entry.requirement, "no release with pins has it")
+        home = next((target for target in about if target in self.asked), about[0])
+        if kept is None or self.again:
+            text = reproduce.script(
+                entry.requirement, entry.witness, ADAPTERS[NAME], python=self.python(home)
+            )
+            if len(text.splitlines()) > LONGEST:
+                lines = f"it has {len(text.splitlines())} lines, expected {LONGEST} at most"
+                raise reproduce.NotReproducible(entry.requirement, lines)
+            kept = Script(entry.requirement, entry.witness, text, {})
+        exits = dict(kept.exits)
+        on = [home, *(t for t in self.asked if t in about), *mended(entry, pinned)]
+        for target in on:
+            if target.release not in exits:
+                exits[target.release] = run(kept.text, self.python(target))
+        return replace(kept, exits={name: exits[name] for name in sorted(exits, key=Version)})
+
+
+def mended(entry: Known, pinned: Sequence[Target]) -> Iterator[Target]:
+    """The release that mended a failure: the first one newer than all that have it.
+
+    Args:
+      entry: The known failure.
+      pinned: Releases, newest first.
+    """
+    newer: list[Target] = []
+    for target in pinned:
+        if entry.applies(NAME, target.release):
+            yield from newer[-1:]
+            return
+        newer.append(target)
+
+
+def wrong_exits(entry: Known, script: Script) -> Iterator[str]:
+    """What is not as expected of the releases on which a script was run."""
+    for release, code in script.exits.items():
+        wanted = int(entry.applies(NAME, release))
+        if code != wanted:
+            yield f"it ends with {code} on {release}, expected {wanted}"
+
+
+def run(text: str, python: str) -> int:
+    """The exit code of a script, in a process that cannot import this suite.
+
+    Args:
+      text: The script.
+      python: An interpreter.
+    """
+    shown: Mapping[str, str] = {
+        name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "script.py")
+        file.write_text(text, "utf-8")
+        done = subprocess.run(
+            [python, "-I", str(file)], cwd=folder, env=shown, capture_output=True, timeout=SECONDS
+        )
+    return done.returncode
