@@ -134,7 +134,6 @@ class Pages:
             "known": known.shipped(),
             "findings": findings,
             "script_of": script_of,
-            "script_file": script_file,
             "entries": catalogue.by_id(),
             "twins": twins(),
             "by_file": by_file,
@@ -162,10 +161,6 @@ class Pages:
             page = self.markdown.get_template("_templates/row.md.jinja")
             for row in rows:
                 yield f"requirements/{row.id}.md", page.render(row=row)
-
-        for entry in known.shipped():
-            if text := script_of(entry.implementation, entry.requirement, entry.witness):
-                yield f"findings/{script_file(entry)}", text
 
         page = self.markdown.get_template("_templates/release.md.jinja")
         for implementation, found in released().items():
@@ -345,14 +340,6 @@ def findings(implementation: str) -> Mapping[str, list[list[Known]]]:
     for identifier, entries in groups.items():
         found.setdefault(identifier[:3], []).append(entries)
     return found
-
-
-def script_file(entry: Known) -> str:
-    """Where the script of a known failure is, from the page of findings."""
-    several = [e for e in known.shipped() if e.requirement == entry.requirement]
-    law = entry.test.partition("[")[0].removeprefix("test_")
-    name = f"{entry.requirement}-{law}" if len(several) > 1 else entry.requirement
-    return f"scripts/{name}.py"
 
 
 def by_file(results: Sequence[Result]) -> Mapping[str, list[Result]]:

@@ -101,8 +101,12 @@ def axes_of_type(mesh: Mesh | AbstractMesh | None, axis_type: str) -> list[Any]:
 
 # ---------------------------------------------------------------- what `nnx` needs
 
-# JAX 0.4 has no name for a trace but the trace itself, and `multinomial` came later.
-_opaque_trace_state: Any = getattr(jax.extend.core, "get_opaque_trace_state", None)
+# JAX 0.4 has no name for a trace but the trace itself; `jax.core` had it before `jax.extend.core`
+# did. `multinomial` came later.
+_opaque_trace_state: Any = (
+    getattr(jax.extend.core, "get_opaque_trace_state", None)
+    or vars(jax.core).get("get_opaque_trace_state")
+)  # fmt: skip
 multinomial: Any = getattr(jax.random, "multinomial", None)
 
 # Gets the sharding of an array without a Python call: `array.sharding` is a property, which costs
