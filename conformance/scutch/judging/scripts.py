@@ -74,6 +74,15 @@ def shipped(implementation: str) -> Mapping[tuple[str, str], Script]:
 
 
 def script_of(implementation: str, requirement: str, call: str) -> str | None:
-    """The text of the script for a call of a law, if one comes with the suite."""
+    """The script for a call of a law, if one comes with the suite.
+
+    Args:
+      implementation: The name of the one that it is about.
+      requirement: The identifier that fails.
+      call: The witness of a known failure.
+
+    Returns:
+      Its text, or `None`.
+    """
     found = shipped(implementation).get((requirement, call))
     return found.text if found else None

@@ -57,6 +57,9 @@ def tried(source: str, implementation: Implementation, nursery: Nursery) -> tupl
       implementation: The one that it is about.
       nursery: Where it is run.
 
+    Returns:
+      As `search`.
+
     Raises:
       Nameless: It does not fail, or fails on the reference, too.
     """
