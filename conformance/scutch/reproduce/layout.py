@@ -112,7 +112,7 @@ def heading(requirement: Requirement, versions: str, told: str) -> str:
       The docstring, with its quotes.
     """
     level = "must" if requirement.level == "must" else "should"
-    lines = [f"{requirement.title} ({requirement.id}, a {level}).", ""]
+    lines = [*_filled(f"{requirement.title} ({requirement.id}, a {level})."), ""]
     lines += _filled(requirement.text)
     if requirement.quote:
         lines += _filled(f'The document: "{requirement.quote}"')
