@@ -53,7 +53,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
-            "Not OfType WithTag PathContains Rngs split_rngs with_partitioning get_partition_spec "
+            "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning get_partition_spec "
             "get_named_sharding PARTITION_NAME use_eager_sharding using_eager_sharding".split()
         ),
         "transforms": frozenset(
@@ -76,7 +76,9 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 
 OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "nnx": frozenset({"Variable.out_sharding", "RngStream.normal", "Rngs.fork"}),
+        "nnx": frozenset(
+            {"Variable.out_sharding", "RngStream.normal", "RngStream.lecun_normal", "Rngs.fork"}
+        ),
         "transforms": frozenset({"jit.graph", "jit.graph_updates", "shard_map.check_vma"}),
     }
 )

@@ -19,6 +19,7 @@ from scutch.implementation import Implementation, Namespace, flax_shaped, names_
 _SINCE = {
     "nnx.RngStream.normal": "0.11.2",
     "nnx.Rngs.fork": "0.12.0",  # with a shape as `split`; with a number alone before
+    "nnx.RngStream.lecun_normal": "0.12.1",
     "transforms.shard_map.check_vma": "0.12.1",  # `check_rep` before
     "nnx.Variable.out_sharding": "0.12.4",  # `sharding_names` before, and `sharding` before that
     "transforms.jit.graph": "0.12.4",

@@ -215,3 +215,197 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, opt
     assert found.dtype == expected.dtype
     assert np.array_equal(found, expected)
     assert _data(streams[0]()) == _data(streams[1]())
+
+
+INITIALIZERS = ("glorot_normal", "he_uniform", "lecun_normal", "xavier_uniform")
+
+
+@requirement("OBJ-6i", must_reach=("stream", "streams"))
+@options("nnx.RngStream.lecun_normal")
+@given(
+    seed=st.integers(0, 5),
+    name=st.sampled_from(INITIALIZERS),
+    used=st.integers(0, 2),
+    whole=st.booleans(),
+    shape=st.sampled_from([(2, 3), (1, 2), (2, 2, 2)]),
+    dtype=st.sampled_from([(), ("float16",), ("float32",)]),
+    options=st.dictionaries(
+        st.sampled_from(("in_axis", "out_axis")), st.just(0), max_size=1
+    ),
+)
+def test_initializers_of_streams_draw_with_the_next_key(
+    nnx, seed, name, used, whole, shape, dtype, options
+):
+    """`rngs.lecun_normal(...)(shape)` and its likes give what the initializer of `jax.nn` gives with
+    the key that the stream gives next when the array is made, and use that key up.
+    """
+    rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
+    streams = (rngs, others) if whole else (rngs.params, others.params)
+    reached("streams" if whole else "stream")
+    initializer = getattr(streams[0], name)(**options)
+    for _ in range(used):
+        streams[0](), streams[1]()
+    expected = getattr(jax.nn.initializers, name)(**options)
+    for _ in range(2):
+        found, wanted = initializer(shape, *dtype), expected(streams[1](), shape, *dtype)
+        assert found.dtype == wanted.dtype
+        assert np.array_equal(found, wanted)
+    assert _data(streams[0]()) == _data(streams[1]())
+
+
+SHAPES = (1, 2, 4, (3,), (2, 2), (1, 3))
+CHOSEN = {
+    "all": (lambda nnx: ..., NAMES),
+    "name": (lambda nnx: "dropout", ("dropout",)),
+    "other names": (lambda nnx: nnx.Not("dropout"), ("default", "params")),
+    "two names": (lambda nnx: nnx.Any("params", "dropout"), ("params", "dropout")),
+}
+"""Filters of streams, each with the names of those that it takes."""
+
+
+def _drawn_in_lanes(nnx, stream, shape):
+    """The two keys that each lane of a split stream draws, as numbers, lane by lane.
+
+    Args:
+      nnx: The namespace of objects.
+      stream: A stream whose keys have `shape`.
+      shape: That of the lanes.
+    """
+    definition, state = nnx.split(stream)
+
+    def lane(state):
+        own = nnx.merge(definition, state)
+        return [jax.random.key_data(own()) for _ in range(2)]
+
+    for _ in shape:
+        lane = jax.vmap(lane)
+    first, second = (np.asarray(keys) for keys in lane(state))
+    assert first.shape[:-1] == shape, f"keys of shape {first.shape[:-1]}"
+    return [*first.reshape(-1, first.shape[-1]).tolist(),
+            *second.reshape(-1, second.shape[-1]).tolist()]  # fmt: skip
+
+
+def _assert_goes_on(name, found, following):
+    """Fail unless the keys of a stream come one after the other among those that the stream gives
+    if it is left alone; the first few of these may have been used up.
+    """
+    some = [following[n : n + len(found)] for n in range(3)]
+    assert found in some, f"{name} gives {found}; expected a part of {following}"
+
+
+@requirement("OBJ-6j", must_reach=("with", "decorator", "nested", "left alone", *CHOSEN))
+@given(
+    seeds=seeds, before=asked, how=st.sampled_from(["with", "decorator"]),
+    shape=st.sampled_from(SHAPES), chosen=st.sampled_from(list(CHOSEN)), nested=st.booleans(),
+)  # fmt: skip
+def test_streams_are_split_for_the_time_of_a_block(
+    nnx, seeds, before, how, shape, chosen, nested
+):
+    """`split_rngs` gives the streams that its filter takes keys of the given shape, of which no two
+    are equal, for the time of a `with` block or of a call; all others give the keys that they would
+    have given, and after it each goes on where it was, with keys that were not given before.
+    """
+    assume(len({*seeds.values()}) == len(seeds))
+    for name in (how, chosen, *["nested"] * nested):
+        reached(name)
+    before = [name for name in before if name in seeds]
+    rngs, alone = nnx.Rngs(**seeds), nnx.Rngs(**seeds)
+    given_out = [_draw(rngs, before), _draw(alone, before)][0]
+    holder = nnx.Dict(inner=rngs) if nested else rngs
+    options = {"splits": shape, "only": CHOSEN[chosen][0](nnx)}
+    taken = [name for name in seeds if name in CHOSEN[chosen][1]]
+    lanes = shape if isinstance(shape, tuple) else (shape,)
+
+    def inside(holder):
+        streams = holder.inner if nested else holder
+        for name in seeds:
+            if name in taken:
+                given_out.extend(_drawn_in_lanes(nnx, streams[name], lanes))
+            else:
+                reached("left alone")
+                assert _draw(streams, [name]) == _draw(alone, [name])
+
+    if how == "with":
+        with nnx.split_rngs(holder, **options):
+            inside(holder)
+    else:
+        nnx.split_rngs(**options)(inside)(holder)
+    for name in seeds:
+        found, following = _draw(rngs, [name] * 2), _draw(alone, [name] * 4)
+        if name in taken:
+            _assert_goes_on(name, found, following)
+            given_out.extend(found)
+        else:
+            assert found == following[:2]
+    assert len({*map(str, given_out)}) == len(given_out), "a key came twice"
+
+
+@requirement("OBJ-6k", must_reach=("method", "block", "others"))
+@given(
+    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(["method", "block"])
+)
+def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
+    """A fork of streams, a new object or for the time of a block, gives keys that the streams do
+    not give, the same again for the same seeds; the streams go on as if nothing had been drawn from
+    the fork.
+    """
+    assume(len({*seeds.values()}) == len(seeds))
+    reached(how)
+    before, inside, after = (
+        [name for name in names if name in seeds] for names in (before, inside, after)
+    )
+    if len({*inside}) > 1:
+        reached("others")
+
+    def drawn(inside):
+        rngs = nnx.Rngs(**seeds)
+        first = _draw(rngs, before)
+        if how == "method":
+            forked = rngs.fork()
+            assert list(forked) == list(rngs)
+            return first, _draw(forked, inside), _draw(rngs, after)
+        with nnx.fork_rngs(rngs):
+            middle = _draw(rngs, inside)
+        return first, middle, _draw(rngs, after)
+
+    keys = first, forked, last = drawn(inside)
+    assert keys == drawn(inside)
+    assert (first, last) == drawn([])[::2]
+    alone = nnx.Rngs(**seeds)
+    assert first == _draw(alone, before)
+    for name in {*after}:
+        found = [key for key, each in zip(last, after, strict=True) if each == name]
+        _assert_goes_on(name, found, _draw(alone, [name] * (len(found) + 2)))
+    every = [str(key) for each in keys for key in each]
+    assert len({*every}) == len(every), "a key came twice"
+
+
+@requirement("OBJ-6l", must_reach=("reseeded", "left alone", "shared"))
+@given(
+    seeds=seeds, new=seeds, draws=st.lists(asked, min_size=2, max_size=2), shared=st.booleans(),
+    how=st.sampled_from(["integer", "key"]),
+)  # fmt: skip
+def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how):
+    """After `reseed` the streams of the given names, wherever they are in an object, give keys that
+    follow from their new seeds alone; streams of other names go on.
+    """
+    one, other, alone = (nnx.Rngs(**seeds) for _ in range(3))
+    for rngs, names in zip((one, other), draws, strict=True):
+        _draw(rngs, [name for name in names if name in seeds])
+    _draw(alone, [name for name in draws[0] if name in seeds])
+    given_seeds = {n: jax.random.key(s) for n, s in new.items()} if how == "key" else new
+    for rngs in (one, other):
+        nnx.reseed(nnx.Dict(a=rngs, b=rngs) if shared else rngs, **given_seeds)
+    if shared:
+        reached("shared")
+    for name in seeds:
+        reached("reseeded" if name in new else "left alone")
+        found = _draw(one, [name] * 2)
+        assert found[0] != found[1]
+        if name not in new:
+            assert found == _draw(alone, [name] * 2)
+            continue
+        assert found == _draw(other, [name] * 2)
+        third = nnx.Rngs(**{name: new[name] + 1})
+        nnx.reseed(third, **{name: new[name]})
+        assert found == _draw(third, [name] * 2)

@@ -207,6 +207,43 @@ class KeepsTheKey:
 
 
 @of_objects
+class InitializesWithAKeyOfLater:
+    """Breaks OBJ-6i: an initializer does not use the key up."""
+
+    class Rngs(nnx.Rngs):
+        def lecun_normal(self, *args, **options):
+            initializer = jax.nn.initializers.lecun_normal(*args, **options)
+            return lambda *shape: initializer(nnx.clone(self)(), *shape)
+
+
+@of_objects
+class SplitsAllStreams:
+    """Breaks OBJ-6j: `split_rngs` passes its filter over."""
+
+    def split_rngs(*node, splits, only=...):
+        return nnx.split_rngs(*node, splits=splits)
+
+
+@of_objects
+class ForksByCopying:
+    """Breaks OBJ-6k: a fork gives the keys that the streams give."""
+
+    class Rngs(nnx.Rngs):
+        def fork(self):
+            return nnx.clone(self)
+
+
+@of_objects
+class GoesOnCounting:
+    """Breaks OBJ-6l: a reseeded stream keeps its count."""
+
+    def reseed(node, **seeds):
+        for _, stream in nnx.iter_graph(node):
+            if isinstance(stream, nnx.RngStream) and stream.tag in seeds:
+                stream.key.set_value(nnx.RngStream(seeds[stream.tag], tag="")())
+
+
+@of_objects
 class TakesOverValues:
     """Breaks OBJ-5q: of another variable, the value alone is taken over."""
 
