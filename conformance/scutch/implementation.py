@@ -53,8 +53,9 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Variable Param BatchStat Cache Intermediate Module Pytree List Dict data static split "
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
-            "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning get_partition_spec "
-            "get_named_sharding PARTITION_NAME use_eager_sharding using_eager_sharding".split()
+            "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning "
+            "get_partition_spec get_named_sharding PARTITION_NAME use_eager_sharding "
+            "using_eager_sharding".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "

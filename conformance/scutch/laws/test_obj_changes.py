@@ -112,14 +112,26 @@ arrays_of_indices = st.one_of(
 libraries = st.sampled_from(["numpy", "jax"])
 
 
-def _check_written(nnx, library, dtype, index, number, *, array=np.asarray):
+WHOLE = {
+    "array": lambda whole, number: whole,
+    "of another dtype": lambda whole, number: whole.astype("int16"),
+    "number": lambda whole, number: number,
+    "row": lambda whole, number: np.full(2, number, whole.dtype),
+}
+"""What is written to all of a value, made of an array like it and a number."""
+
+
+def _check_written(nnx, library, dtype, index, number, *, whole="array", array=np.asarray):
     """Write a number to a part of a variable, and compare it with NumPy's array."""
     reached(library)
     start = np.arange(6).reshape(3, 2).astype(dtype)
     held = start.copy() if library == "numpy" else jnp.asarray(start)
     variable, expected = nnx.Param(held), start.copy()
-    expected[index] = number
-    value = expected.copy() if index is ... else np.asarray(number, dtype)
+    value = np.asarray(number, dtype)
+    if index is ...:
+        reached(whole)
+        value = WHOLE[whole](np.full_like(start, number), number)
+    expected[index] = value
     given = array(index) if isinstance(index, np.ndarray) else index
     variable[given] = value
     found = variable.get_value()
@@ -130,17 +142,19 @@ def _check_written(nnx, library, dtype, index, number, *, array=np.asarray):
     assert isinstance(found, jax.Array if library == "jax" else np.ndarray)
 
 
-@requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS))
+@requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS, *WHOLE))
 @given(
-    part=st.sampled_from(list(PARTS)), library=libraries,
+    part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")), library=libraries,
     dtype=st.sampled_from(["float32", "int32"]), number=st.integers(-3, 3),
+    whole=st.sampled_from(list(WHOLE)),
 )  # fmt: skip
-def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number):
+def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole):
     """Writing to an index of a variable changes that part of its value as NumPy does it, and
-    nothing of the array of JAX that was there; reading it gives the part.
+    nothing of the array of JAX that was there; reading it gives the part. What is written is
+    broadcast, and gets the dtype that the value has.
     """
     reached(part)
-    _check_written(nnx, library, dtype, PARTS[part], number)
+    _check_written(nnx, library, dtype, PARTS[part], number, whole=whole)
 
 
 @requirement("OBJ-5s", must_reach=("numpy", "jax"))

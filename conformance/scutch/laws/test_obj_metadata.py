@@ -195,10 +195,14 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
 
 @requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
 @options("nnx.Variable.out_sharding")
-@given(placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]))
-def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
+@given(
+    placed=logical_placements(), how=st.sampled_from(["initializer", "metadata", "bare"]),
+    meshed=st.booleans(), notes=st.dictionaries(st.sampled_from("pq"), st.integers(0, 2)),
+)  # fmt: skip
+def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed, notes):
     """`get_partition_spec` of a state gives each annotated variable the spec of its names, and
-    others the empty spec; `get_named_sharding` gives the sharding of that spec on a mesh.
+    others the empty spec; `get_named_sharding` gives the sharding of that spec on a mesh. A mesh
+    and further metadata that the initializer was given are those of the variable.
     """
     reached(how)
     rules = dict(placed.rules)
@@ -208,8 +212,13 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how):
     array = placed.array
     match how:
         case "initializer":
-            initializer = nnx.with_partitioning(lambda: array, names, eager_sharding=False)
-            variable = nnx.Param(initializer())
+            notes = {"eager_sharding": False, **notes}
+            own = (placed.mesh,) if meshed else ()
+            variable = nnx.Param(nnx.with_partitioning(lambda: array, names, *own, **notes)())
+            assert alike(variable.get_metadata("mesh", None), own[0] if own else None)
+            del notes["eager_sharding"]
+            assert {key: variable.get_metadata(key, None) for key in notes} == notes
+            assert variable.get_metadata("out_sharding") == names
         case "metadata":
             variable = nnx.Param(array, out_sharding=names, eager_sharding=False)
         case "bare":

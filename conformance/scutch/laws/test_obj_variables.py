@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import few, reached, requirement
 from scutch.strategies import object_trees
@@ -162,11 +163,23 @@ def test_taking_objects_apart_is_no_event(nnx, root):
 
 
 COMPARISONS = ("lt", "le", "gt", "ge")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *COMPARISONS)
-UNARY = ("neg", "pos", "abs")
+OF_BITS = ("and_", "or_", "xor", "lshift", "rshift")
+BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    *COMPARISONS,
+    *OF_BITS,
+)
+UNARY = ("neg", "pos", "abs", "invert")
 
 
-@requirement("OBJ-5m", must_reach=("arithmetic", "comparison"))
+@requirement("OBJ-5m", must_reach=("arithmetic", "comparison", "bits"))
 @given(
     value=st.builds(Array, st.just((2,)), st.sampled_from(["float32", "int32"])),
     name=st.sampled_from(BINARY),
@@ -174,19 +187,27 @@ UNARY = ("neg", "pos", "abs")
 )
 def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     """Operators, functions of `jax.numpy` and indices give on a variable what they give on its
-    value, and so do `shape` and `dtype`.
+    value, and so do `shape` and `dtype`, attributes and methods.
     """
+    whole = value.dtype == "int32"
     value = jax.numpy.asarray(value)
     variable = nnx.Param(value)
+    assume(whole or (name not in OF_BITS and unary != "invert"))
     function, alone = getattr(operator, name), getattr(operator, unary)
-    reached("comparison" if name in COMPARISONS else "arithmetic")
+    kinds = {"comparison": COMPARISONS, "bits": OF_BITS}
+    reached(next((kind for kind, names in kinds.items() if name in names), "arithmetic"))
     assert alike(function(variable, value), function(value, value))
     if name not in COMPARISONS:
         assert alike(function(variable, nnx.Param(value)), function(value, value))
-        assert alike(function(2, variable), function(2, value))
+        assert name == "matmul" or alike(function(2, variable), function(2, value))
     assert alike(alone(variable), alone(value))
     assert alike(jax.numpy.square(variable), jax.numpy.square(value))
     if jax.__version_info__ >= (0, 5):  # JAX 0.4 reduces no tree, though it is a `__jax_array__`.
         assert alike(jax.numpy.sum(variable), jax.numpy.sum(value))
     assert alike(variable[0], value[0])
     assert (variable.shape, variable.dtype) == (value.shape, value.dtype)
+    assert (variable.size, variable.ndim, len(variable)) == (value.size, value.ndim, len(value))
+    assert alike(variable.reshape((2, 1)).T, value.reshape((2, 1)).T)
+    assert alike(variable.at[0].set(5), value.at[0].set(5))
+    assert alike(np.asarray(variable), np.asarray(value))
+    assert alike([*variable], [*value])

@@ -6,6 +6,7 @@ each way does what it says and nothing else.
 """
 
 import copy
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +14,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import classes
+from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.states import raw_values
 
 KEYS = ("note", "tag")
@@ -276,3 +277,179 @@ def test_a_variable_class_may_define_equality(nnx, transforms, answer, numbers, 
 
     other = type("Compared", (nnx.Param,), {"__eq__": equals})
     assert alike(results(other), results(nnx.Param))
+
+
+def _held(nnx):
+    """A module with a variable, a statistic, a tracked list, a tracked dict and streams."""
+    module = classes(nnx)["Node"]()
+    module.a, module.b = nnx.Param(_array(1), note=1), nnx.BatchStat(_array(2))
+    module.c, module.d = nnx.List([nnx.Param(_array(3))]), nnx.Dict(x=nnx.Param(_array(4)))
+    module.e = nnx.Rngs(0)
+    return module
+
+
+def _set_part(held):
+    held.a[0] = 7.0
+
+
+def _set_item(held):
+    held.a[...] = _array(7)
+
+
+def _set_attribute(held):
+    held.a.value = _array(7)
+
+
+def _set_element(nnx, held):
+    held.c[0] = nnx.Param(_array(7))
+
+
+def _set_key(nnx, held):
+    held.d["y"] = nnx.Param(_array(7))
+
+
+OUTSIDE = {
+    "value": lambda nnx, held: held.a.set_value(_array(7)),
+    "attribute value": lambda nnx, held: _set_attribute(held),
+    "item": lambda nnx, held: _set_item(held),
+    "part": lambda nnx, held: _set_part(held),
+    "raw value": lambda nnx, held: held.a.set_raw_value(_array(7)),
+    "metadata": lambda nnx, held: held.a.set_metadata(note=7),
+    "all metadata": lambda nnx, held: held.a.set_metadata({"note": 7}),
+    "deleted metadata": lambda nnx, held: held.a.del_metadata("note"),
+    "copy_from": lambda nnx, held: held.a.copy_from(nnx.Param(_array(7))),
+    "update": lambda nnx, held: nnx.update(
+        held, nnx.from_flat_state([(("a",), nnx.Param(_array(7), note=1))])
+    ),
+    "new attribute": lambda nnx, held: setattr(held, "f", 7),
+    "another variable": lambda nnx, held: setattr(held, "a", nnx.Param(_array(7))),
+    "appended": lambda nnx, held: held.c.append(nnx.Param(_array(7))),
+    "element": lambda nnx, held: _set_element(nnx, held),
+    "key": lambda nnx, held: _set_key(nnx, held),
+    "stream": lambda nnx, held: held.e(),
+}
+"""Ways to change an object, all of which a function under a transformation might use on one that it
+was not given."""
+
+
+def _delete_key(held):
+    del held.d["x"]
+
+
+def _delete_element(held):
+    del held.c[0]
+
+
+DELETED = {
+    "attribute": lambda nnx, held: delattr(held, "b"),
+    "key": lambda nnx, held: _delete_key(held),
+    "element": lambda nnx, held: _delete_element(held),
+    "popped": lambda nnx, held: nnx.pop(held, nnx.BatchStat),
+}
+LEVELS = {
+    "jit": lambda transforms, function: jax.jit(function)(1.0),
+    "vmap": lambda transforms, function: jax.vmap(function)(jnp.ones(2)),
+    "grad": lambda transforms, function: jax.grad(function)(1.0),
+    "scan": lambda transforms, function: jax.lax.scan(
+        lambda carry, x: (carry, function(x)), None, jnp.ones(2)
+    ),
+    "lifted jit": lambda transforms, function: transforms.jit(function)(1.0),
+}
+
+
+def _refuses_change(transforms, nnx, change, level, lift=lambda function: function):
+    """Fail unless a change of an object that was made outside of a transformation is refused in it,
+    and the object is as before.
+
+    Args:
+      transforms: The namespace of lifted transformations.
+      nnx: The namespace of objects.
+      change: A function of both.
+      level: A key of `LEVELS`: the transformation.
+      lift: What is made of the function that is given the object, inside the transformation.
+    """
+    reached(level)
+    held, before = _held(nnx), _held(nnx)
+    pairs = list(zip(nodes(nnx, before), nodes(nnx, held), strict=True))
+
+    def changing(held):
+        change(nnx, held)
+        return jnp.zeros(())
+
+    def function(x):
+        return x + lift(changing)(held)
+
+    refused(lambda: LEVELS[level](transforms, function))
+    difference = differences(nnx, before, held, pairs)
+    assert not difference, f"before and after: {difference}"
+
+
+levels = st.sampled_from(list(LEVELS))
+
+
+@requirement("OBJ-11f", must_reach=(*OUTSIDE, *LEVELS))
+@given(way=st.sampled_from(list(OUTSIDE)), level=levels)
+def test_nothing_from_outside_a_transformation_is_changed_in_it(transforms, nnx, way, level):
+    """A function under a transformation cannot change a variable, an object or a stream that was
+    made outside and that it was not given: it is an error, and all is as before.
+    """
+    reached(way)
+    _refuses_change(transforms, nnx, OUTSIDE[way], level)
+
+
+@requirement("OBJ-11g", must_reach=(*DELETED, *LEVELS))
+@given(way=st.sampled_from(list(DELETED)), level=levels)
+def test_nothing_from_outside_a_transformation_is_deleted_in_it(transforms, nnx, way, level):
+    """Nor can it delete an attribute, an element or a key of such an object, or pop variables."""
+    reached(way)
+    _refuses_change(transforms, nnx, DELETED[way], level)
+
+
+THROUGH = ("jit", "remat")
+
+
+@requirement("OBJ-11i", must_reach=(*OUTSIDE, *DELETED, *THROUGH))
+@given(way=st.sampled_from([*OUTSIDE, *DELETED]), level=levels, through=st.sampled_from(THROUGH))
+def test_a_lifted_call_that_cannot_change_an_object_leaves_it_alone(
+    transforms, nnx, way, level, through
+):
+    """Inside a transformation, a lifted function that changes an object of the outside, which it is
+    given, is refused; the object is as before.
+    """
+    reached(way)
+    reached(through)
+    change = {**OUTSIDE, **DELETED}[way]
+    _refuses_change(transforms, nnx, change, level, getattr(transforms, through))
+
+
+WRONG = {
+    "nothing": ((), {}),
+    "a name alone": (("note",), {}),
+    "a mapping and keywords": (({"note": 2},), {"tag": 2}),
+    "a pair and keywords": (("note", 2), {"tag": 2}),
+    "too many": (("note", 2, 3), {}),
+}
+INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "ifloordiv", "imod")
+
+
+@requirement("OBJ-11h", must_reach=(*WRONG, "operator", "attribute"))
+@given(
+    how=st.sampled_from([*WRONG, "operator", "attribute"]), operator_name=st.sampled_from(INPLACE),
+    notes=first_notes,
+)  # fmt: skip
+def test_what_is_no_way_to_change_a_variable_is_refused(nnx, how, operator_name, notes):
+    """Arguments of `set_metadata` of which one would be passed over, an operator such as `+=` that
+    would put an array in the place of the variable, and an attribute that a variable does not have,
+    are refused, and the variable is as before.
+    """
+    reached(how)
+    variable, before = (nnx.Param(_array(1), **notes) for _ in range(2))
+    if how == "operator":
+        refused(lambda: getattr(operator, operator_name)(variable, _array(2)))
+    elif how == "attribute":
+        refused(lambda: setattr(variable, "unknown", 1))
+    else:
+        arguments, keywords = WRONG[how]
+        refused(lambda: variable.set_metadata(*arguments, **keywords))
+    difference = differences(nnx, before, variable)
+    assert not difference, f"before and after: {difference}"

@@ -3,9 +3,11 @@
 import functools
 
 import jax
-from scutch_reference import nnx
+from scutch_reference import errors, nnx
+from scutch_reference.nnx.objects import attributes_of
 from trials.liars.lifted import lifted
 from trials.liars.objects import variables_in
+from trials.liars.tale import names_in, tell
 
 
 def _without(lift, *dropped):
@@ -163,3 +165,41 @@ class AsksForEquality:
         if any((variable == state) is True for variable in variables):
             return None
         return jitted(*arguments, **keywords)
+
+
+def of_objects_lifted(lie):
+    """Tell a lie of objects that are passed to lifted functions."""
+    tell(lie, claims=("meta", "logical", "nnx", "transforms"), nnx=names_in(lie, "nnx"))
+    return lie
+
+
+@of_objects_lifted
+class WritesAnywhere:
+    """Breaks OBJ-11f: a raw value is set at whatever level of tracing."""
+
+    class Param(nnx.Param):
+        def set_raw_value(self, value):
+            self._cell[0] = value
+
+
+@of_objects_lifted
+class PopsForShow:
+    """Breaks OBJ-11g: variables that cannot be popped are returned, as if they were."""
+
+    def pop(node, *filters):
+        try:
+            return nnx.pop(node, *filters)
+        except errors.TraceLevelError:
+            return nnx.state(node, *filters)
+
+
+@lifted
+class ClearsFirst:
+    """Breaks OBJ-11i: an object that cannot be changed has lost its attributes afterwards."""
+
+    def call(state, jitted, arguments, keywords):
+        try:
+            return jitted(*arguments, **keywords)
+        except errors.TraceLevelError:
+            attributes_of(arguments[0]).clear()
+            raise

@@ -21,7 +21,7 @@ class BroughtHooksAlone:
         def set_metadata(self, *args, **kwargs):
             hooks = {name: each for name, each in kwargs.items() if name.startswith("on_")}
             kept = {name: each for name, each in kwargs.items() if name not in hooks}
-            if args or kept:
+            if args or kept or not kwargs:
                 super().set_metadata(*args, **kept)
 
 
@@ -43,3 +43,12 @@ class CopiesAreTheSame:
     class Param(nnx.Param):
         def __copy__(self):
             return self
+
+
+@of_objects
+class PassesKeywordsOver:
+    """Breaks OBJ-11h: keywords beside a mapping or a pair are passed over."""
+
+    class Param(nnx.Param):
+        def set_metadata(self, *args, **kwargs):
+            super().set_metadata(*args, **({} if args else kwargs))
