@@ -220,7 +220,7 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, opt
 INITIALIZERS = ("glorot_normal", "he_uniform", "lecun_normal", "xavier_uniform")
 
 
-@requirement("OBJ-6i", must_reach=("stream", "streams"))
+@requirement("OBJ-6m", must_reach=("stream", "streams"))
 @options("nnx.RngStream.lecun_normal")
 @given(
     seed=st.integers(0, 5),

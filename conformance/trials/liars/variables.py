@@ -208,7 +208,7 @@ class KeepsTheKey:
 
 @of_objects
 class InitializesWithAKeyOfLater:
-    """Breaks OBJ-6i: an initializer does not use the key up."""
+    """Breaks OBJ-6m: an initializer does not use the key up."""
 
     class Rngs(nnx.Rngs):
         def lecun_normal(self, *args, **options):
