@@ -1,5 +1,7 @@
 """Lies of variables, their metadata, and streams of keys: OBJ-5, OBJ-6 and LOG-7c."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 from scutch_reference import nnx
@@ -225,12 +227,11 @@ class SplitsAllStreams:
 
 
 @of_objects
-class ForksByCopying:
-    """Breaks OBJ-6k: a fork gives the keys that the streams give."""
+class ForksNothing:
+    """Breaks OBJ-6k: in a block the streams give the keys that they give outside of it."""
 
-    class Rngs(nnx.Rngs):
-        def fork(self):
-            return nnx.clone(self)
+    def fork_rngs(node):
+        return contextlib.nullcontext()
 
 
 @of_objects
