@@ -55,7 +55,7 @@ def test_a_fault_in_a_law_that_is_known_to_fail_is_new():
         assert [ruling.requirement.id for ruling in roots] == named
     (ruling,) = roots
     assert ruling.reason.startswith("it is known to fail, but not so: TypeError: no equality of")
-    assert "AssertionError at `assert (first == second) is (not differing)`" in [
+    assert "AssertionError at `assert says_equal(first, second) is (not differing)`" in [
         found.way for found in ruling.also
     ]
 

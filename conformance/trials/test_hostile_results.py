@@ -20,6 +20,7 @@ from scutch.judging.verdicts import rule
 from scutch.report import load, write
 from scutch.terminal import document
 from trials.hostile import hostile, tried
+from trials.hostile.agreeing import CASES
 from trials.hostile.lying import FUNCTIONS, LAWS, NAMES, only_during, renaming
 from trials.hostile.raising import ACTS
 
@@ -114,7 +115,9 @@ def test_wrong_names_are_seen_whatever_they_equal(method, law, names, tmp_path):
     check(hostile({law: renaming(method, names)}), law, tmp_path)
 
 
-@pytest.mark.parametrize(("law", "lies"), FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize(
+    ("law", "lies"), [*FUNCTIONS.values(), *CASES.values()], ids=[*FUNCTIONS, *CASES]
+)
 def test_wrong_results_are_seen_whatever_they_equal(law, lies, tmp_path):
     spaces = {
         space: {name: only_during(law, tried, space, name, lie) for name, lie in names.items()}

@@ -418,7 +418,7 @@ def unchanged(value: Any, copy: Any) -> bool:
       copy: The copy.
     """
     structures: list[Any] = [jax.tree.structure(tree) for tree in (value, copy)]
-    return structures[0] == structures[1] and alike(jax.tree.leaves(value), jax.tree.leaves(copy))
+    return alike(*structures) and alike(jax.tree.leaves(value), jax.tree.leaves(copy))
 
 
 def is_close(found: Any, expected: Any) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, alike_in_any_order
 
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
@@ -304,7 +304,7 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
         if inside is None or others is None:
             return "" if alike(a, b) else f"{path} is {a!r} and {b!r}"
         keys, other_keys = [k for k, _ in inside], [k for k, _ in others]
-        if keys != other_keys:
+        if not alike(keys, other_keys):
             return f"{path} has {keys} here and {other_keys} there"
         found = (differ(f"{path}.{k}", x, y) for (k, x), (_, y) in zip(inside, others, strict=True))
         return next(filter(None, found), "")
@@ -343,6 +343,6 @@ def same_leaves(nnx: Any, ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) ->
     Returns:
       Whether they are the same; plain arrays are compared by dtype, shape and contents.
     """
-    return ours.keys() == theirs.keys() and not any(
+    return alike_in_any_order(ours, theirs) and not any(
         differences(nnx, ours[path], theirs[path]) for path in ours
     )

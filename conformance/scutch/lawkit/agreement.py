@@ -83,7 +83,7 @@ def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str
         return f"it returned {ours.results!r}; JAX refuses: {_short(theirs.error)}"
     if ours.error is not None:
         return f"it raised {_short(ours.error)}; JAX returns {theirs.results!r}"
-    if ours.deleted != theirs.deleted:
+    if not alike(ours.deleted, theirs.deleted):
         return f"deleted buffers: {ours.deleted}; with JAX {theirs.deleted}"
     if ours.traces != theirs.traces:
         return f"the function was traced {ours.traces} times; with JAX {theirs.traces} times"
@@ -107,7 +107,7 @@ def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
     """
     one: Any = jax.tree.structure(ours)
     other: Any = jax.tree.structure(theirs)
-    if one != other:
+    if not alike(one, other):
         return f"the structure is {one}; with JAX {other}"
     pairs = zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True)
     for (path, mine), its in pairs:
@@ -117,7 +117,7 @@ def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
         if shardings and all(isinstance(each, jax.Array) for each in (mine, its)):
             if not mine.sharding.is_equivalent_to(its.sharding, mine.ndim):
                 return f"{where} lies as {mine.sharding}; with JAX as {its.sharding}"
-            if mine.committed != its.committed:
+            if not alike(mine.committed, its.committed):
                 return f"{where} is committed: {mine.committed}; with JAX {its.committed}"
     return ""
 
@@ -129,9 +129,9 @@ def _alike_arrays(mine: Any, its: Any) -> bool:
     no `jax.Array` counts by its contents.
     """
     if isinstance(mine, jax.ShapeDtypeStruct) or isinstance(its, jax.ShapeDtypeStruct):
-        return bool(mine == its)
+        return alike(mine, its)
     if isinstance(mine, jax.Array) and isinstance(its, jax.Array):
-        return mine.weak_type == its.weak_type and alike(mine, its)
+        return alike((mine.weak_type, mine), (its.weak_type, its))
     return alike(np.asarray(mine), np.asarray(its))
 
 

@@ -6,23 +6,28 @@ dtype and contents: fields are compared, not `__eq__`, which is itself under jud
 
     assert alike(box.replace_boxed(box.unbox()), box)
     assert_close(jitted(x), function(x), **CALLS)
+
+Where a requirement is about the `==` of an implementation's class, `says_equal` asks it, and takes
+no answer but `True` and `False`.
 """
 
 import dataclasses
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.lawkit.tolerances import CALLS, near
 
 _SEQUENCES = (list, tuple)
+_SETS: tuple[Any, ...] = (set, frozenset)
 _ATOMS: tuple[Any, ...] = (bool, int, float, complex, str, bytes, type(None))
-_TRUSTED = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
+_TRUSTED = ("builtins", "inspect", "jax", "jaxlib", "numpy", "ml_dtypes")
 """The packages whose classes say themselves what is equal."""
 
 
@@ -53,6 +58,14 @@ def alike(one: Any, other: Any) -> bool:
             mine, yours = [*container.__iter__(one)], [*container.__iter__(other)]
             same = len(mine) == len(yours) and all(map(alike, mine, yours))
             return same and _same_attributes(one, other)
+    for base in _SETS:
+        if issubclass(kind, base):
+            same = alike_in_any_order(base.__iter__(one), base.__iter__(other))
+            return same and _same_attributes(one, other)
+    if isinstance(one, type):
+        return False  # a class is itself, and no other
+    if issubclass(kind, np.dtype):
+        return bool(one == other)
     if dataclasses.is_dataclass(kind):
         return all(
             alike(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(kind)
@@ -60,8 +73,118 @@ def alike(one: Any, other: Any) -> bool:
     if kind is FunctionType and one.__code__ is other.__code__:
         return True  # made twice by one line: what made the boxes is not compared
     if _is_trusted(kind):
-        return bool(one == other)
+        return bool(one == other) and alike(_contents(one), _contents(other))
     return _same_attributes(one, other) and object.__getstate__(one) is not None
+
+
+def alike_in_any_order(one: Iterable[Any], other: Iterable[Any]) -> bool:
+    """Whether two collections have elements that are alike, each as often, in whichever order.
+
+    Args:
+      one: What the implementation gave, such as the keys of a mapping: it is iterated over once.
+      other: What it should have given.
+    """
+    left = [*other]
+    for each in one:
+        place = next((n for n, its in enumerate(left) if alike(each, its)), None)
+        if place is None:
+            return False
+        del left[place]
+    return not left
+
+
+def holds(collection: Iterable[Any], value: Any) -> bool:
+    """Whether an element of a collection, or a key of a mapping, is alike to a value.
+
+    Args:
+      collection: It is iterated over; its `in` is not asked.
+      value: What is looked for.
+
+    Raises:
+      TypeError: The collection is a text, of which `in` asks for parts: see `plain_text`.
+    """
+    if isinstance(collection, str):
+        raise TypeError(f"holds({collection!r}, {value!r}): write `part in plain_text(text)`")
+    return any(alike(each, value) for each in collection)
+
+
+def plain_text(value: Any) -> str:
+    """What `str` gives for a value, such as an error, as a string that is of no subclass."""
+    return "".join(str.__iter__(str(value)))
+
+
+def says_equal(one: Any, other: Any) -> bool:
+    """What `one == other` says: for laws about the `==` of an implementation's class.
+
+    Wrong, in a law, because whatever is true would do:
+
+        assert nnx.graphdef(one) == nnx.graphdef(other)
+
+    Right:
+
+        assert says_equal(nnx.graphdef(one), nnx.graphdef(other))
+
+    Args:
+      one: The object whose class is asked first.
+      other: What it is compared with.
+
+    Raises:
+      AssertionError: The answer is neither `True` nor `False`.
+    """
+    return _said(one == other, "==")
+
+
+def says_unequal(one: Any, other: Any) -> bool:
+    """What `one != other` says, where a law is about it; see `says_equal`.
+
+    Args:
+      one: The object whose class is asked first.
+      other: What it is compared with.
+
+    Raises:
+      AssertionError: The answer is neither `True` nor `False`.
+    """
+    return _said(one != other, "!=")
+
+
+def _said(answer: Any, operator: str) -> bool:
+    """An answer that is `True` or `False`, and no object that passes for one."""
+    if type(answer) is not bool:
+        raise AssertionError(f"{operator} gave {answer!r}, a {type(answer).__name__}, not a bool")
+    return answer
+
+
+def _contents(value: Any) -> Any:
+    """What an implementation may have put into an object of JAX's, and JAX compares by its `==`.
+
+    Args:
+      value: An object of a trusted class.
+
+    Returns:
+      The entries of a spec, the names of the axes of a mesh, both for a sharding; the keys of the
+      dictionaries of a tree's structure. `None` for all else.
+    """
+    match value:
+        case PartitionSpec():
+            return [_entry(each) for each in value]
+        case Mesh():
+            return value.axis_names
+        case NamedSharding():
+            return value.mesh, value.spec
+        case jax.tree_util.PyTreeDef():
+            node: Any = value.node_data()
+            if node is None:
+                return None
+            keys = [*node[1]] if node[0] is dict else None
+            return keys, [_contents(each) for each in value.children()]
+    return None
+
+
+def _entry(entry: Any) -> Any:
+    """An entry of a spec as JAX compares it: of one axis as that axis, of no axis as `None`."""
+    if type(entry) is not tuple or len(entry) > 1:
+        return entry
+    return entry[0] if entry else None
 
 
 def _is_array(kind: type) -> bool:
@@ -130,7 +253,7 @@ def leaf_pairs(found: Any, expected: Any) -> list[tuple[str, Any, Any]]:
       AssertionError: The structures differ.
     """
     structures: list[Any] = [jax.tree_util.tree_structure(tree) for tree in (found, expected)]
-    if structures[0] != structures[1]:
+    if not alike(*structures):
         raise AssertionError(f"it has the structure {structures[0]}, expected {structures[1]}")
     ours, _ = jax.tree_util.tree_flatten_with_path(found)
     theirs, _ = jax.tree_util.tree_flatten_with_path(expected)
@@ -159,7 +282,7 @@ def close(
     """
     ours: Any = jax.tree_util.tree_flatten(found)
     theirs: Any = jax.tree_util.tree_flatten(expected)
-    return bool(ours[1] == theirs[1]) and all(
+    return alike(ours[1], theirs[1]) and all(
         _close_leaves(one, other, rtol, atol) for one, other in zip(ours[0], theirs[0], strict=True)
     )
 

@@ -33,8 +33,9 @@ def entries(spec: Any) -> tuple[Any, ...]:
     Raises:
       AssertionError: An entry is of a class that could equal what it is not.
     """
-    plain_names(tuple(None if e is PartitionSpec.UNCONSTRAINED else e for e in spec))
-    found = [e[0] if isinstance(e, tuple) and len(e) == 1 else e for e in spec]
+    given = [*spec]
+    plain_names(tuple(None if e is PartitionSpec.UNCONSTRAINED else e for e in given))
+    found = [e[0] if isinstance(e, tuple) and len(e) == 1 else e for e in given]
     while found and found[-1] in (None, ()):
         found.pop()
     return tuple(None if e == () else e for e in found)

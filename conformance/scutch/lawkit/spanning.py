@@ -14,7 +14,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from scutch.lawkit.equality import assert_close
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.tolerances import MODELS
 
 
@@ -50,7 +50,7 @@ def assert_parts(array: Any, mesh: Mesh, spec: PartitionSpec, expected: Any) -> 
     expected = np.asarray(expected)
     if not isinstance(array, jax.Array):
         raise AssertionError(f"expected a jax.Array on {mesh}, got a {type(array).__name__}")
-    if array.shape != expected.shape:
+    if not alike(array.shape, expected.shape):
         raise AssertionError(f"expected the global shape {expected.shape}, got {array.shape}")
     asked = NamedSharding(mesh, spec)
     if not array.sharding.is_equivalent_to(asked, array.ndim):

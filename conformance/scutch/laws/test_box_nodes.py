@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scutch.lawkit.boxes import emptied, names_of, outermost_boxes
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, assert_same_objects
+from scutch.lawkit.equality import alike, assert_same_objects, says_equal, says_unequal
 from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import (
     any_boxes,
@@ -81,14 +81,14 @@ def test_structure_is_class_names_and_value_structure(subject, one, other):
     assume(same_class or not _confused_by_jax(one, other))
     same_names = same_class and alike(emptied(one), emptied(other))
     reached("class" if not same_class else "names" if not same_names else "equal")
-    assert (structure(one) == structure(other)) == same_names
+    assert says_equal(structure(one), structure(other)) is same_names
     if same_class:
         renamed = other.replace_boxed(one.unbox())
-        assert structure(renamed) == structure(other)
+        assert says_equal(structure(renamed), structure(other))
         assert hash(structure(renamed)) == hash(structure(other))
         reached("value")
     if same_class and subject.holds({}):
-        assert structure(other.replace_boxed({"a": one.unbox()})) != structure(other)
+        assert says_unequal(structure(other.replace_boxed({"a": one.unbox()})), structure(other))
 
 
 def _confused_by_jax(one, other):
@@ -97,7 +97,7 @@ def _confused_by_jax(one, other):
     """
     structures = [jax.tree_util.tree_structure(box) for box in (one, other)]
     kinds = [(structure.node_data() or [None])[0] for structure in structures]
-    return structures[0] == structures[1] and kinds[0] is not kinds[1]
+    return says_equal(structures[0], structures[1]) and kinds[0] is not kinds[1]
 
 
 @requirement("BOX-2h", must_reach=("equal", "unequal"))
@@ -117,7 +117,7 @@ def test_structure_holds_the_mesh(subject, box, meshes):
     equal = drawn[meshes[0]] == drawn[meshes[1]]
     reached("equal" if equal else "unequal")
     structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
-    assert (structures[0] == structures[1]) == equal
+    assert says_equal(structures[0], structures[1]) is equal
 
 
 @requirement("BOX-2d", must_reach=("box",))

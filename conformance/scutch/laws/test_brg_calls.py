@@ -86,7 +86,7 @@ def _without(tree, path):
     name, *rest = path
     if rest:
         return {**tree, name: _without(tree[name], rest)}
-    return {key: value for key, value in tree.items() if key != name}
+    return {key: value for key, value in tree.items() if not alike(key, name)}
 
 
 @requirement("BRG-7n", must_reach=("deep", "shallow"))

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import exported
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.exported import TENSORFLOW, on_any, on_only
+from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, costly, dear, few, reached, refused, requirement
 from scutch.lawkit.placement import entries
 from scutch.strategies.exported import backends, programs
@@ -37,7 +38,7 @@ def sharded_parameters(draw):
 
 def _spec(names, mesh):
     """A spec of those of the names that are axes of the mesh."""
-    return PartitionSpec(*(name if name in mesh.axis_names else None for name in names))
+    return PartitionSpec(*(name if holds(mesh.axis_names, name) else None for name in names))
 
 
 def _parameters(described, mesh):
@@ -57,9 +58,9 @@ def _module(backend, params, steps=("add",), **options):
 
 def _layouts(module):
     """The spec of each variable, with no trailing unsharded axes."""
-    if module.backend.name == TENSORFLOW:
+    if alike(module.backend.name, TENSORFLOW):
         found = [variable.layout.sharding_specs for variable in module.variables]
-        found = [[None if e == "unsharded" else e for e in spec] for spec in found]
+        found = [[None if alike(e, "unsharded") else e for e in spec] for spec in found]
         return [entries(PartitionSpec(*spec)) for spec in found]
     return [entries(variable.value.sharding.spec) for variable in module.variables]
 

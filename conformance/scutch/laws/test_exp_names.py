@@ -9,6 +9,7 @@ from hypothesis import given
 from scutch.inputs import exported
 from scutch.inputs.exported import on_any
 from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.strategies.exported import KEYS, backends, parameter_trees
 from scutch.strategies.names import numbered_names
@@ -51,9 +52,9 @@ def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, param
     indices, joined by dots.
     """
     paths = _paths(params)
-    if any("." in path for path in paths):
+    if any("." in plain_text(path) for path in paths):
         reached("deep")
-    assert _module(on_any(export, backend), params).names == paths
+    assert alike(_module(on_any(export, backend), params).names, paths)
 
 
 @requirement("EXP-5b", must_reach=("tilde",))
@@ -64,10 +65,10 @@ def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
     since TensorFlow refuses it.
     """
     paths = _paths(params)
-    if any("~" in path for path in paths):
+    if any("~" in plain_text(path) for path in paths):
         reached("tilde")
     names = [path.replace("~", "_") for path in paths]
-    assert _module(on_any(export, backend), params).names == names
+    assert alike(_module(on_any(export, backend), params).names, names)
 
 
 @requirement("EXP-5c", must_reach=("lossy",))
@@ -82,7 +83,7 @@ def test_variables_are_numbered_where_names_cannot_be_laid_out(export, backend, 
     with _warnings() as messages:
         module = _module(on_any(export, backend), params)
     count = len(jax.tree.leaves(params))
-    assert module.names == [f"jax_param_{number}" for number in range(count)]
+    assert alike(module.names, [f"jax_param_{number}" for number in range(count)])
     assert any("jax_param" in message for message in messages)
 
 
@@ -102,4 +103,4 @@ def test_a_module_has_the_name_that_it_was_given(export, backend, name):
     needs it.
     """
     module = _module(on_any(export, backend), {"w": exported.batch(1, 2)}, name=name)
-    assert module.owner.name == name
+    assert alike(module.owner.name, name)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.programs import inputs
 from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.strategies import copies, programs
 
@@ -81,12 +82,12 @@ def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
     for factor in factors:
         module, scale = _module(nnx), Scale(factor)
         before = module.a.get_value()
-        traced = len(seen)
+        traced = len([*seen])
         result = _apply(jitted, passed, module, scale, "scale")
-        assert len(seen) == traced or seen[-1] is scale
+        assert len([*seen]) == traced or seen[-1] is scale
         assert np.array_equal(module.a.get_value(), before * factor)
         assert np.array_equal(result, before * factor + 1)
-    assert [scale.factor for scale in seen] == list(dict.fromkeys(factors))
+    assert alike([scale.factor for scale in seen], list(dict.fromkeys(factors)))
 
 
 @requirement("JIT-4b", must_reach=("other way",))
@@ -103,7 +104,7 @@ def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed)
     module, scale = _module(nnx), Scale(3)
     before = module.a.get_value()
     _apply(jitted, passed, module, scale, "scale")
-    assert seen == [scale]
+    assert alike(seen, [scale])
     assert np.array_equal(module.a.get_value(), before * 3)
 
 
@@ -182,7 +183,7 @@ def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     held, _ = _donating(transforms, nnx, how, True, passed)
     donated = how != "not at all"
     reached("donated" if donated else "kept")
-    assert [array.is_deleted() for array in held] == [donated] * len(held)
+    assert alike([array.is_deleted() for array in held], [donated] * len(held))
 
 
 @requirement("JIT-4e", must_reach=("changed", "unchanged"))
@@ -238,7 +239,7 @@ def _operations(function, x):
     its top.
     """
     names = {equation.primitive.name for equation in jax.make_jaxpr(function)(x).eqns}
-    return "add" in names, "mul" in names
+    return holds(names, "add"), holds(names, "mul")
 
 
 @requirement("JIT-4g")
@@ -266,13 +267,14 @@ def test_further_options_are_those_of_jax(transforms, nnx, option):
             for inline in (True, False):
                 ours, theirs = lifted(inline=inline), jax.jit(flat, inline=inline)
                 expected = _operations(lambda x, f=theirs: f(x, unused), unused)
-                assert _operations(lambda x, f=ours: f(_module(nnx, x), unused), unused) == expected
+                assert alike(
+                    _operations(lambda x, f=ours: f(_module(nnx, x), unused), unused), expected
+                )
         case "keep_unused":
             for keep in (True, False):
                 theirs = jax.jit(flat, keep_unused=keep).lower(unused, unused).as_text()
                 ours = lifted(keep_unused=keep).lower(_module(nnx, unused), unused).as_text()
-                assert theirs.count("%arg1") == 0 or "%arg1" in ours
-                assert ("%arg1" in ours) == ("%arg1" in theirs)
+                assert ("%arg1" in plain_text(ours)) is ("%arg1" in plain_text(theirs))
         case "device" | "backend":
             chosen = {"device": device} if option == "device" else {"backend": "cpu"}
             with warnings.catch_warnings():

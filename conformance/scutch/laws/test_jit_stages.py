@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.programs import fingerprint, inputs
+from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, few, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
@@ -26,7 +27,7 @@ WAYS = ("trace", "lower")
 
 def _staged(jitted, way, *arguments):
     """The traced form (`None` if the way is `lower`), the lowered form and the compiled form."""
-    traced = jitted.trace(*arguments) if way == "trace" else None
+    traced = jitted.trace(*arguments) if alike(way, "trace") else None
     lowered = jitted.lower(*arguments) if traced is None else traced.lower()
     return traced, lowered, lowered.compile()
 
@@ -48,7 +49,7 @@ def test_the_compiled_form_does_what_the_call_does(transforms, nnx, program_copi
         one, other = (eager.arguments, expected), (lifted.arguments, result)
         difference = graphs.differences(nnx, one, other, pairs)
         assert not difference, f"after call {call + 1}, eager and compiled: {difference}"
-        if fingerprint(nnx, lifted.arguments) != structure:
+        if not alike(fingerprint(nnx, lifted.arguments), structure):
             break
 
 
@@ -77,7 +78,7 @@ def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
     difference = graphs.differences(nnx, untouched.arguments, lifted.arguments, pairs)
     assert not difference, f"before and after: {difference}"
     expected = untouched.function(*untouched.arguments, inputs(0))
-    assert _shapes(nnx, foreseen) == _shapes(nnx, expected)
+    assert alike(_shapes(nnx, foreseen), _shapes(nnx, expected))
     assert not [leaf for leaf in _leaves(nnx, foreseen) if isinstance(leaf, jax.Array)]
 
 
@@ -143,16 +144,16 @@ def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, questio
     answer = getattr(ours[stage], name)
     match name:
         case "in_avals" | "args_info":
-            assert _avals(answer) == IN
+            assert alike(_avals(answer), IN)
         case "out_info":
             assert set(OUT) <= set(_avals(answer))
         case "donate_argnums":
-            assert bool(answer) == donate
+            assert bool(answer) is donate
         case "in_tree":
-            assert answer == ours["lowered"].in_tree
+            assert alike(answer, ours["lowered"].in_tree)
             assert answer.num_leaves >= 2
         case "out_tree":
-            assert answer == ours["lowered"].out_tree
+            assert alike(answer, ours["lowered"].out_tree)
             assert answer.num_leaves >= 2
 
 
@@ -176,12 +177,12 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
     answer = getattr(ours[stage], name)()
     assert type(answer) is type(expected)
     if name == "as_text":
-        assert "dot" in answer
+        assert "dot" in plain_text(answer)
     if question == ("lowered", "as_text"):
         options = {"dialect": "hlo", "debug_info": True}
         known = inspect.signature(theirs[stage].as_text).parameters  # JAX 0.4 knows the first
         chosen = {name: options[name] for name in options.keys() & known.keys()}
-        assert "dot" in ours[stage].as_text(**chosen)
+        assert "dot" in plain_text(ours[stage].as_text(**chosen))
     if question == ("lowered", "compiler_ir"):
         assert type(ours[stage].compiler_ir("stablehlo")) is type(expected)
 

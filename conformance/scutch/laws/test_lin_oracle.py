@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
+from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS, near
 from scutch.strategies.linen_calls import linen_calls
@@ -26,11 +27,11 @@ def _made(function, *arguments):
 
 def _assert_close(ours, theirs, what):
     one, other = jax.tree.structure(ours), jax.tree.structure(theirs)
-    assert one == other, f"{what} are {one}; with JAX {other}"
+    assert alike(one, other), f"{what} are {one}; with JAX {other}"
     pairs = zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True)
     for (path, mine), its in pairs:
         where = f"{what}{jax.tree_util.keystr(path)}"
-        assert mine.shape == its.shape, f"{where} has shape {mine.shape}; with JAX {its.shape}"
+        assert alike(mine.shape, its.shape), f"{where} has shape {mine.shape}; with JAX {its.shape}"
         assert near(mine, its, **MODELS), f"{where} is {mine}; with JAX {its}"
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, nodes
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.states import raw_values
 
@@ -30,7 +30,7 @@ def _array(number):
 
 def _replace_all(variable, number):
     """Set all metadata: those that the implementation keeps there stay, of `KEYS` only `tag`."""
-    kept = {key: value for key, value in variable.get_metadata().items() if key not in KEYS}
+    kept = {key: value for key, value in variable.get_metadata().items() if not holds(KEYS, key)}
     variable.set_metadata({**kept, "tag": number})
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from scutch.adapters.reference import implementation as reference
 from scutch.implementation import Implementation, Namespace
-from scutch_reference import logical, meta
+from scutch_reference import bridge, logical, meta, nnx
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,9 @@ class Case:
     verdict: str = "failed"
 
 
+HONEST = {"meta": meta, "logical": logical, "nnx": nnx, "transforms": nnx, "bridge": bridge}
+"""The reference's namespaces that a hostile implementation has."""
+
 METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis", "get_partition_spec")
 """What a hostile box class may do otherwise than the reference's."""
 
@@ -47,7 +49,7 @@ def hostile(acts: dict[str, Callable[..., Any]], **spaces: Any) -> Implementatio
 
     Args:
       acts: What is done, by the name of the law.
-      spaces: What stands in the place of names of `meta` and `logical`, as dictionaries.
+      spaces: What stands in the place of names of the namespaces of `HONEST`, as dictionaries.
     """
 
     def boxes(honest: type) -> type:
@@ -63,13 +65,14 @@ def hostile(acts: dict[str, Callable[..., Any]], **spaces: Any) -> Implementatio
 
         return type(honest.__name__, (honest,), {name: method(name) for name in METHODS})
 
-    own = {"Partitioned": boxes(meta.Partitioned), **spaces.get("meta", {})}
-    lying = {"LogicallyPartitioned": boxes(logical.LogicallyPartitioned)}
-    lying |= spaces.get("logical", {})
+    lies = {space: dict(spaces.get(space, {})) for space in HONEST}
+    lies["meta"] = {"Partitioned": boxes(meta.Partitioned), **lies["meta"]}
+    lying_box = boxes(logical.LogicallyPartitioned)
+    lies["logical"] = {"LogicallyPartitioned": lying_box, **lies["logical"]}
     return Implementation(
-        "hostile", "1", meta=Namespace("hostile: meta", SimpleNamespace(**own), meta),
-        logical=Namespace("hostile: logical", SimpleNamespace(**lying), logical),
+        "hostile", "1",
+        **{
+            space: Namespace(f"hostile: {space}", SimpleNamespace(**names), HONEST[space])
+            for space, names in lies.items()
+        },
     )  # fmt: skip
-
-
-HONEST = reference

@@ -2,16 +2,16 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from scutch_reference import logical, meta
+from scutch_reference import meta
+from trials.hostile import HONEST
 
 
-class _Agreeable:
+class Agreeable:
     """Equal to everything, and of every hash that is asked for."""
 
     def __eq__(self, other: object) -> bool:
@@ -24,11 +24,11 @@ class _Agreeable:
         return 0
 
 
-class Names(_Agreeable, tuple):  # type: ignore[misc]
+class Names(Agreeable, tuple):  # type: ignore[misc]
     pass
 
 
-class NamesOfAnyLength(_Agreeable, tuple):  # type: ignore[misc]
+class NamesOfAnyLength(Agreeable, tuple):  # type: ignore[misc]
     def __len__(self) -> int:
         return 2
 
@@ -40,7 +40,7 @@ class NamesThatReadRight(tuple):
         return iter(tuple.__getitem__(self, slice(None, None, -1)))
 
 
-class Name(_Agreeable, str):  # type: ignore[misc]
+class Name(Agreeable, str):  # type: ignore[misc]
     pass
 
 
@@ -55,7 +55,7 @@ class NameOfOneHash(str):
         return hash("data")
 
 
-class Anything(_Agreeable):
+class Anything(Agreeable):
     """No tuple, and says that it is one."""
 
     __class__ = tuple  # type: ignore[assignment]
@@ -70,7 +70,7 @@ class Anything(_Agreeable):
         return self
 
 
-class Spec(_Agreeable):
+class Spec(Agreeable):
     """No spec, and says that it is one."""
 
     __class__ = PartitionSpec  # type: ignore[assignment]
@@ -82,11 +82,11 @@ class Spec(_Agreeable):
         return 0
 
 
-class Tree(_Agreeable, dict):  # type: ignore[misc]
+class Tree(Agreeable, dict):  # type: ignore[misc]
     """A dictionary that equals all others; a pytree node whose structure does."""
 
 
-class Row(_Agreeable, list):  # type: ignore[misc]
+class Row(Agreeable, list):  # type: ignore[misc]
     pass
 
 
@@ -157,7 +157,7 @@ def _scaled(tree: Any) -> Any:
     return jax.tree_util.tree_map(lambda leaf: leaf if leaf is None else np.zeros(7), tree)
 
 
-class Sharding(_Agreeable):
+class Sharding(Agreeable):
     __class__ = NamedSharding  # type: ignore[assignment]
 
 
@@ -253,7 +253,7 @@ FUNCTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
 
 def only_during(law: str, tried: Callable[[], str], space: str, name: str, lie: Any) -> Any:
     """A function that lies while one law is tried, and else does what the reference's does."""
-    honest = getattr(SimpleNamespace(**vars({"meta": meta, "logical": logical}[space])), name)
+    honest = getattr(HONEST[space], name)
 
     def call(*args: Any, **options: Any) -> Any:
         return (lie if tried() == law else honest)(*args, **options)
