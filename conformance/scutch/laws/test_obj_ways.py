@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
 from scutch.lawkit.states import raw_values
 
 KEYS = ("note", "tag")
@@ -388,6 +388,7 @@ levels = st.sampled_from(list(LEVELS))
 
 
 @requirement("OBJ-11f", must_reach=(*OUTSIDE, *LEVELS))
+@at_least(50)
 @given(way=st.sampled_from(list(OUTSIDE)), level=levels)
 def test_nothing_from_outside_a_transformation_is_changed_in_it(transforms, nnx, way, level):
     """A function under a transformation cannot change a variable, an object or a stream that was
@@ -409,6 +410,7 @@ THROUGH = ("jit", "remat")
 
 
 @requirement("OBJ-11i", must_reach=(*OUTSIDE, *DELETED, *THROUGH))
+@at_least(50)
 @given(way=st.sampled_from([*OUTSIDE, *DELETED]), level=levels, through=st.sampled_from(THROUGH))
 def test_a_lifted_call_that_cannot_change_an_object_leaves_it_alone(
     transforms, nnx, way, level, through
