@@ -38,6 +38,8 @@ from scutch_ci.targets import ADAPTERS, Target, environment, targets
 
 RECORDS = ROOT / "conformance" / "scutch" / "releases"
 ENVIRONMENTS = ROOT / "build" / "matrix"
+UNDECIDED = ("untested", "timeout")
+"""Verdicts that say too little of a release: too few inputs, or a machine that was busy."""
 LONGER = 5
 """How many times the inputs a law gets that too few inputs have left untested."""
 
@@ -158,7 +160,8 @@ class Matrix:
     def complete(self, target: Target, *, again: bool) -> None:
         """Judge what a record lacks, on more inputs, and add what is found to it.
 
-        A record lacks what too few inputs have left untested, and requirements that are younger.
+        A record lacks what too few inputs have left untested, what took too long, and requirements
+        that are younger.
 
         Args:
           target: A release that is recorded.
@@ -170,7 +173,7 @@ class Matrix:
         record = self.record(target)
         chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
         found = {row.id: record.requirements.get(row.id) for row in chosen}
-        lacks = [name for name, each in found.items() if not each or each.verdict == "untested"]
+        lacks = [name for name, each in found.items() if not each or each.verdict in UNDECIDED]
         ids = list(found) if again else lacks
         folder = self.part(target, " ".join(ids))
         if not ids or (folder / "report.json").exists():
