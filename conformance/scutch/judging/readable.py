@@ -17,6 +17,9 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff]"  # half a character
 )
 
+_PACKAGES = re.compile(r"""[^\s"'(]*/site-packages/""")
+"""The folder where an environment keeps what is installed."""
+
 
 def visible(text: str) -> str:
     r"""`text` with every character that would not be seen written as its escape.
@@ -34,6 +37,15 @@ def line(text: str) -> str:
     one\ntwo
     """
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def without_folders(text: str) -> str:
+    """`text` without the folder of the environment that paths in it begin with.
+
+    >>> without_folders("/home/me/.venv/lib/python3.12/site-packages/flax/core/meta.py:305")
+    'flax/core/meta.py:305'
+    """
+    return _PACKAGES.sub("", text)
 
 
 def shortened(text: str, most: int = LONGEST) -> str:

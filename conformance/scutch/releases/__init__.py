@@ -13,7 +13,6 @@ A *record* has, for each requirement, what the release does: `passed`, `failed`,
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from scutch.judging.readable import without_folders
 from scutch.judging.verdicts import Counterexample, Trial
 
 BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
@@ -30,9 +30,6 @@ BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 
 FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
          "date", "seconds")  # fmt: skip
-
-_PACKAGES = re.compile(r"""[^\s"'(]*/site-packages/""")
-"""The folder where an environment keeps what is installed."""
 
 
 class NotRecorded(Exception):
@@ -120,7 +117,7 @@ class Finding:
 
 def first_line(text: str) -> str:
     """The first line of a message, cut after 200 characters, without the folders of a machine."""
-    line = _PACKAGES.sub("", next(iter(text.strip().splitlines()), ""))
+    line = without_folders(next(iter(text.strip().splitlines()), ""))
     return line if len(line) <= 200 else f"{line[:197]}..."
 
 

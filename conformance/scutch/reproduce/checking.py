@@ -10,6 +10,7 @@ import io
 import os
 import pickle
 import signal
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -133,7 +134,12 @@ def _run(source: str, aliases: Mapping[str, str], reference: Implementation) -> 
             space[alias] = Anything(reference, alias)
     out = io.StringIO()
     code, error = 0, ""
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # A warning is not what the script has to say.
         try:
             exec(compile(source, "script.py", "exec"), space)
         except SystemExit as stop:

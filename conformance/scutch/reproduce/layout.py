@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Iterable
 
 from scutch.catalogue import Requirement
+from scutch.judging.readable import without_folders
 
 WIDTH = 96
 SAID = 3
@@ -123,7 +124,8 @@ def heading(requirement: Requirement, versions: str, told: str) -> str:
 
 
 def said(told: str) -> list[str]:
-    """What a script prints, shortened."""
+    """What a script prints, shortened, and without the folders of the machine that ran it."""
+    told = without_folders(told)
     lines = [part for line in told.splitlines()[:SAID] for part in _filled(line)]
     return lines[:SAID] if len(lines) <= SAID else [*lines[: SAID - 1], f"{lines[SAID - 1]} ..."]
 
