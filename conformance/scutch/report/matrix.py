@@ -160,6 +160,11 @@ class Row:
     verdicts: tuple[str, ...]
 
     @property
+    def agreed(self) -> bool:
+        """Whether every column has the same verdict."""
+        return len(set(self.verdicts)) == 1
+
+    @property
     def settled(self) -> bool:
         """Whether there is nothing to look into: every column passes or does not claim it."""
         return set(self.verdicts) <= {"passed", "unclaimed", "absent"}

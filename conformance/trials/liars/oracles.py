@@ -224,7 +224,7 @@ class StopsGradientsOfUpdates:
 
 
 def _merged(definition, *states, **options):
-    definition = definition.definition if isinstance(definition, Opaque) else definition
+    definition = getattr(definition, "definition", definition)  # of an Opaque, or a _Numbered
     return nnx.merge(definition, *states, **options)
 
 
@@ -277,6 +277,8 @@ class DefinesApart:
             _made.append(root)
         number = next(n for n, each in enumerate(_made) if each is root)
         return _Numbered(nnx.graphdef(root, **options), number)
+
+    merge = _merged
 
 
 @of_objects
