@@ -1,6 +1,7 @@
 """Graph definitions of liars: the reference's own, with something around them."""
 
 import jax
+from scutch_reference import nnx
 
 
 class Opaque:
@@ -29,3 +30,8 @@ class Keyed(Opaque):
 
 
 jax.tree_util.register_static(Keyed)
+
+
+def merged(definition, *states, **options):
+    """`nnx.merge`, of a definition that may be one of these."""
+    return nnx.merge(getattr(definition, "definition", definition), *states, **options)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from scutch.inputs.graphs import children, nodes, walk
 from scutch_reference import nnx
 from scutch_reference.errors import NoFilterMatchError
-from trials.liars.definitions import Keyed
+from trials.liars.definitions import Keyed, merged
 from trials.liars.tale import of_objects
 
 
@@ -121,8 +121,7 @@ class RemembersTheOrder:
         definition, *states = nnx.split(node, *filters)
         return Keyed(definition, tuple(vars(node))), *states
 
-    def merge(definition, *states, **options):
-        return nnx.merge(definition.definition, *states, **options)
+    merge = merged
 
 
 @of_objects

@@ -7,7 +7,7 @@ import numpy as np
 from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
 from scutch_reference.errors import LiftingError
-from trials.liars.definitions import Opaque
+from trials.liars.definitions import Opaque, merged
 from trials.liars.lifted import lifted, variables, without
 from trials.liars.lifts import calling
 from trials.liars.modules import of_linen
@@ -223,11 +223,6 @@ class StopsGradientsOfUpdates:
     shard_map = _lifting("shard_map", _without_slopes)
 
 
-def _merged(definition, *states, **options):
-    definition = getattr(definition, "definition", definition)  # of an Opaque, or a _Numbered
-    return nnx.merge(definition, *states, **options)
-
-
 @of_objects
 class SplitsOpaquely:
     """Breaks OBJ-10a: JAX does not know the definition that `split` gives."""
@@ -236,7 +231,7 @@ class SplitsOpaquely:
         definition, *states = nnx.split(*args, **options)
         return Opaque(definition), *states
 
-    merge = _merged
+    merge = merged
 
 
 @of_objects
@@ -278,7 +273,7 @@ class DefinesApart:
         number = next(n for n, each in enumerate(_made) if each is root)
         return _Numbered(nnx.graphdef(root, **options), number)
 
-    merge = _merged
+    merge = merged
 
 
 @of_objects

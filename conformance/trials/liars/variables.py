@@ -5,7 +5,7 @@ import contextlib
 import jax
 import jax.numpy as jnp
 from scutch_reference import nnx
-from trials.liars.definitions import Keyed
+from trials.liars.definitions import Keyed, merged
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
 
@@ -79,6 +79,8 @@ class OrderedMetadata:
     def graphdef(node):
         order = tuple(tuple(variable.get_metadata()) for variable in variables_in(node))
         return Keyed(nnx.graphdef(node), order)
+
+    merge = merged
 
 
 @of_objects
