@@ -53,16 +53,16 @@ class Survey:
         file = self.folder / f"{NAME}{SUFFIX}"
         entries = known.read(self.folder / f"{NAME}.toml")
         held = from_text(file.read_text("utf-8")) if file.exists() else ()
-        stored = {(each.requirement, each.witness): each for each in held}
-        stored = {(e.requirement, e.witness): s for e in entries
-                  if (s := stored.get((e.requirement, e.witness)))}  # fmt: skip
+        wanted = [_key(entry) for entry in entries]
+        stored = {_key(script): script for script in held if _key(script) in wanted}
+        pinned = [t for t in targets(()) if t.implementation == NAME and not t.jax]
         problems = 0
         for entry in entries:
-            key = entry.requirement, entry.witness
+            key = _key(entry)
             if self.patterns and not any(fnmatch.fnmatch(key[0], each) for each in self.patterns):
                 continue
             try:
-                script = self.script(entry, stored.get(key))
+                script = self.script(entry, stored.get(key), pinned)
             except reproduce.NotReproducible as problem:
                 print(problem, flush=True)
                 stored.pop(key, None)
@@ -73,22 +73,21 @@ class Survey:
                 problems += bool(wrong)
                 lines = count(len(script.text.splitlines()), "line")
                 print(f"{entry.requirement}: {lines}", *wrong, sep="; ", flush=True)
-            ordered = [stored[k] for e in entries if (k := (e.requirement, e.witness)) in stored]
-            publish(to_text(ordered), file)
+            publish(to_text([stored[each] for each in wanted if each in stored]), file)
         print(f"{count(len(stored), 'script')} of {count(len(entries), 'known failure')}")
         return problems
 
-    def script(self, entry: Known, kept: Script | None) -> Script:
+    def script(self, entry: Known, kept: Script | None, pinned: Sequence[Target]) -> Script:
         """The script of a known failure, run on every release that it is to be run on.
 
         Args:
           entry: The known failure.
           kept: Its script from before, if it has one.
+          pinned: The releases that have pins, newest first.
 
         Raises:
           NotReproducible: There is none, or it is too long.
         """
-        pinned = [t for t in targets(()) if t.implementation == NAME and not t.jax]
         about = [target for target in pinned if entry.applies(NAME, target.release)]
         if not about:
             raise reproduce.NotReproducible(entry.requirement, "no release with pins has it")
@@ -107,6 +106,11 @@ class Survey:
             if target.release not in exits:
                 exits[target.release] = run(kept.text, self.python(target))
         return replace(kept, exits={name: exits[name] for name in sorted(exits, key=Version)})
+
+
+def _key(each: Known | Script) -> tuple[str, str | None]:
+    """By which a known failure finds its script."""
+    return each.requirement, each.witness
 
 
 def mended(entry: Known, pinned: Sequence[Target]) -> Iterator[Target]:

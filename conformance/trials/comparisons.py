@@ -12,7 +12,6 @@ or plain dictionary that the law itself made around values which did; and else `
 """
 
 import ast
-import builtins
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -226,8 +225,6 @@ class _Scope:
                     return [OWN, self.item(source.args[0])]
                 case ast.Call(func=ast.Name(id="zip")) if count == len(source.args):
                     return [self.item(each) for each in source.args]
-                case ast.Call(func=ast.Attribute(attr="items"), args=[]) if count == 2:
-                    return None
         if isinstance(source, ast.Tuple) and len(source.elts) == count and not loop:
             return [self.value(each) for each in source.elts]
         return None
@@ -300,7 +297,7 @@ class _Scope:
         parts = [
             self.value(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)
         ]
-        return min(parts, default=OWN) if not isinstance(node, ast.JoinedStr) or parts else OWN
+        return min(parts, default=OWN)
 
     def _comprehended(self, generators: list[ast.comprehension], *elements: ast.expr) -> list[int]:
         before = dict(self.names)
@@ -356,9 +353,7 @@ class _Scope:
             return self.module.call(self.module.functions[name], iter(every))
         if name == "len" and least >= SHELL:
             return OWN
-        if name in NEW and hasattr(builtins, name):
-            return max(SHELL, least)
-        if name == "dict" and not node.args:
+        if name in NEW or (name == "dict" and not node.args):
             return max(SHELL, least)
         return OWN if min(self.names.get(name, OWN), least) == OWN else THEIRS
 

@@ -15,11 +15,9 @@ from scutch.inputs import models
 from scutch.inputs.linen_calls import COLLECTIONS
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
 from scutch.lawkit.tolerances import GRADIENTS
-from scutch.strategies import models as drawn_models
-from scutch.strategies.models import layers
-
-parts = drawn_models(layers(("Dense", "Scale", "BatchNorm", "Counter", "Shift"), ("",)), max_size=2)
+from scutch.strategies import parts
 
 BRANCHES = {
     "called": lambda part, x: part(x),
@@ -28,25 +26,6 @@ BRANCHES = {
     "left out": lambda part, x: 3 * x,
 }
 """Functions of a part, which has been called before: so none of them makes variables."""
-
-
-def _outer(linen, part, call):
-    """A module that has a described model as its part, and calls `call(part, x)`.
-
-    The part is called first, so that all that is applied has its variables.
-    """
-
-    class Outer(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
-
-    return Outer()
-
-
-def _within(variables):
-    """The variables of a part, as those of the module that it is a part of."""
-    return {collection: {"part": tree} for collection, tree in variables.items()}
 
 
 class _Applied:
@@ -70,27 +49,20 @@ def _assert_same(lifted, pure, variables, x, changing, *, gradients=True):
     """Outputs, changed collections and gradients of a lifted module, and of a pure function."""
 
     def by_lift(variables, x):
-        output, updates = lifted.apply(_within(variables), x, mutable=changing)
+        output, updates = lifted.apply(within(variables), x, mutable=changing)
         return output, {c: tree["part"] for c, tree in updates.items()}
 
     def seen(route):
         if not gradients:
             return route(variables, x)
-
-        def loss(params, x):
-            output, updates = route({**variables, "params": params}, x)
-            weights = np.arange(1.0, 1 + output.size, dtype="float32").reshape(output.shape)
-            return jnp.sum(output * weights), (output, updates)
-
-        return jax.value_and_grad(loss, (0, 1), has_aux=True)(variables.get("params", {}), x)
+        return weighted_gradients(
+            lambda params, x: route({**variables, "params": params}, x),
+            variables.get("params", {}),
+            x,
+        )
 
     found, expected = jax.jit(lambda: [seen(by_lift), seen(pure)])()
     assert_close(found, expected, **GRADIENTS)
-
-
-def _changing(variables, train):
-    """The collections that training changes."""
-    return [c for c in variables if not alike(c, "params")] if train else []
 
 
 filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIONS)},
@@ -100,7 +72,7 @@ filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIO
 @requirement("LIN-9q", must_reach=("cond", "switch"))
 @costly
 @given(
-    model=parts,
+    model=parts(),
     train=st.booleans(),
     names=st.lists(st.sampled_from(list(BRANCHES)), min_size=1, max_size=3),
     index=st.integers(-1, 3),
@@ -111,7 +83,7 @@ def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, 
     changed collections that `jax.lax.switch` or `jax.lax.cond` of `apply` of the part gives.
     """
     part, variables = model.module(train=train), model.variables(boxed=False)
-    changing = _changing(variables, train)
+    changing = mutable_collections(variables, train=train)
     branches = [BRANCHES[name] for name in names]
     two = len(branches) == 2
     reached("cond" if two else "switch")
@@ -138,16 +110,16 @@ def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, 
 
         return choose(at(x), [*map(of, branches)], x, cond=jax.lax.cond, switch=jax.lax.switch)
 
-    _assert_same(_outer(linen, part, call), pure, variables, model.x, changing)
+    _assert_same(outer(linen, part, call), pure, variables, model.x, changing)
 
 
-counters = drawn_models(layers(("Counter", "Scale", "BatchNorm"), ("",)), max_size=2)
+counters = parts(("Counter", "Scale", "BatchNorm"))
 
 
 @requirement("LIN-9r", must_reach=("by the carry", "by a variable"))
 @costly
 @given(
-    model=st.one_of(parts, counters),
+    model=st.one_of(parts(), counters),
     train=st.booleans(),
     turns=st.integers(0, 3),
     wanted=st.booleans(),
@@ -157,7 +129,7 @@ def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
     output and changed collections that `jax.lax.while_loop` over `apply` of the part gives.
     """
     part, variables = model.module(train=train), model.variables(boxed=False)
-    changing = _changing(variables, train)
+    changing = mutable_collections(variables, train=train)
     counted = wanted and train and holds(variables, "counts")
     reached("by a variable" if counted else "by the carry")
     limit = turns + 1.5
@@ -196,7 +168,7 @@ def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
         )
         return output, changed
 
-    _assert_same(_outer(linen, part, call), pure, variables, model.x, changing, gradients=False)
+    _assert_same(outer(linen, part, call), pure, variables, model.x, changing, gradients=False)
 
 
 MAPS = {
@@ -218,7 +190,7 @@ MAPPED = ("params", ["params", "batch_stats"], True, "counts")
 
 
 drawn = {
-    "model": parts,
+    "model": parts(),
     "how": st.sampled_from(list(MAPS)),
     "wanted": st.sampled_from(MAPPED),
     "where": st.sampled_from(["outside", "inside"]),
@@ -236,7 +208,7 @@ class _Mapped:
     """A part that computes with mapped variables, alone or as a part of another module."""
 
     def __init__(self, linen, part, how, wanted, where, init):
-        self.part, self.where = part, where
+        self.part, self.alone = part, where == "outside"
         self.names = _names(wanted)
         self.into, self.out = MAPS[how]
         kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, mutable=True)
@@ -246,24 +218,21 @@ class _Mapped:
             def __call__(self, x):
                 return kind(part.layers, part.width, part.train, name="part")(x)
 
-        alone = alike(where, "outside")
-        self.module = kind(part.layers, part.width, part.train) if alone else Outer()
+        self.module = kind(part.layers, part.width, part.train) if self.alone else Outer()
 
     def mapped(self, function, tree):
         """Collections of which those are mapped that the filter takes."""
         return {c: function(each) if holds(self.names, c) else each for c, each in tree.items()}
 
-    def without_part(self, tree):
+    def of_part(self, tree):
         """Collections of the module, as those of the part."""
-        return {
-            c: each if alike(self.where, "outside") else each["part"] for c, each in tree.items()
-        }
+        return {c: each if self.alone else each["part"] for c, each in tree.items()}
 
     def apply(self, variables, x, changing):
         """`apply` of the module, to variables of the part."""
-        held = variables if alike(self.where, "outside") else _within(variables)
+        held = variables if self.alone else within(variables)
         output, updates = self.module.apply(held, x, mutable=changing)
-        return output, self.without_part(updates)
+        return output, self.of_part(updates)
 
     def pure(self, variables, x, changing):
         """`apply` of the part to mapped variables, what changes being mapped back."""
@@ -272,19 +241,18 @@ class _Mapped:
 
 
 def _assert_mapped(linen, model, train, how, wanted, where, *, init):
-    """Outputs, changed collections and gradients of both routes; returns what was compared."""
+    """Fail unless both routes have the same outputs, changed collections and gradients."""
     part, variables = model.module(train=train), model.variables(boxed=False)
-    changing = _changing(variables, train)
+    changing = mutable_collections(variables, train=train)
     both = _Mapped(linen, part, how, wanted, where, init)
     held = both.mapped(both.out, variables)
 
     def seen(route):
-        def loss(params, x):
-            output, updates = route({**held, "params": params}, x, changing)
-            weights = np.arange(1.0, 1 + output.size, dtype="float32").reshape(output.shape)
-            return jnp.sum(output * weights), (output, updates)
-
-        return jax.value_and_grad(loss, (0, 1), has_aux=True)(held.get("params", {}), model.x)
+        return weighted_gradients(
+            lambda params, x: route({**held, "params": params}, x, changing),
+            held.get("params", {}),
+            model.x,
+        )
 
     found, expected = jax.jit(lambda: [seen(both.apply), seen(both.pure)])()
     assert_close(found, expected, **GRADIENTS)
@@ -310,27 +278,14 @@ def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
     """
     reached(where)
     both = _Mapped(linen, model.module(), how, wanted, where, True)
-    made = both.without_part(jax.jit(both.module.init)(models.keys(), model.x))
+    made = both.of_part(jax.jit(both.module.init)(models.keys(), model.x))
     plain = jax.eval_shape(both.part.init, models.keys(), model.x)
     expected = jax.eval_shape(lambda tree: both.mapped(both.out, dict(tree)), plain)
     assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, expected))
     found, computed = jax.jit(
-        lambda made, x: [route(made, x, False) for route in (_output(both), _pure_output(both))]
+        lambda made, x: [route(made, x, [])[0] for route in (both.apply, both.pure)]
     )(made, model.x)
     assert_close(found, computed, **GRADIENTS)
-
-
-def _output(both):
-    """`apply` of the mapped module, without changes."""
-    within = (lambda tree: tree) if alike(both.where, "outside") else _within
-    return lambda variables, x, mutable: both.module.apply(within(variables), x, mutable=mutable)
-
-
-def _pure_output(both):
-    """`apply` of the part to mapped variables, without changes."""
-    return lambda variables, x, mutable: both.part.apply(
-        both.mapped(both.into, variables), x, mutable=mutable
-    )
 
 
 @requirement("LIN-9w")
@@ -346,7 +301,7 @@ def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, want
 @requirement("LIN-9t")
 @costly
 @given(
-    model=drawn_models(layers(("Dense", "Scale", "Shift"), ("",)), max_size=2),
+    model=parts(("Dense", "Scale", "Shift")),
     lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
     axis=st.sampled_from([0, -1, None]),
 )
@@ -372,32 +327,22 @@ def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis):
 
     def by_lift(slices, x):
         module = kind(part.layers, part.width, part.train)
-        return module.apply({"params": stacked(slices, lengths)}, x)
+        return module.apply({"params": stacked(slices, lengths)}, x), ()
 
     def by_loop(slices, x):
         for params in slices:
             x = part.apply({"params": params}, x)
-        return x
+        return x, ()
 
-    def seen(route):
-        def loss(slices, x):
-            output = route(slices, x)
-            return jnp.sum(output * jnp.arange(1.0, 1 + output.size).reshape(output.shape)), output
-
-        return jax.value_and_grad(loss, (0, 1), has_aux=True)(slices, model.x)
-
-    found, expected = jax.jit(lambda: [seen(by_lift), seen(by_loop)])()
+    found, expected = jax.jit(
+        lambda: [weighted_gradients(route, slices, model.x) for route in (by_lift, by_loop)]
+    )()
     assert_close(found, expected, **GRADIENTS)
-
-
-boxed_parts = drawn_models(
-    layers(("Dense", "Mix"), ("Partitioned", "LogicallyPartitioned")), max_size=2
-)
 
 
 @requirement("LIN-9u")
 @given(
-    model=boxed_parts,
+    model=parts(("Dense", "Mix"), ("Partitioned", "LogicallyPartitioned")),
     axis=st.sampled_from([0, 1, 2]),
     name=st.sampled_from(["layers", "stage", None]),
 )

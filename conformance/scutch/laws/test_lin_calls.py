@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
 from scutch.lawkit.tolerances import GRADIENTS
-from scutch.strategies import models as drawn_models
-from scutch.strategies.models import layers
+from scutch.strategies import parts
 
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
@@ -171,25 +171,8 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
 
 
 GRADIENTS_OF = ("vjp", "jvp", "grad", "value_and_grad")
-parts = drawn_models(layers(("Dense", "Scale", "BatchNorm", "Counter", "Shift"), ("",)), max_size=2)
 collections = st.sampled_from(["params", ["params", "batch_stats"], True])
 """Which collections are differentiated, as a filter."""
-
-
-def _outer(linen, part, call):
-    """A module that has a described model as its part, and calls `call(part, x)`."""
-
-    class Outer(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
-
-    return Outer()
-
-
-def _within(variables):
-    """The variables of a part, as those of the module that it is a part of."""
-    return {collection: {"part": tree} for collection, tree in variables.items()}
 
 
 def _of_part(kind, aux, weights):
@@ -257,7 +240,7 @@ def _by_jax(kind, function, applied, weights, ahead, aux, wanted):
 @requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed"))
 @costly
 @given(
-    model=parts, kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
+    model=parts(), kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
     wanted=collections,
 )  # fmt: skip
 def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux, train, wanted):
@@ -269,16 +252,16 @@ def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux
     aux = aux and kind != "jvp"
     part, variables = model.module(train=train), model.variables(boxed=False)
     ahead = {c: t for c, t in model.variables(1, boxed=False).items() if alike(c, "params")}
-    changing = [c for c in variables if not alike(c, "params")] if train else []
+    changing = mutable_collections(variables, train=train)
     weights = np.arange(1.0, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
     function = _of_part(kind, aux, weights)
-    lifted = _outer(linen, part, _by_lift(linen, kind, function, weights, ahead, aux, wanted))
+    lifted = outer(linen, part, _by_lift(linen, kind, function, weights, ahead, aux, wanted))
 
     def applied(variables, x):
         return part.apply(variables, x, mutable=changing)
 
     by_jax = _by_jax(kind, function, applied, weights, ahead, aux, wanted)
-    found, updates = jax.jit(lambda v, x: lifted.apply(_within(v), x, mutable=changing))(
+    found, updates = jax.jit(lambda v, x: lifted.apply(within(v), x, mutable=changing))(
         variables, model.x
     )
     expected, changed = jax.jit(by_jax)(variables, model.x)
@@ -286,19 +269,18 @@ def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux
         if told:
             reached(name)
     assert_close(found, expected, "gradients", **GRADIENTS)
-    assert_close(dict(updates), _within(changed), "changed collections", **GRADIENTS)
+    assert_close(dict(updates), within(changed), "changed collections", **GRADIENTS)
 
 
 @requirement("LIN-9j", must_reach=("changed",))
 @costly
-@given(model=parts, train=st.booleans(), wanted=collections, factor=st.sampled_from([2.0, -1.0]))
+@given(model=parts(), train=st.booleans(), wanted=collections, factor=st.sampled_from([2.0, -1.0]))
 def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor):
     """A function of a part under `custom_vjp` computes what it computes, and has the cotangents
     that its backward function gives, in the variables and in the input.
     """
     part, variables = model.module(train=train), model.variables(boxed=False)
-    changing = [c for c in variables if not alike(c, "params")] if train else []
-    weights = np.arange(1.0, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
+    changing = mutable_collections(variables, train=train)
 
     def function(part, x):
         return part(x)
@@ -311,21 +293,21 @@ def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, fa
         return jax.tree.map(lambda leaf: factor * leaf, of_variables), 3 * of_x
 
     own = linen.custom_vjp(function, forward_fn=forward, backward_fn=backward, grad_vars=wanted)
-    lifted = _outer(linen, part, own)
+    lifted = outer(linen, part, own)
     taken, rest = _taken(variables, wanted)
 
-    def slope(apply, within):
-        def loss(taken, x):
-            output, updates = apply(within({**rest, **taken}), x, mutable=changing)
-            return (output * weights).sum(), (output, dict(updates))
+    def slope(apply, placed):
+        def called(taken, x):
+            output, updates = apply(placed({**rest, **taken}), x, mutable=changing)
+            return output, dict(updates)
 
-        return jax.jit(jax.grad(loss, (0, 1), has_aux=True))(taken, model.x)
+        return jax.jit(lambda taken, x: weighted_gradients(called, taken, x))(taken, model.x)
 
-    (of_variables, of_x), (output, updates) = slope(lifted.apply, _within)
-    (plain_variables, plain_x), (plain, changed) = slope(part.apply, lambda tree: tree)
+    (_, (output, updates)), (of_variables, of_x) = slope(lifted.apply, within)
+    (_, (plain, changed)), (plain_variables, plain_x) = slope(part.apply, lambda tree: tree)
     if changed:
         reached("changed")
     expected = jax.tree.map(lambda leaf: factor * leaf, plain_variables), 3 * plain_x
     assert_close((of_variables, of_x), expected, "gradients", **GRADIENTS)
     assert_close(output, plain, "outputs", **GRADIENTS)
-    assert_close(updates, _within(changed), "changed collections", **GRADIENTS)
+    assert_close(updates, within(changed), "changed collections", **GRADIENTS)

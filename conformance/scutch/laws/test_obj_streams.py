@@ -5,8 +5,6 @@ The oracles are a second set of streams with the same seeds, and the functions o
 """
 
 import copy
-import functools
-import math
 
 import jax
 import numpy as np
@@ -150,6 +148,30 @@ shapes = st.sampled_from([None, 1, 3, (2,), (2, 2), (1, 3)])
 """How many keys each stream of a fork has at once: one, some, or an array of them."""
 
 
+def _drawn_in_lanes(nnx, stream, shape, count):
+    """The keys that each lane of a split stream draws, as numbers, those drawn first before others.
+
+    Args:
+      nnx: The namespace of objects.
+      stream: A stream whose keys have `shape`.
+      shape: That of the lanes.
+      count: How many keys each lane draws.
+    """
+    definition, state = nnx.split(stream)
+
+    def lane(state):
+        own = nnx.merge(definition, state)
+        return [jax.random.key_data(own()) for _ in range(count)]
+
+    for _ in shape:
+        lane = jax.vmap(lane)
+    drawn = []
+    for keys in map(np.asarray, lane(state)):
+        assert alike(keys.shape[:-1], shape), f"keys of shape {keys.shape[:-1]}"
+        drawn.extend(keys.reshape(-1, keys.shape[-1]).tolist())
+    return drawn
+
+
 @requirement("OBJ-6i", must_reach=("one key", "lanes", "array", "several"))
 @options("nnx.Rngs.fork")
 @given(seeds=seeds, before=asked, after=asked, shape=shapes)
@@ -170,22 +192,20 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape):
         rngs = nnx.Rngs(**seeds)
         first = _draw(rngs, before)
         fork = rngs.fork() if shape is None else rngs.fork(split=shape)
-        definition, state = nnx.split(fork)
-
-        def lane(state):
-            streams = nnx.merge(definition, state)
-            return [jax.random.key_data(streams[name]()) for name in seeds]
-
-        lanes = functools.reduce(lambda function, _: jax.vmap(function), axes, lane)(state)
-        for name, keys in zip(seeds, lanes, strict=True):
-            of_lane = keys.shape[:-1]
-            assert alike(of_lane, axes), f"the keys of {name} have the shape {of_lane}"
-        forked = [key for keys in lanes for key in np.asarray(keys).reshape(math.prod(axes), -1)]
-        return [*first, *(key.tolist() for key in forked), *_draw(rngs, after)]
+        for name in seeds:
+            first.extend(_drawn_in_lanes(nnx, fork[name], axes, 1))
+        return [*first, *_draw(rngs, after)]
 
     found = drawn()
     assert len({*map(plain_text, found)}) == len([*found])
     assert alike(drawn(), found)
+
+
+def _two_alike(nnx, seed, whole):
+    """The streams of a seed, or one stream of them, made twice."""
+    reached("streams" if whole else "stream")
+    twice = [nnx.Rngs(seed, params=seed + 1) for _ in range(2)]
+    return twice if whole else [rngs.params for rngs in twice]
 
 
 @requirement("OBJ-6h", must_reach=("stream", "streams"))
@@ -207,9 +227,7 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, opt
     """
     ordered = tuple(options[part] for part in ("shape", "dtype") if part in options)
     arguments, keywords = ((), options) if by_name else (ordered, {})
-    rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
-    streams = (rngs, others) if whole else (rngs.params, others.params)
-    reached("streams" if whole else "stream")
+    streams = _two_alike(nnx, seed, whole)
     for _ in range(used):
         streams[0](), streams[1]()
     found = getattr(streams[0], name)(*arguments, **keywords)
@@ -239,9 +257,7 @@ def test_initializers_of_streams_draw_with_the_next_key(
     """`rngs.lecun_normal(...)(shape)` and its likes give what the initializer of `jax.nn` gives
     with the key that the stream gives next when the array is made, and use that key up.
     """
-    rngs, others = (nnx.Rngs(seed, params=seed + 1) for _ in range(2))
-    streams = (rngs, others) if whole else (rngs.params, others.params)
-    reached("streams" if whole else "stream")
+    streams = _two_alike(nnx, seed, whole)
     initializer = getattr(streams[0], name)(**options)
     for _ in range(used):
         streams[0](), streams[1]()
@@ -261,28 +277,6 @@ CHOSEN = {
     "two names": (lambda nnx: nnx.Any("params", "dropout"), ("params", "dropout")),
 }
 """Filters of streams, each with the names of those that it takes."""
-
-
-def _drawn_in_lanes(nnx, stream, shape):
-    """The two keys that each lane of a split stream draws, as numbers, lane by lane.
-
-    Args:
-      nnx: The namespace of objects.
-      stream: A stream whose keys have `shape`.
-      shape: That of the lanes.
-    """
-    definition, state = nnx.split(stream)
-
-    def lane(state):
-        own = nnx.merge(definition, state)
-        return [jax.random.key_data(own()) for _ in range(2)]
-
-    for _ in shape:
-        lane = jax.vmap(lane)
-    first, second = (np.asarray(keys) for keys in lane(state))
-    assert alike(first.shape[:-1], shape), f"keys of shape {first.shape[:-1]}"
-    return [*first.reshape(-1, first.shape[-1]).tolist(),
-            *second.reshape(-1, second.shape[-1]).tolist()]  # fmt: skip
 
 
 def _assert_goes_on(name, found, following):
@@ -318,7 +312,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
         streams = holder.inner if nested else holder
         for name in seeds:
             if name in taken:
-                given_out.extend(_drawn_in_lanes(nnx, streams[name], lanes))
+                given_out.extend(_drawn_in_lanes(nnx, streams[name], lanes, 2))
             else:
                 reached("left alone")
                 assert alike(_draw(streams, [name]), _draw(alone, [name]))

@@ -151,7 +151,13 @@ DIFFERING = {
 }
 """Values that differ between devices along the mesh axis `data`."""
 
+SHAPES = {"slice": (1, 4), "index": (1,), "in a loop": (4,)}
+"""Of such values, where they are not scalars."""
+
 WHERE = ("output", "part of the output", "variable")
+
+SHARDED = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
+"""What such a function is called with, sharded along `data`."""
 
 
 def _differing(transforms, nnx, mesh, how, where, **options):
@@ -170,8 +176,7 @@ def _differing(transforms, nnx, mesh, how, where, **options):
     """
     assume(holds(mesh.axis_names, "model") or "another axis" not in how)
     module = graphs.classes(nnx)["Node"]()
-    x = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
-    module.a = nnx.BatchStat(np.zeros(jax.eval_shape(_whole(how), x).shape, "float32"))
+    module.a = nnx.BatchStat(np.zeros(SHAPES.get(how, ()), "float32"))
 
     def work(module, x):
         value = DIFFERING[how](x)
@@ -184,16 +189,10 @@ def _differing(transforms, nnx, mesh, how, where, **options):
         work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P(),
         **as_named_by(transforms.shard_map, mesh, options),
     )  # fmt: skip
-    result = mapped(module, x)
+    result = mapped(module, SHARDED)
     if where == "variable":
         return module.a.get_value()
     return result if where == "output" else result["differing"]
-
-
-def _whole(how):
-    """A function with the shape of a differing value, and without a mesh."""
-    shapes = {"slice": (1, 4), "index": (1,), "in a loop": (4,)}
-    return lambda x: jnp.zeros(shapes.get(how, ()))
 
 
 differing = {"how": st.sampled_from(list(DIFFERING)), "where": st.sampled_from(WHERE)}
@@ -271,8 +270,7 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh, how
     the one of one of them.
     """
     value = _differing(transforms, nnx, mesh, how, where, check_vma=False)
-    x = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
-    parts = x.reshape(mesh.shape["data"], -1, 4)
+    parts = SHARDED.reshape(mesh.shape["data"], -1, 4)
     each = [part[:1] * 2 if how == "slice" else part.sum(axis=0) for part in parts]
     if how == "index":
         each = [np.full(1, n + 1) for n in range(len(parts))]

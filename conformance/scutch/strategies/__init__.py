@@ -23,6 +23,7 @@ from scutch.strategies.bridge import variable_trees as variable_trees
 from scutch.strategies.meshes import meshes as meshes
 from scutch.strategies.models import lifted_models as lifted_models
 from scutch.strategies.models import models as models
+from scutch.strategies.models import parts as parts
 from scutch.strategies.names import axis_names as axis_names
 from scutch.strategies.names import logical_names as logical_names
 from scutch.strategies.names import rules as rules

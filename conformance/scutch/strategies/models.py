@@ -115,6 +115,19 @@ def models(
     )
 
 
+def parts(
+    kinds: tuple[str, ...] = ("Dense", "Scale", "BatchNorm", "Counter", "Shift"),
+    boxes: tuple[str, ...] = ("",),
+) -> st.SearchStrategy[Model]:
+    """Stacks of one or two layers, small enough to be the part of a module that is lifted.
+
+    Args:
+      kinds: The layers to choose from.
+      boxes: The classes of boxes to choose from; empty for no box.
+    """
+    return models(layers(kinds, boxes), max_size=2)
+
+
 def lifted_models(**options: Any) -> st.SearchStrategy[Model]:
     """Stacks of one lift; options as for `lifts`."""
     return models(lifts(**options), max_size=1, forms=("compact", "setup"))

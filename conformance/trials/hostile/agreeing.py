@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scutch_reference import bridge, nnx
 from trials.hostile.lying import Agreeable, Name, Names, Row, Tree
+from trials.liars.definitions import merged
 
 
 class Definition(Agreeable):
@@ -14,8 +15,8 @@ class Definition(Agreeable):
 
     answer: Any = True
 
-    def __init__(self, honest: Any) -> None:
-        self.honest = honest
+    def __init__(self, definition: Any) -> None:
+        self.definition = definition
 
     def __eq__(self, other: object) -> Any:
         return self.answer
@@ -40,10 +41,6 @@ def _answering(answer: Any) -> Callable[..., Any]:
         return definition, *states
 
     return split
-
-
-def _merge(definition: Any, *states: Any) -> Any:
-    return nnx.merge(getattr(definition, "honest", definition), *states)
 
 
 def _other_definition(root: Any) -> Any:
@@ -139,15 +136,15 @@ def _odd_collection(path: Any) -> Any:
 ORDER = "test_the_order_of_attributes_does_not_matter"
 
 CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
-    "a definition equal to all": (ORDER, {"nnx": {"split": _other_definition, "merge": _merge}}),
+    "a definition equal to all": (ORDER, {"nnx": {"split": _other_definition, "merge": merged}}),
     "a definition that answers in NumPy's bool": (
-        ORDER, {"nnx": {"split": _answering(np.True_), "merge": _merge}},
+        ORDER, {"nnx": {"split": _answering(np.True_), "merge": merged}},
     ),
     "a definition that answers in an array": (
-        ORDER, {"nnx": {"split": _answering(jnp.ones((), bool)), "merge": _merge}},
+        ORDER, {"nnx": {"split": _answering(jnp.ones((), bool)), "merge": merged}},
     ),
     "a definition that answers in what passes for True": (
-        ORDER, {"nnx": {"split": _answering(Passing()), "merge": _merge}},
+        ORDER, {"nnx": {"split": _answering(Passing()), "merge": merged}},
     ),
     "metadata equal to all": (
         "test_metadata_is_handed_over_in_copies", {"nnx": {"Param": Param}},

@@ -1,0 +1,74 @@
+"""Parts: modules that another Linen module makes and calls, and what plain JAX gives beside them.
+
+A law lifts the call of a part inside a module, and compares with JAX's own function of `apply` of
+the part alone:
+
+    lifted = outer(linen, part, lambda part, x: linen.cond(x.sum() > 0, one, other, part, x))
+    mutable = mutable_collections(variables, train=True)
+    output, updates = lifted.apply(within(variables), x, mutable=mutable)
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from scutch.lawkit.equality import alike
+
+
+def outer(linen: Any, part: Any, call: Callable[[Any, Any], Any]) -> Any:
+    """A module whose part, named `part`, is a module like the given one.
+
+    Args:
+      linen: The namespace of modules, of the implementation under judgment.
+      part: A module with the fields `layers`, `width` and `train`.
+      call: Called with the part and the input.
+
+    Returns:
+      A module that returns what `call` returns.
+    """
+
+    class Outer(linen.Module):  # type: ignore[misc]
+        @linen.compact  # type: ignore[untyped-decorator]
+        def __call__(self, x: Any) -> Any:
+            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
+
+    return Outer()
+
+
+def within(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of a part, as those of the module that it is a part of."""
+    return {collection: {"part": tree} for collection, tree in variables.items()}
+
+
+def mutable_collections(variables: Mapping[str, Any], *, train: bool) -> list[str]:
+    """The collections that a call changes: in training all but `params`, else none.
+
+    Args:
+      variables: Trees of arrays, by the names of their collections.
+      train: Whether the module is trained.
+    """
+    return [c for c in variables if not alike(c, "params")] if train else []
+
+
+def weighted_gradients(function: Callable[[Any, Any], tuple[Any, Any]], tree: Any, x: Any) -> Any:
+    """The gradients of a function's output, in which each entry counts with another weight.
+
+    Args:
+      function: Called with `tree` and `x`; gives an output, which is an array, and what is beside
+        it.
+      tree: A tree of arrays.
+      x: An array.
+
+    Returns:
+      The sum of the weighted entries, the output with what is beside it, and the gradients in both
+      arguments, in the form of `jax.value_and_grad` with `has_aux=True`.
+    """
+
+    def loss(tree: Any, x: Any) -> tuple[Any, Any]:
+        output, beside = function(tree, x)
+        weights = np.arange(1.0, 1 + output.size, dtype="float32").reshape(output.shape)
+        return (output * weights).sum(), (output, beside)
+
+    return jax.value_and_grad(loss, (0, 1), has_aux=True)(tree, x)
