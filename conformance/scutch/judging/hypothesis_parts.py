@@ -27,6 +27,7 @@ from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 
 import scutch
 from scutch import implementation
+from scutch.judging.profiles import DEFAULT, PROFILES
 from scutch.judging.readable import shortened, visible
 from scutch.lawkit import domain
 from scutch.lawkit.domain import OutOfDomain
@@ -41,7 +42,10 @@ BARE = ("", "assert False", "assert not True", "assert None")
 
 
 LEAST = 22
-"""Inputs that a law gets at least: some may be drawn twice, so that 20 are different."""
+"""Inputs that a law gets at least by the default profile: some may be drawn twice, so that 20 are
+different. Where a run has fewer inputs than that profile, it is as much less."""
+LEAST_OF_ALL = 6
+"""Inputs that a law gets at least by every profile."""
 
 
 def law_settings(
@@ -55,14 +59,16 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least, above 0.
+      least: How many of them it gets at least by the default profile, above 0.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
       The settings, for `_hypothesis_internal_use_settings`.
     """
+    part = min(1, examples / PROFILES[DEFAULT].examples)
+    fewest = min(examples, max(LEAST_OF_ALL, round(least * part)))
     return settings(
-        max_examples=max(min(least, examples), round(examples * share)),
+        max_examples=max(fewest, round(examples * share)),
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),
         deadline=None,
         database=None,

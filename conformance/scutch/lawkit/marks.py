@@ -49,7 +49,7 @@ def dear(test: Test) -> Test:
 
 
 def at_least(inputs: int) -> Callable[[Test], Test]:
-    """Mark a law that gets so many inputs at least, where its profile has as many.
+    """Mark a law that gets so many inputs at least by the default profile.
 
     Args:
       inputs: Above 0; 22 where a law is not marked.
