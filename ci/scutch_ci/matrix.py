@@ -4,7 +4,8 @@ Each file of `ci/pins/releases` is a release of Flax or of orbax-export, with th
 where its name says so, with another one. For each, newest first, the command
 
 - makes an environment with these packages and pytest, in a folder that is kept;
-- judges the release; what a newer one breaks is tried first, so that a search is seldom needed;
+- judges the release; what is known to break it or a newer one is tried first, so that a search is
+  seldom needed;
 - writes a record to `conformance/scutch/releases`; a release with a record is not judged again.
 
 Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
@@ -92,7 +93,12 @@ class Matrix:
         return record
 
     def witnesses(self, target: Target) -> Iterator[known.Known]:
-        """One call for each law that breaks a release, of the nearest newer one if there is one."""
+        """One call for each law that breaks a release: the known one, else that of the nearest
+        release, the newer of two.
+
+        So the ranges of known failures are about their own witnesses: a release that another call
+        breaks, too, is no hole in the range.
+        """
         others = [r for r in self.recorded() if related(r.implementation, target.implementation)]
         others.sort(key=lambda r: distance(r, target, others))
         calls = {
@@ -107,7 +113,7 @@ class Matrix:
             for each in known.shipped()
             if related(each.implementation, target.implementation)
         }
-        for (requirement, _), call in (shipped | calls).items():
+        for (requirement, _), call in (calls | shipped).items():
             yield known.Known(target.implementation, requirement, "", "recorded", call, None, "")
 
     def run(

@@ -258,6 +258,20 @@ def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, 
     assert not found.holds(CALL)
 
 
+def test_a_release_is_tried_first_with_what_is_known_and_then_with_what_breaks_its_neighbours(
+    tmp_path,
+):
+    entry = known.shipped()[0]
+    others = {entry.requirement: failed(entry.test + "(1)"), "BOX-5": failed(CALL)}
+    neighbour = replace(record("0.12.9"), implementation=entry.implementation, requirements=others)
+    (tmp_path / neighbour.file).write_text(neighbour.to_text())
+    tried = matrix.Matrix(tmp_path, tmp_path, 1, 0).witnesses(targets.Target("flax", "0.12.8"))
+    calls = [each.witness for each in tried]
+    assert entry.witness in calls
+    assert CALL in calls
+    assert entry.test + "(1)" not in calls
+
+
 def test_what_a_call_breaks_is_added_to_the_record():
     called = [known.Known("mine", "BOX-5", "", "", CALL, None, ""),
               known.Known("mine", "BOX-7", "", "", OTHER, None, "")]  # fmt: skip
