@@ -1,15 +1,16 @@
-"""Calls of wrapped modules by their methods, and without their variables: BRG-7m to BRG-7o.
+"""Calls of wrapped modules by their methods, without variables, and with new ones: BRG-7m to 9b.
 
 The oracle is the wrapped module itself: `init` and `apply` of a Linen module.
 """
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 
 WIDTHS = st.integers(1, 3)
@@ -142,3 +143,67 @@ def test_a_wrapped_linen_module_does_not_start_anew(linen, nnx, bridge, width, s
     else:
         wrapper.bias = nnx.Param(np.ones((7, width), "float32"))
     refused(lambda: wrapper(X))
+
+
+def _counting(linen, collection, depth):
+    """A Linen module that counts some of its calls, or one with it as a part of a part of it.
+
+    It makes the count when it is first told to count, and not in `init`.
+
+    Args:
+      linen: The namespace of modules.
+      collection: In which the count is.
+      depth: How many modules are around the one that counts.
+    """
+
+    class Counting(linen.Module):
+        @linen.compact
+        def __call__(self, x, mode="read"):
+            scale = self.param("scale", linen.initializers.normal(1.0), ())
+            if mode == "count" or self.has_variable(collection, "count"):
+                count = self.variable(collection, "count", lambda: jnp.zeros(()))
+                if mode == "count":
+                    count.value = count.value + 1
+                x = x + count.value
+            return scale * x
+
+    class Around(linen.Module):
+        depth: int
+
+        @linen.compact
+        def __call__(self, x, mode="read"):
+            part = Around(self.depth - 1, name="part") if self.depth > 1 else Counting(name="part")
+            return part(x, mode)
+
+    return Around(depth) if depth else Counting()
+
+
+DEPTHS = ("alone", "a part", "a part of a part")
+
+
+@requirement("BRG-9b", must_reach=(*DEPTHS, "read", "counted again"))
+@given(
+    seed=st.integers(0, 3), depth=st.integers(0, 2),
+    collection=st.sampled_from(["cache", "batch_stats", "notes"]),
+    calls=st.lists(st.sampled_from(["count", "read"]), min_size=1, max_size=5),
+)  # fmt: skip
+def test_what_a_later_call_makes_is_kept(linen, bridge, seed, depth, collection, calls):
+    """A wrapped Linen module that makes a variable in a call gives, call after call, the outputs of
+    `apply` to the variables that the calls before have returned.
+    """
+    module, key = _counting(linen, collection, depth), small_key(seed)
+    variables = module.init(key, X)
+    wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
+    for mode in calls:
+        made = holds(variables, collection)
+        if mode == "read":
+            expected, updates = module.apply(variables, X), {}
+            found = wrapper(X)
+        else:
+            expected, updates = module.apply(variables, X, "count", mutable=[collection])
+            found = wrapper(X, "count", mutable=[collection])
+        if made:
+            reached(DEPTHS[depth])
+            reached("read" if mode == "read" else "counted again")
+        assert np.array_equal(found, expected)
+        variables = {**variables, **updates}

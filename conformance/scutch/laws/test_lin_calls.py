@@ -5,6 +5,7 @@ or of `apply` of the part that is transformed.
 """
 
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -138,30 +139,44 @@ steps = st.tuples(st.integers(0, 1), st.integers(1, 2), st.integers(0, 1), st.in
 """One call: the field of the module, the length of its input, a static argument, and a seed."""
 
 
-@requirement("LIN-9h", must_reach=("again", "anew"))
+FIELDS = {
+    "number": (lambda n: n, lambda field: field),
+    "tuple": (lambda n: ("a", n), lambda field: field[1]),
+    "dictionary": (lambda n: {"n": n}, lambda field: field["n"]),
+    "nested": (lambda n: {"a": ({"n": n}, 0)}, lambda field: field["a"][0]["n"]),
+}
+"""What a module may have as a field: made of a number, which the module reads from it."""
+
+
+@requirement("LIN-9h", must_reach=("again", "anew", *FIELDS))
 @costly
-@given(steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]))
-def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form):
+@given(
+    steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
+    kind=st.sampled_from(list(FIELDS)),
+)  # fmt: skip
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form, kind):
     """A module under lifted `jit` is traced once for each field, shape and static argument that it
     is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
     or not.
     """
     traced = []
+    reached(kind)
+    made, read = FIELDS[kind]
 
     class Body(linen.Module):
-        field: int
+        field: Any
 
         @linen.compact
         def __call__(self, x, static):
             traced.append(static)
             scale = self.param("scale", linen.initializers.ones, ())
-            return scale * (x + 10 * self.field + 100 * static)
+            return scale * (x + 10 * read(self.field) + 100 * static)
 
     lifted = linen.jit(Body, static_argnums=(2,))
-    kept = {field: lifted(field) for field in (0, 1)}
+    kept = {field: lifted(made(field)) for field in (0, 1)}
     before = set()
     for field, length, static, seed in steps:
-        module = lifted(field) if form == "class" else kept[field]
+        module = lifted(made(field)) if form == "class" else kept[field]
         x = np.full(length, seed, "float32")
         found = module.apply({"params": {"scale": np.float32(2 + seed)}}, x, static)
         assert np.array_equal(found, (2 + seed) * (x + 10 * field + 100 * static))

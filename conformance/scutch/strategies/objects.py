@@ -225,11 +225,13 @@ def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
 def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
     """Nested dictionaries of variables and arrays, whose keys are all strings or all integers.
 
+    Some strings read like integers, which is a difference: a state has them as what they are.
+
     Args:
       draw: Passed by Hypothesis.
       depth: How many levels there are at most below the first, at least 0.
     """
-    keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10)]))
+    keys = draw(st.sampled_from([ATTRIBUTES, (1, 0, 2, 10), ("1", "a", "0")]))
     chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True))
     leaf = st.one_of(variables(_ARRAYS), _ARRAYS)
     return {

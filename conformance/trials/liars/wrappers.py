@@ -77,6 +77,26 @@ class AllIsNotKept:
             return bridge.ToNNX.__call__(own, *args, mutable=mutable, **kwargs)
 
 
+def _paths(wrapper):
+    return [path for path, _ in nnx.to_flat_state(nnx.state(wrapper))]
+
+
+@of_bridge
+class NewVariablesAreForgotten:
+    """Breaks BRG-9b: what a call makes beside the variables that are there is gone after it."""
+
+    class ToNNX(bridge.ToNNX):
+        def __call__(self, *args, **kwargs):
+            before = _paths(self)
+            output = bridge.ToNNX.__call__(self, *args, **kwargs)
+            for *outer, name in [path for path in _paths(self) if before and path not in before]:
+                holder = vars(self)
+                for each in outer:
+                    holder = holder[each]
+                del holder[name]
+            return output
+
+
 @of_bridge
 class CopiesStreams:
     """Breaks BRG-7d: the streams that are passed to a call do not move on."""

@@ -278,7 +278,8 @@ def jit(
 ) -> F:
     """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
 
-    The fields of a module that is compiled must be hashable. A function, and a module that reaches
+    The fields of a module that is compiled hold what can be hashed, or dictionaries, lists and sets
+    of it. A function, and a module that reaches
     variables of others by its fields, is compiled on each call.
 
     Args:

@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
+from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
@@ -139,6 +140,22 @@ class Variable:
         return self.module.is_mutable_collection(self.collection)
 
 
+def _is_hashed(each: Field[Any]) -> bool:
+    return each.compare if each.hash is None else each.hash
+
+
+def _by_content(value: Any) -> Any:
+    """A value with what can be hashed in the place of dictionaries, lists and sets."""
+    match value:
+        case Mapping():
+            return frozenset((key, _by_content(each)) for key, each in value.items())
+        case list() | tuple():
+            return tuple(map(_by_content, value))
+        case set():
+            return frozenset(value)
+    return value
+
+
 @dataclass_transform(eq_default=True)
 @dataclass(eq=False)
 class Module:
@@ -160,6 +177,8 @@ class Module:
     names_in_use: ClassVar[type[NamesInUse]] = NamesInUse
     """What keeps the names that a module gives; a subclass may have rules of its own."""
     _stage: ClassVar[str] = "unbound"
+    _compared: ClassVar[Callable[[Any], Any]] = attrgetter("name")
+    """What is compared of a module of the class: the values of its fields."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -172,7 +191,22 @@ class Module:
                 value.compare = False
                 value.repr = False
         comparable = "__hash__" not in vars(cls)
-        dataclass(eq=comparable, unsafe_hash=comparable)(cls)
+        dataclass(eq=comparable)(cls)
+        if comparable:
+            cls._compared = attrgetter(*(each.name for each in fields(cls) if _is_hashed(each)))
+            cls.__hash__ = Module.__hash__  # type: ignore[method-assign]
+
+    def __hash__(self) -> int:
+        """Hash what the fields hold, by which modules are compared (LIN-9h).
+
+        Raises:
+          TypeError: A field holds what cannot be hashed, such as an array.
+        """
+        values = type(self)._compared(self)
+        try:
+            return hash(values)
+        except TypeError:
+            return hash(_by_content(values))
 
     def setup(self) -> None:
         """Make parameters and sub-modules as attributes, not in a compact method (LIN-1i)."""
