@@ -53,6 +53,21 @@ ADAM = Optimizer(_init, _update)
 """The Adam family with a fixed learning rate of 0.01."""
 
 
+def _start(params: Any) -> Any:
+    """Zeros in the boxes of `params`."""
+    return jax.tree_util.tree_map(jnp.zeros_like, params)
+
+
+def _go_on(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    """What is to be added to the parameters, and the momentum after it."""
+    momentum = jax.tree_util.tree_map(lambda m, g: 0.5 * m + g, state, grads)
+    return jax.tree_util.tree_map(lambda m: -0.1 * m, momentum), momentum
+
+
+MOMENTUM = Optimizer(_start, _go_on)
+"""Gradient descent with momentum: unlike Adam's, its steps are as exact as the gradients."""
+
+
 def assert_trains_as_evaluated(model: Any) -> None:
     """Fail unless a described model gives and changes in training what plain JAX computes for it.
 

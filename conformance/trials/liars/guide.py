@@ -100,6 +100,22 @@ class WandersOnMeshes:
 
 
 @of_linen
+class ReplicatesVectors:
+    """Breaks LIN-6e: the moments of a vector lie on every device; the guide has matrices alone."""
+
+    def get_sharding(tree, mesh):
+        shardings = linen.get_sharding(tree, mesh)
+        if not isinstance(tree, TrainState):
+            return shardings
+
+        def sharding(leaf, given):
+            return NamedSharding(mesh, P()) if leaf.ndim == 1 else given
+
+        bare = meta.unbox(tree.opt_state)
+        return shardings.replace(opt_state=jax.tree.map(sharding, bare, shardings.opt_state))
+
+
+@of_linen
 class TracesAnew:
     """Breaks LIN-6c: the step's type changes in the first step."""
 

@@ -1,0 +1,153 @@
+"""Generated models train on a mesh as they train on one device: LIN-6e (`002_`).
+
+What LIN-5 and LIN-6 ask of the guide's model is asked here of models that nobody wrote: their
+layers, lifts, names and rules are drawn, and the mesh with them. The oracles are the same steps on
+one device, and for shardings the names of the description.
+"""
+
+import functools
+import math
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from scutch.lawkit.domain import need_devices
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.marks import dear, reached, requirement
+from scutch.lawkit.placement import has_sharding, in_context
+from scutch.lawkit.tolerances import TRAINING
+from scutch.lawkit.training import MOMENTUM
+from scutch.strategies import models
+from scutch.strategies.models import layers, lifts
+
+AXES = ("data", "model", "layers", "stage")
+STEPS = 2
+WIDE = 3
+"""Axes of two devices that a mesh of eight has at most."""
+
+
+def _models(box):
+    """Models with boxes of one class around some of their parameters."""
+    boxed = layers(("Dense", "Scale", "Mix", "Shift"), ("", box, box))
+    return models(st.one_of(boxed, lifts(of=boxed)), max_size=2)
+
+
+def _mesh(described, renamed, wide):
+    """A mesh with two devices along each axis that is asked for, if it can cut what it names.
+
+    Args:
+      described: The variables that the model declares.
+      renamed: The mesh axis of each name.
+      wide: The axes that are asked for.
+    """
+    odd = {
+        renamed.get(name)
+        for each in described
+        for size, name in zip(each.shape, each.names, strict=bool(each.names))
+        if size % 2
+    }
+    sizes = [2 if axis in wide and axis not in odd else 1 for axis in AXES]
+    need_devices(math.prod(sizes))
+    return Mesh(np.array(jax.devices()[: math.prod(sizes)]).reshape(sizes), AXES)
+
+
+def _trained(linen, model, params, placed=None):
+    """The state of a model, boxed, before its training and after each step, and the losses.
+
+    Args:
+      linen: The namespace of modules.
+      model: An instance of a described model.
+      params: Its parameters, boxed.
+      placed: A function from the abstract state to the shardings of the state; where left out, all
+        stays on one device.
+    """
+    module, traces = model.module(), []
+
+    def create(params):
+        return linen.TrainState.create(apply_fn=module.apply, params=params, tx=MOMENTUM)
+
+    def step(state, x):
+        traces.append(1)
+
+        def loss(params):
+            return ((module.apply({"params": params}, x) - 1) ** 2).mean()
+
+        value, gradients = jax.value_and_grad(loss)(state.params)
+        return state.apply_gradients(grads=gradients), value
+
+    if placed is None:
+        create, step = jax.jit(create), jax.jit(step)
+    else:
+        shardings = placed(jax.eval_shape(create, params))
+        create = jax.jit(create, out_shardings=shardings)
+        step = jax.jit(step, in_shardings=(shardings, None), out_shardings=(shardings, None))
+    states, losses = [create(params)], []
+    for _ in range(STEPS):
+        state, value = step(states[-1], model.x)
+        states.append(state)
+        losses.append(value)
+    assert len(traces) == 1, f"the step was traced {len(traces)} times"
+    return states, losses
+
+
+def _assert_placed(linen, declared, mesh, renamed, states):
+    """Fail unless every parameter and its momentum lie as their names say, after every step."""
+    for state in states:
+        for tree in (state.params, state.opt_state):
+            bare = linen.meta.unbox(tree)
+            for (_, *path), each in declared.items():
+                array = functools.reduce(lambda inner, name: inner[name], path, bare)
+                spec = P(*(renamed.get(name) for name in each.names))
+                assert has_sharding(array, NamedSharding(mesh, spec)), (
+                    f"{'/'.join(path)} has the sharding {array.sharding}, expected {spec}"
+                )
+
+
+def _trains_as_on_one_device(linen, model, renamed, wide, *, logical):
+    """Fail unless a model on a mesh has the losses, parameters and momenta of one device."""
+    declared = model.declared_variables()
+    mesh = _mesh(declared.values(), renamed, wide)
+    params = model.variables()["params"]
+
+    def placed(abstract):
+        if not logical:
+            return linen.get_sharding(abstract, mesh)
+        specs = linen.get_partition_spec(abstract)
+        return linen.logical_to_mesh_sharding(specs, mesh, list(renamed.items()))
+
+    with in_context(mesh):
+        states, losses = _trained(linen, model, params, placed)
+    _assert_placed(linen, declared, mesh, renamed, states)
+    if mesh.size > 1 and any(each.names for each in declared.values()):
+        reached("several devices")
+    expected, their_losses = _trained(linen, model, linen.meta.unbox(params))
+    assert_close(losses, their_losses, "losses", **TRAINING)
+    for what in ("params", "opt_state"):
+        found, wanted = (linen.meta.unbox(getattr(s[-1], what)) for s in (states, expected))
+        assert_close(found, wanted, what, **TRAINING)
+
+
+wide_axes = st.lists(st.sampled_from(AXES), min_size=1, max_size=WIDE, unique=True)
+
+
+@requirement("LIN-6e", must_reach=("several devices",))
+@dear
+@given(model=_models("Partitioned"), wide=wide_axes)
+def test_a_generated_model_trains_on_a_mesh_as_on_one_device(linen, model, wide):
+    """A model annotated directly, on a mesh, has after every train step the losses, parameters and
+    momenta of one device; every array lies as its names say, and the step is traced once.
+    """
+    _trains_as_on_one_device(linen, model, {axis: axis for axis in AXES}, wide, logical=False)
+
+
+@requirement("LIN-6e", must_reach=("several devices",))
+@dear
+@given(model=_models("LogicallyPartitioned"), wide=wide_axes, order=st.permutations(AXES))
+def test_a_generated_logical_model_trains_on_a_mesh_as_on_one_device(linen, model, wide, order):
+    """So does a model annotated logically, whose names rules map to other axes of the mesh."""
+    renamed = dict(zip(AXES, order, strict=True))
+    _trains_as_on_one_device(linen, model, renamed, wide, logical=True)
