@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.lawkit.equality import alike, holds
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS
 
 WIDTHS = st.integers(1, 3)
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -179,6 +180,40 @@ def _counting(linen, collection, depth):
 
 
 DEPTHS = ("alone", "a part", "a part of a part")
+
+
+@requirement("BRG-7p", must_reach=("position", "keyword", "equal", "another"))
+@costly
+@given(widths=st.lists(WIDTHS, min_size=2, max_size=4), keyword=st.booleans())
+def test_a_wrapped_nnx_module_is_a_static_argument(nnx, bridge, widths, keyword):
+    """A compiled function that takes modules made by `to_linen` as static arguments computes what
+    `apply` computes, and is traced once for all that were made of equal arguments.
+    """
+    reached("keyword" if keyword else "position")
+
+    class Layer(nnx.Module):
+        def __init__(self, width, *, rngs):
+            self.kernel = nnx.Param(jax.random.normal(rngs.params(), (3, width)))
+
+        def __call__(self, x):
+            return x @ self.kernel.get_value()
+
+    def wrapped(width):
+        return bridge.to_linen(Layer, width=width) if keyword else bridge.to_linen(Layer, width)
+
+    traced = []
+
+    def applied(module, variables):
+        traced.append(module)
+        return module.apply(variables, X)
+
+    compiled = jax.jit(applied, static_argnums=0)
+    for number, width in enumerate(widths):
+        module = wrapped(width)
+        variables = module.init(small_key(number), X)
+        assert_close(compiled(module, variables), module.apply(variables, X), **CALLS)
+        reached("equal" if width in widths[:number] else "another")
+        assert len(traced) == len({*widths[: number + 1]})
 
 
 @requirement("BRG-9b", must_reach=(*DEPTHS, "read", "counted again"))

@@ -202,6 +202,20 @@ class Defaults:
 
 
 @of_bridge
+class EachWrapperIsAnother:
+    """Breaks BRG-7p: a module with keywords for the constructor equals no other."""
+
+    class ToLinen(bridge.ToLinen):
+        __hash__ = bridge.ToLinen.__hash__
+
+        def __eq__(self, other):
+            return self is other if self.kwargs else super().__eq__(other)
+
+    def to_linen(nnx_class, *args, name=None, **kwargs):
+        return EachWrapperIsAnother.ToLinen(nnx_class, args=args, kwargs=kwargs, name=name)
+
+
+@of_bridge
 class OneMethod:
     """Breaks BRG-7i: whatever method is asked for, the object is called."""
 
