@@ -11,6 +11,7 @@ import textwrap
 import time
 
 import pytest
+from scutch.judging import job
 
 LOSES_A_PROCESS = """
     import os, signal, time
@@ -77,6 +78,18 @@ def test_a_lost_process_costs_its_law_only(tmp_path, loss, verdict, said):
     assert said in rows["DST-1i"]["reason"]
     assert [rows[each]["verdict"] for each in ("DST-1g", "DST-1j")] == ["passed", "passed"]
     assert code == 1
+
+
+def test_a_process_that_cannot_answer_says_why_at_once():
+    """It does not end: JAX would have it wait for the others, which wait for its next input."""
+    started = time.monotonic()
+    asked = job.Job(2, {"where": "reference"})
+    lost = asked.ask({"law": "test_no_law", "replay": None}, timeout=100)
+    asked.close()
+    assert time.monotonic() - started < 60
+    assert lost.outcome == "crashed"
+    assert "process 0 of 2 could not answer:" in lost.reason
+    assert "StopIteration" in lost.reason
 
 
 def test_without_a_job_its_laws_are_unclaimed_with_the_reason(tmp_path):

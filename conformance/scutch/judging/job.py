@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -118,6 +119,10 @@ class Job:
             answer = json.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
             return Lost("crashed", self._end(self._wait_for_an_end()))
+        if answer["error"] is not None:
+            self._end()
+            words = answer["error"].strip()[-_LAST_WORDS:]
+            return Lost("crashed", f"process 0 of {self.processes} could not answer:\n{words}")
         if answer["broken"]:
             self._end()
         return answer["answer"]
@@ -243,7 +248,11 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
         follow(exchange)
     else:
         while (request := json.loads(connection.recv_bytes())) is not None:
-            reply = {"answer": answer(exchange, request), "broken": exchange.is_broken}
+            reply: dict[str, Any] = {"error": None}
+            try:
+                reply |= {"answer": answer(exchange, request), "broken": exchange.is_broken}
+            except Exception:  # Else JAX would wait at the end of this process for the others.
+                reply["error"] = traceback.format_exc()
             connection.send_bytes(json.dumps(reply).encode())
         exchange.end()
     jax.distributed.shutdown()  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ and the eager call.
 
 import collections
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -26,7 +27,12 @@ class Named(collections.namedtuple("Named", ["one", "two"])):
     __slots__ = ()
 
 
-@jax.tree_util.register_dataclass
+_registered = functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["one", "two"], meta_fields=[]
+)
+
+
+@_registered
 @dataclasses.dataclass
 class Record:
     """A dataclass whose fields can be set."""
@@ -35,7 +41,7 @@ class Record:
     two: Any
 
 
-@jax.tree_util.register_dataclass
+@_registered
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     """A dataclass whose fields stay."""
