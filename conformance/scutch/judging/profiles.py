@@ -36,7 +36,7 @@ class Profile:
 
 
 PROFILES = {
-    "quick": Profile(15, 60, 0, "seconds; a first impression"),
+    "quick": Profile(15, 60, 0, "a first impression, on few inputs"),
     "ci": Profile(60, 120, 0, "the default; repeatable"),
     "nightly": Profile(600, 600, None, "a new seed each time, many examples"),
     "deep": Profile(3000, 3600, None, "a new seed each time, very many examples"),
