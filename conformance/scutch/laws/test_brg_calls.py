@@ -161,9 +161,9 @@ def _counting(linen, collection, depth):
         @linen.compact
         def __call__(self, x, mode="read"):
             scale = self.param("scale", linen.initializers.normal(1.0), ())
-            if mode == "count" or self.has_variable(collection, "count"):
+            if alike(mode, "count") or self.has_variable(collection, "count"):
                 count = self.variable(collection, "count", lambda: jnp.zeros(()))
-                if mode == "count":
+                if alike(mode, "count"):
                     count.value = count.value + 1
                 x = x + count.value
             return scale * x

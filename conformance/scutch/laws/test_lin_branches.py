@@ -208,7 +208,7 @@ class _Mapped:
     """A part that computes with mapped variables, alone or as a part of another module."""
 
     def __init__(self, linen, part, how, wanted, where, init):
-        self.part, self.alone = part, where == "outside"
+        self.part, self.alone = part, alike(where, "outside")
         self.names = _names(wanted)
         self.into, self.out = MAPS[how]
         kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, mutable=True)

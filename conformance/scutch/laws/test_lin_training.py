@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scutch.lawkit.domain import need_devices
-from scutch.lawkit.equality import assert_close
+from scutch.lawkit.equality import assert_close, holds
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.lawkit.placement import has_sharding, in_context
 from scutch.lawkit.tolerances import TRAINING
@@ -50,7 +50,7 @@ def _mesh(described, renamed, wide):
         for size, name in zip(each.shape, each.names, strict=bool(each.names))
         if size % 2
     }
-    sizes = [2 if axis in wide and axis not in odd else 1 for axis in AXES]
+    sizes = [2 if axis in wide and not holds(odd, axis) else 1 for axis in AXES]
     need_devices(math.prod(sizes))
     return Mesh(np.array(jax.devices()[: math.prod(sizes)]).reshape(sizes), AXES)
 
