@@ -16,6 +16,17 @@ Test = TypeVar("Test", bound=Callable[..., object])
 _reached: ContextVar[set[str] | None] = ContextVar("_reached", default=None)
 
 
+def _noting(**notes: object) -> Callable[[Test], Test]:
+    """A decorator that leaves notes on a law, as attributes of these names."""
+
+    def mark(test: Test) -> Test:
+        for name, value in notes.items():
+            setattr(test, name, value)
+        return test
+
+    return mark
+
+
 def requirement(identifier: str, *, must_reach: tuple[str, ...] = ()) -> Callable[[Test], Test]:
     """Mark a law with the requirement that it tries.
 
@@ -28,24 +39,17 @@ def requirement(identifier: str, *, must_reach: tuple[str, ...] = ()) -> Callabl
       A decorator. It leaves an attribute: a mark of pytest's would be refused in a project with
       `--strict-markers` that tries laws by `judge_box`, without the plugin that registers it.
     """
-
-    def mark(test: Test) -> Test:
-        test.scutch_requirement = (identifier, must_reach)  # type: ignore[attr-defined]
-        return test
-
-    return mark
+    return _noting(scutch_requirement=(identifier, must_reach))
 
 
 def costly(test: Test) -> Test:
     """Mark a law whose every input is compiled: it gets a third of a profile's inputs."""
-    test.scutch_share = 1 / 3  # type: ignore[attr-defined]
-    return test
+    return _noting(scutch_share=1 / 3)(test)
 
 
 def dear(test: Test) -> Test:
     """Mark a law whose every input is compiled several times: it gets a sixth of the inputs."""
-    test.scutch_share = 1 / 6  # type: ignore[attr-defined]
-    return test
+    return _noting(scutch_share=1 / 6)(test)
 
 
 def at_least(inputs: int) -> Callable[[Test], Test]:
@@ -54,12 +58,7 @@ def at_least(inputs: int) -> Callable[[Test], Test]:
     Args:
       inputs: Above 0; 22 where a law is not marked.
     """
-
-    def marked(test: Test) -> Test:
-        test.scutch_least = inputs  # type: ignore[attr-defined]
-        return test
-
-    return marked
+    return _noting(scutch_least=inputs)
 
 
 def few(reason: str) -> Callable[[Test], Test]:
@@ -68,12 +67,7 @@ def few(reason: str) -> Callable[[Test], Test]:
     Args:
       reason: Why there are no more inputs, or which law draws more of them.
     """
-
-    def marked(test: Test) -> Test:
-        test.scutch_few = reason  # type: ignore[attr-defined]
-        return test
-
-    return marked
+    return _noting(scutch_few=reason)
 
 
 def options(*names: str) -> Callable[[Test], Test]:
@@ -83,12 +77,7 @@ def options(*names: str) -> Callable[[Test], Test]:
       names: Of `implementation.OPTIONS`, such as `nnx.Variable.out_sharding`. Where one of them is
         not claimed, the law is not tried.
     """
-
-    def marked(test: Test) -> Test:
-        test.scutch_options = names  # type: ignore[attr-defined]
-        return test
-
-    return marked
+    return _noting(scutch_options=names)
 
 
 def across_processes(test: Test) -> Test:
@@ -97,11 +86,10 @@ def across_processes(test: Test) -> Test:
     Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
     six of them at least.
     """
-    test.scutch_few = "each is compiled in every process"  # type: ignore[attr-defined]
-    test.scutch_in_job = True  # type: ignore[attr-defined]
-    test.scutch_share = 1 / 12  # type: ignore[attr-defined]
-    test.scutch_least = 6  # type: ignore[attr-defined]
-    return test
+    return _noting(
+        scutch_few="each is compiled in every process", scutch_in_job=True, scutch_share=1 / 12,
+        scutch_least=6,
+    )(test)  # fmt: skip
 
 
 def reached(name: str) -> None:

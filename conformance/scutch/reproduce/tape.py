@@ -450,6 +450,24 @@ class Tape:
         event = self.note("item", self.expression(owner), self.expression(index))
         return self.outside(event, lambda: owner[index])
 
+    def _done(
+        self, kind: str, do: Callable[[], Any], *operands: Any, name: str = "", asked: int = 1
+    ) -> Any:
+        """Do something with values; it is noted if one of them has an origin.
+
+        Args:
+          kind: As in `Event`.
+          do: Does it.
+          *operands: The values.
+          name: As in `Event`.
+          asked: How many of the values are asked for their origin; what is put into a container
+            does not say that the container came from outside.
+        """
+        if not self.active(*operands[:asked]):
+            return do()
+        event = self.note(kind, *map(self.expression, operands), name=name)
+        return self.outside(event, do)
+
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """`owner.name = value`.
 
@@ -458,13 +476,7 @@ class Tape:
           name: Of the attribute.
           value: The new value.
         """
-        if not self.active(owner):
-            setattr(owner, name, value)
-            return
-        event = self.note(
-            "set attribute", self.expression(owner), self.expression(value), name=name
-        )
-        self.outside(event, lambda: setattr(owner, name, value))
+        self._done("set attribute", lambda: setattr(owner, name, value), owner, value, name=name)
 
     def set_item(self, owner: Any, index: Any, value: Any) -> None:
         """`owner[index] = value`.
@@ -474,12 +486,8 @@ class Tape:
           index: The place.
           value: The new value.
         """
-        if not self.active(owner):
-            owner[index] = value
-            return
-        parts = map(self.expression, (owner, index, value))
-        event = self.note("set item", *parts)
-        self.outside(event, lambda: operator.setitem(owner, index, value))
+        change = functools.partial(operator.setitem, owner, index, value)
+        self._done("set item", change, owner, index, value)
 
     def delete_item(self, owner: Any, index: Any) -> None:
         """`del owner[index]`.
@@ -488,11 +496,7 @@ class Tape:
           owner: What is changed.
           index: The place.
         """
-        if not self.active(owner):
-            del owner[index]
-            return
-        event = self.note("delete item", self.expression(owner), self.expression(index))
-        self.outside(event, lambda: operator.delitem(owner, index))
+        self._done("delete item", lambda: operator.delitem(owner, index), owner, index)
 
     def compared(self, kind: str, one: Any, other: Any, fixed: tuple[bool, bool]) -> Any:
         """`one == other`, or another comparison.
@@ -531,10 +535,7 @@ class Tape:
           What the operation gives.
         """
         sign, function = COMBINATIONS[kind]
-        if not self.active(one, other):
-            return function(one, other)
-        event = self.note("combine", self.expression(one), self.expression(other), name=sign)
-        return self.outside(event, lambda: function(one, other))
+        return self._done("combine", lambda: function(one, other), one, other, name=sign, asked=2)
 
     def turned(self, kind: str, operand: Any) -> Any:
         """`-operand`, or another operation.
@@ -544,10 +545,7 @@ class Tape:
           operand: Any value.
         """
         sign, function = TURNS[kind]
-        if not self.active(operand):
-            return function(operand)
-        event = self.note("turn", self.expression(operand), name=sign)
-        return self.outside(event, lambda: function(operand))
+        return self._done("turn", lambda: function(operand), operand, name=sign)
 
     def changed(self, kind: str, held: Any, value: Any) -> Any:
         """What `held += value` leaves in `held`.
@@ -575,15 +573,11 @@ class Tape:
         Returns:
           Whether they are alike.
         """
-        if not self.active(one) and not self.active(other):
+        if not self.active(one, other):
             return alike(one, other)
         event = self.note("alike", self.recent(one), self.recent(other))
         event.values = one, other  # type: ignore[attr-defined]
-        self.recording = False
-        try:
-            event.result = alike(one, other)
-        finally:
-            self.recording = True
+        event.result = self.quietly(lambda: alike(one, other))
         return bool(event.result)
 
     # ------------------------------------------------------------------ statements

@@ -75,7 +75,6 @@ _WAYS = (
     ("position", "default", "name"),
     ("position", "default", "default"),
 )
-_BY_POSITION = (_WAYS[0], _WAYS[4], _WAYS[6])
 _MESHES = (
     Mesh((2,), ("data",)),
     Mesh((1,), ("data",)),
@@ -229,7 +228,6 @@ def _out_shardings(
     return (None, found) if form == "partial" else found
 
 
-_P: tuple[tuple[Any, ...], ...] = (("data",), (), ("data", None), (None,))
 _LINES = (
     Mesh((2,), ("data",)),
     Mesh((4,), ("data",)),
