@@ -92,8 +92,7 @@ def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
       From the first to the last of them, without those between in which the law was tried and the
       call did not break it. What is not recorded, such as the next release, is not in it.
     """
-    law = call.partition("(")[0]
-    broken = [r for r in found if breaks(r, requirement, law) == call]
+    broken = [r for r in found if breaks(r, requirement, call)]
     if not broken:
         return ""
     first, last = broken[0], broken[-1]
@@ -106,10 +105,10 @@ def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
     )
 
 
-def breaks(record: Record, requirement: str, law: str) -> str | None:
-    """The call that breaks a law in a release, if one does."""
+def breaks(record: Record, requirement: str, call: str) -> bool:
+    """Whether a call breaks a requirement in a release."""
     finding = record.requirements.get(requirement)
-    return finding.witnesses.get(law) if finding else None
+    return finding is not None and any(each.input == call for each in finding.broken)
 
 
 def was_tried(record: Record, requirement: str) -> bool:

@@ -19,7 +19,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,8 @@ from scutch_ci.targets import ADAPTERS, Target, environment, targets
 
 RECORDS = ROOT / "conformance" / "scutch" / "releases"
 ENVIRONMENTS = ROOT / "build" / "matrix"
+TRIED = ("passed", "failed")
+"""Verdicts of requirements of which one more call tells more."""
 UNDECIDED = ("untested", "timeout")
 """Verdicts that say too little of a release: too few inputs, or a machine that was busy."""
 LONGER = 5
@@ -167,7 +169,8 @@ class Matrix:
         """Judge what a record lacks, on more inputs, and add what is found to it.
 
         A record lacks what too few inputs have left untested, what took too long, and requirements
-        that are younger.
+        that are younger. The run's folder is kept until the record has what the run found, so that
+        a run that was cut off goes on, and one that is asked for again starts anew.
 
         Args:
           target: A release that is recorded.
@@ -182,7 +185,7 @@ class Matrix:
         lacks = [name for name, each in found.items() if not each or each.verdict in UNDECIDED]
         ids = list(found) if again else lacks
         folder = self.part(target, " ".join(ids))
-        if not ids or (folder / "report.json").exists():
+        if not ids:
             return
         folder.mkdir(parents=True, exist_ok=True)
         python = environment(target, self.environments, folder / "log")
@@ -199,6 +202,7 @@ class Matrix:
             seconds=record.seconds + new.seconds,
         )
         publish(completed.to_text(), self.file(target))
+        shutil.rmtree(folder)
 
     def part(self, target: Target, of: str) -> Path:
         """The folder of what a part of the judging of a release leaves behind."""
@@ -218,7 +222,7 @@ class Matrix:
           NothingMeasured: There is no verdict on them.
         """
         tried: set[str] = set()
-        while chosen := [each for each in self.open_calls(target) if each.witness not in tried]:
+        while chosen := self.open_calls(target, tried):
             record = self.record(target)
             folder = self.part(target, "".join(each.witness for each in chosen))
             folder.mkdir(parents=True, exist_ok=True)
@@ -230,27 +234,40 @@ class Matrix:
             tried.update(each.witness for each in chosen)
         return len(tried)
 
-    def open_calls(self, target: Target) -> list[known.Known]:
-        """For each law that a release does not break, a call that was not tried on it yet."""
+    def open_calls(self, target: Target, tried: Container[str] = ()) -> list[known.Known]:
+        """For each law at most one call that a release is to be tried on.
+
+        It is the witness of a known failure, since its range is about that very call; else, for a
+        law that the release does not break, a call that breaks another release.
+
+        Args:
+          target: A release that is recorded.
+          tried: Calls that are left out.
+        """
         record = self.record(target)
-        found: dict[tuple[str, str], known.Known] = {}
-        for other in self.recorded():
-            if not related(other.implementation, record.implementation):
-                continue
-            for requirement, finding in other.requirements.items():
-                own_finding = record.requirements.get(requirement)
-                if own_finding is None or own_finding.verdict not in ("passed", "failed"):
-                    continue
-                for each in finding.broken:
-                    if (
-                        each.input
-                        and each.test not in own_finding.witnesses
-                        and not record.holds(each.input)
-                    ):
-                        found[requirement, each.test] = known.Known(
-                            record.implementation, requirement, "", other.file, each.input, None, ""
-                        )
-        return list(found.values())
+        own = {name: each for name, each in record.requirements.items() if each.verdict in TRIED}
+        elsewhere = [
+            known.Known(other.implementation, name, "", other.file, each.input, None, "")
+            for other in self.recorded()
+            for name, finding in other.requirements.items()
+            for each in finding.broken
+            if name in own and each.input and each.test not in own[name].witnesses
+        ]
+        entered = [
+            each
+            for each in known.shipped()
+            if each.requirement in own
+            and all(each.witness != other.input for other in own[each.requirement].broken)
+        ]
+        return list({
+            (each.requirement, each.test): replace(
+                each, implementation=record.implementation, versions="", errors=(), script=None
+            )
+            for each in (*elsewhere, *entered)
+            if related(each.implementation, record.implementation)
+            and each.witness not in tried
+            and not record.holds(each.witness)
+        }.values())  # fmt: skip
 
 
 def own(variables: Mapping[str, str]) -> dict[str, str]:

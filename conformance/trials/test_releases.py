@@ -272,6 +272,44 @@ def test_a_release_is_tried_first_with_what_is_known_and_then_with_what_breaks_i
     assert entry.test + "(1)" not in calls
 
 
+def test_the_witness_of_a_known_failure_is_tried_also_where_another_call_breaks_the_law(tmp_path):
+    entry = known.shipped()[0]
+    target = targets.Target(entry.implementation, "0.12.8")
+    other = entry.test + "(1)"
+
+    def open_calls(found, tried=()):
+        recorded = replace(record("0.12.8"), implementation=entry.implementation, **found)
+        (tmp_path / recorded.file).write_text(recorded.to_text())
+        calls = matrix.Matrix(tmp_path, tmp_path, 1, 0).open_calls(target, tried)
+        return [each.witness for each in calls]
+
+    assert open_calls({"requirements": {entry.requirement: failed(other)}}) == [entry.witness]
+    assert open_calls({"requirements": {entry.requirement: failed(other)}}, [entry.witness]) == []
+    assert open_calls({"requirements": {entry.requirement: failed(entry.witness)}}) == []
+    held = {"held": (digest(entry.witness),)}
+    assert open_calls({"requirements": {entry.requirement: failed(other)}, **held}) == []
+    assert open_calls({"requirements": {entry.requirement: Finding("unclaimed")}}) == []
+
+
+def test_what_was_found_is_kept_when_the_run_ends_and_not_before(tmp_path, monkeypatch):
+    """A run that was cut off leaves a report that says so: what it lacks is judged all the same."""
+    target = targets.Target("flax", "0.12.8")
+    before = replace(record("0.12.8", BOX_5=Finding("untested")), implementation="flax")
+    (tmp_path / before.file).write_text(before.to_text())
+    judged = matrix.Matrix(tmp_path, tmp_path, 1, 0, ("BOX-5",))
+    folder = judged.part(target, "BOX-5")
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text("cut off")
+    monkeypatch.setattr(matrix, "environment", lambda target, folder, log: sys.executable)
+    after = replace(before, requirements={"BOX-5": Finding("passed")})
+    (folder / "seconds").write_text("9\n")
+    monkeypatch.setattr(matrix.Matrix, "run", lambda *_: (None, []))
+    monkeypatch.setattr(matrix, "recorded", lambda *_: after)
+    judged.complete(target, again=False)
+    assert judged.record(target).requirements["BOX-5"].verdict == "passed"
+    assert not folder.exists()
+
+
 def test_what_a_call_breaks_is_added_to_the_record():
     called = [known.Known("mine", "BOX-5", "", "", CALL, None, ""),
               known.Known("mine", "BOX-7", "", "", OTHER, None, "")]  # fmt: skip
