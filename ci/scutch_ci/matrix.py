@@ -317,7 +317,7 @@ def recorded(
     found = {o.id: Finding.of(o.verdict, of.get(o.id, ()), o.reason) for o in report.requirements}
     held = {
         digest(t.expected) for t in trials
-        if t.expected and not t.broke and t.outcome in ("passed", "failed")
+        if t.expected and t.outcome in TRIED and t.expected not in {c.input for c in t.shown}
     }  # fmt: skip
     where = report.environment
     return Record(
@@ -335,11 +335,12 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
         trial = by_law.get((call.requirement, call.test))
         if trial is None:
             continue
-        if trial.broke or trial.outcome == "failed":
+        if trial.shown:
             before = found[call.requirement]
-            broken = (*before.broken, *Finding.of("failed", [trial]).broken)
+            calls = (*before.broken, *Finding.of("failed", [trial]).broken)
+            broken = tuple({(each.test, each.input): each for each in calls}.values())
             found[call.requirement] = replace(before, verdict="failed", broken=broken, reason="")
-        elif trial.outcome == "passed":
+        if trial.outcome in TRIED and all(each.input != call.witness for each in trial.shown):
             held.add(digest(call.witness))
     return replace(record, requirements=found, held=tuple(sorted(held)))
 

@@ -324,6 +324,20 @@ def test_what_a_call_breaks_is_added_to_the_record():
     assert (after.holds(CALL), after.holds(OTHER)) == (False, True)
 
 
+def test_a_call_that_breaks_a_law_in_another_way_than_the_gravest_does_not_hold():
+    gravest, other = (
+        Counterexample("test_a_box", call, "AssertionError", way)
+        for call, way in (("test_a_box(0)", "one"), (CALL, "another"))
+    )
+    trial = Trial("test_a_box", "BOX-5", "failed", expected=CALL, counterexample=gravest,
+                  also=(other,))  # fmt: skip
+    called = [known.Known("mine", "BOX-5", "", "", CALL, None, "")]
+    after = matrix.crossed(record("1", BOX_5=failed("test_a_box(0)")), called, [trial])
+    calls = [each.input for each in after.requirements["BOX-5"].broken]
+    assert calls == ["test_a_box(0)", CALL]
+    assert not after.holds(CALL)
+
+
 def test_ranges_are_the_releases_that_the_witness_breaks(tmp_path, capsys):
     entries = f'''# kept
 implementation = "mine"

@@ -85,6 +85,12 @@ class Trial:
     error: BaseException | None = field(default=None, compare=False)
     too_few_devices: str = ""
 
+    @property
+    def shown(self) -> tuple[Counterexample, ...]:
+        """What broke it in the gravest way, and the witness if that broke it in another."""
+        others = (each for each in self.also if each.input == self.expected)
+        return (self.counterexample, *others) if self.counterexample else ()
+
     def to_data(self) -> str:
         """The trial as text, which every channel and report of pytest can carry."""
         data = asdict(replace(self, error=None))

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -106,10 +106,9 @@ class Finding:
             if all(trial.outcome == "skipped" for trial in trials):
                 verdict, reason = "unclaimed", next((t.reason for t in trials if t.reason), "")
         calls = [
-            Counterexample(t.test, found.input if found else "", first_line(error))
+            replace(each, error=first_line(each.error), way="")
             for t in broken
-            for found in [t.counterexample]
-            for error in [found.error if found else t.reason or t.outcome]
+            for each in t.shown or [Counterexample(t.test, "", t.reason or t.outcome)]
         ]
         quiet = verdict in ("passed", "failed", "crashed", "timeout")
         return cls(verdict, tuple(calls), "" if quiet else first_line(reason or ""))
