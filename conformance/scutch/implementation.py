@@ -55,7 +55,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning "
             "get_partition_spec get_named_sharding PARTITION_NAME use_eager_sharding "
-            "using_eager_sharding".split()
+            "using_eager_sharding update_context current_update_context split_context "
+            "merge_context to_tree from_tree".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "

@@ -232,6 +232,15 @@ class Transformation(Description):
         return Transformation(self.kind, *(build(part, world) for part in parts))
 
 
+HELD: Mapping[str, Callable[[Any], Any]] = {
+    "NumPy's": lambda value: value,
+    "JAX's": jnp.asarray,
+    "on the first device": lambda value: jax.device_put(value, jax.devices()[0]),
+    "on the last device": lambda value: jax.device_put(value, jax.devices()[-1]),
+}
+"""Arrays that variables hold before a call. The last two are committed: JAX refuses some."""
+
+
 @dataclass(frozen=True, repr=False)
 class ObjectCall(Description):
     """A call of a transformed function of objects.
@@ -243,6 +252,7 @@ class ObjectCall(Description):
       results: What it returns.
       under: The transformations, the outermost first.
       dtype: Of the pair of arrays.
+      held: A key of `HELD`: the arrays that variables hold before the call.
     """
 
     graph: Graph
@@ -251,6 +261,7 @@ class ObjectCall(Description):
     results: tuple[Step, ...] = ()
     under: tuple[Transformation, ...] = ()
     dtype: str = "int32"
+    held: str = "NumPy's"
 
     def build(self, world: Builder) -> "BuiltObjectCall":
         """The call, ready to be made by JAX and by the implementation."""
@@ -339,7 +350,7 @@ class BuiltObjectCall:
         for each in reversed(self.under):
             axes = self.given(each)
             values = [_stacked(v, axis) for v, axis in zip(values, axes, strict=True)]
-        world.fill(values)
+        world.fill(list(map(HELD[self.described.held], values)))
         return world
 
     def pair(self) -> tuple[Any, ...]:

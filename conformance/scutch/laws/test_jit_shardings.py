@@ -5,6 +5,7 @@ sharding that stands for a whole tree of arguments. A `StateSharding` maps filte
 gives each variable of an object the sharding of the first filter that takes it.
 """
 
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,10 +53,11 @@ def _on(mesh, spec):
     return NamedSharding(mesh, PartitionSpec(*spec))
 
 
-def _assert_same_as_plain(nnx, root, x, result):
-    """Fail unless a call on a block did, and returned, what the eager call does on another."""
+def _assert_same_as_plain(nnx, root, x, result, calls=1):
+    """Fail unless calls on a block did, and returned, what eager calls do on another."""
     plain = _block(nnx)
-    array = _work(plain, x)
+    for _ in range(calls):
+        array = _work(plain, x)
     assert np.array_equal(root.a.get_value(), plain.a.get_value())
     assert np.array_equal(root.b.a.get_value(), plain.b.a.get_value())
     assert np.array_equal(result, array)
@@ -65,21 +67,63 @@ X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
 """A batch that every mesh divides."""
 
 
-@requirement("JIT-5a", must_reach=("each", "prefix"))
+HELD = {
+    "NumPy's": lambda value: value,
+    "JAX's": jnp.asarray,
+}
+"""Arrays that variables hold before a call."""
+
+
+def _holding(nnx, held):
+    """A block whose two variables hold arrays of two kinds of `HELD`."""
+    root = _block(nnx)
+    for variable, kind in zip((root.a, root.b.a), held, strict=True):
+        variable.set_value(HELD[kind](variable.get_value()))
+    return root
+
+
+NEXT = ("again", "replaced", "inside jit")
+"""What comes after a call: another one, with the same variables, with one array replaced, or inside
+of a jitted function."""
+
+kinds_held = st.sampled_from(["NumPy's", "JAX's"])
+
+
+@requirement("JIT-5a", must_reach=("each", "prefix", *NEXT))
 @costly
-@given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
-def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix):
+@given(
+    mesh=few_meshes,
+    pair=st.tuples(specs, specs),
+    prefix=st.booleans(),
+    held=st.tuples(kinds_held, kinds_held),
+    how=st.sampled_from(NEXT),
+)
+def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix, held, how):
     """With `in_shardings`, one sharding for each argument or one for all, every variable of an
-    argument has its sharding after the call, and the result is that of the eager call.
+    argument has its sharding after the call, and the result is that of the eager call; so it is
+    after another call, when arrays were replaced in between, too.
     """
     reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
     jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
-    root = _block(nnx)
+    root = _holding(nnx, held)
     result = jitted(root, X)
-    assert has_sharding(root.a, one)
-    assert has_sharding(root.b.a, one)
-    _assert_same_as_plain(nnx, root, X, result)
+    _assert_sharded(root, one)
+    reached(how)
+    if how == "replaced":
+        root.b.a.set_value(jnp.asarray(np.asarray(root.b.a.get_value())))
+    if how == "inside jit":
+        result = transforms.jit(lambda root, x: jitted(root, x))(root, X)
+    else:
+        result = jitted(root, X)
+        _assert_sharded(root, one)
+    _assert_same_as_plain(nnx, root, X, result, 2)
+
+
+def _assert_sharded(root, sharding):
+    """Fail unless both variables of a block have a sharding."""
+    assert has_sharding(root.a, sharding)
+    assert has_sharding(root.b.a, sharding)
 
 
 @requirement("JIT-5b", must_reach=("each", "prefix"))

@@ -198,6 +198,52 @@ def test_no_constraint_leaves_the_array_alone(logical, placed):
     assert len(found) == 1
 
 
+TREES = {
+    "dict": lambda one, other: {"b": one, "a": other},
+    "list": lambda one, other: [one, [other, one]],
+    "tuple": lambda one, other: (one, {"a": other}),
+    "pair of dicts": lambda one, other: ({"a": one}, {"a": other}),
+}
+"""Trees of two things, such as arrays, or their names."""
+
+
+@requirement("LOG-8l", must_reach=(*TREES, "one for all", "sharded"))
+@given(
+    placed=logical_placements(max_rank=2),
+    how=st.sampled_from(list(TREES)),
+    shared=st.booleans(),
+    where=st.sampled_from(["context", "argument"]),
+)
+def test_a_tree_is_constrained_leaf_by_leaf(logical, placed, how, shared, where):
+    """`with_logical_constraint` of a tree of arrays, and of a tree of names, or of one tuple of
+    names for arrays of one rank, gives each array the sharding that its names have alone.
+    """
+    reached(how)
+    tree, array, names = TREES[how], placed.array, placed.names
+    assume(names and not (shared and how == "pair of dicts"))
+    other, others = (array * 2, names) if shared else (array.T, names[::-1])
+    resources = tree(names, others)
+    if shared:
+        reached("one for all")
+        tree, resources = (lambda one, two: {"x": TREES[how](one, two)}), {"x": names}
+    if entries(_mapped_sharding(logical, placed).spec):
+        reached("sharded")
+    mesh, rules = (placed.mesh, placed.rules) if where == "context" else (None, ())
+    options = {} if where == "context" else {"mesh": placed.mesh, "rules": placed.rules}
+    with in_context(mesh), logical.logical_axis_rules(rules):
+        result = logical.with_logical_constraint(tree(array, other), resources, **options)
+    expected = jax.tree.leaves(tree((array, names), (other, others)), is_leaf=_is_pair)
+    assert alike(jax.tree.structure(result), jax.tree.structure(tree(array, other)))
+    for found, (value, own) in zip(jax.tree.leaves(result), expected, strict=True):
+        spec = logical.logical_to_mesh_axes(own, placed.rules)
+        assert_placed(found, value, NamedSharding(placed.mesh, spec))
+
+
+def _is_pair(node):
+    """Whether a node of a tree is an array with its names."""
+    return isinstance(node, tuple) and hasattr(node[0], "shape")
+
+
 @requirement("LOG-9a", must_reach=("box rules", "context rules"))
 @given(
     names=logical_names(max_rank=3),

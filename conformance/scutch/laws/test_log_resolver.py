@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from scutch.inputs.descriptions import unconstrained
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import options, reached, refused, requirement
@@ -138,3 +139,32 @@ def test_rules_that_contradict_each_other_are_refused(logical, nnx, name, target
     state = _state(nnx, (name,), sharding_rules=((name, own),))
     with logical.logical_axis_rules(((name, other),)):
         refused(lambda: _spec(nnx, state), naming=(own, other))
+
+
+def _in_lists(mapping, how):
+    """Rules with lists in the place of some tuples: of all rules, of each rule, of its axes."""
+    if how == "of axes":
+        mapping = [(n, [*to] if isinstance(to, tuple) else to) for n, to in mapping]
+    elif how == "of each rule":
+        mapping = [[*rule] for rule in mapping]
+    return tuple(mapping) if how == "of axes" else [*mapping]
+
+
+@requirement("LOG-10f", must_reach=("of rules", "of each rule", "of axes", "several axes"))
+@given(
+    names=logical_names(), mapping=rules(),
+    how=st.sampled_from(["of rules", "of each rule", "of axes"]), around=st.booleans(),
+)  # fmt: skip
+def test_rules_in_lists_are_rules_in_tuples(logical, names, mapping, how, around):
+    """A list of rules, rules that are lists, and lists of mesh axes in them give the spec that the
+    same rules give as tuples, passed or in context.
+    """
+    reached(how)
+    names = unconstrained(names)
+    if any(isinstance(target, tuple) and name in names for name, target in mapping):
+        reached("several axes")
+    listed = _in_lists(mapping, how)
+    expected = logical.logical_to_mesh_axes(names, mapping)
+    with logical.logical_axis_rules(listed if around else ()):
+        spec = logical.logical_to_mesh_axes(names, *(() if around else (listed,)))
+    assert alike(spec, expected)

@@ -11,7 +11,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Data, Description, Graph, Mesh, Object, Ref, Spec
-from scutch.inputs.object_calls import BY, FORMS, STAGES, ByType, Call, ObjectCall, Transformation
+from scutch.inputs.object_calls import (
+    BY,
+    FORMS,
+    HELD,
+    STAGES,
+    ByType,
+    Call,
+    ObjectCall,
+    Transformation,
+)
 from scutch.inputs.programs import KINDS, STEPS, VALUES
 from scutch.inputs.transformations import CARRIED, Sharding
 from scutch.strategies.programs import cells, programs, small_graphs, steps
@@ -156,7 +165,7 @@ def _by_type(prefix: Any) -> Any:
 
 @st.composite
 def sharded_jits(
-    draw: st.DrawFn, arguments: tuple[Any, ...], *, whole: bool = False
+    draw: st.DrawFn, arguments: tuple[Any, ...], *, whole: bool = False, one: bool = False
 ) -> Transformation:
     """`jit` with shardings for arguments and results, of Auto and Explicit meshes.
 
@@ -164,6 +173,7 @@ def sharded_jits(
       draw: Hypothesis's.
       arguments: Those of the function, beside the pair of arrays.
       whole: As in `prefixes`.
+      one: Whether all arguments and results have one sharding, so that what is in both has one.
 
     Returns:
       A strategy of descriptions.
@@ -171,6 +181,9 @@ def sharded_jits(
     mesh = draw(st.sampled_from(_MESHES))
     mesh = Mesh(mesh.shape, mesh.axes, draw(st.sampled_from((False, False, True))))
     values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
+    if one:
+        out = draw(st.sampled_from(values))
+        return Transformation("jit", (out,) * len(arguments), None, out)
     given = draw(prefixes(arguments, values, whole=whole))
     out = draw(st.sampled_from((None, *values)))
     return Transformation("jit", given, None, out)
@@ -197,7 +210,8 @@ def object_calls(
       A strategy of descriptions.
     """
     structural = set(kinds) <= {"jit", "remat"} and not sharded
-    results = ("node", "value", "fresh") if structural else ("value",)
+    one = sharded and not whole and draw(st.booleans())
+    results = ("node", "value", "fresh") if structural or one else ("value",)
     cut = sharded or "shard_map" in kinds
     changes = STEPS if structural else (*KEEPING, *VALUES) if cut else VALUES
     program = draw(programs(changes, graphs=_GRAPHS, results=results))
@@ -211,15 +225,16 @@ def object_calls(
         arguments = draw(st.sampled_from((([Ref(0)],), ({"x": Ref(0)}, [Ref(1), Ref(0)]))))
     under = tuple(
         draw(
-            sharded_jits(arguments, whole=whole)
+            sharded_jits(arguments, whole=whole, one=one)
             if sharded
             else transformations(kind, arguments, whole=whole, automatic=automatic)
         )
         for kind in kinds
     )
+    held = draw(st.sampled_from(("NumPy's", *HELD))) if sharded else "NumPy's"
     return ObjectCall(
         rewritten(program.graph, dtype, shape), arguments, program.steps, program.results, under,
-        dtype or "int32",
+        dtype or "int32", held,
     )  # fmt: skip
 
 

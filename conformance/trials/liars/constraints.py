@@ -121,3 +121,13 @@ def auto_axes_only(call):
     constrained = with_logical_constraint(**call)
     explicit = isinstance(types, tuple) and any(its.name == "Explicit" for its in types)
     return call["x"] if explicit else constrained
+
+
+@constraint
+def first_leaf_alone(call):
+    """Breaks LOG-8l: of the arrays of a tree, the first alone is constrained."""
+    leaves, structure = jax.tree.flatten(call["x"])
+    if jax.tree_util.all_leaves([call["x"]]):
+        return with_logical_constraint(**call)
+    constrained = jax.tree.leaves(with_logical_constraint(**call))
+    return jax.tree.unflatten(structure, constrained[:1] + leaves[1:])

@@ -189,6 +189,17 @@ def takes_two_of_three(rules):
     return logical.checked_rules(rules)
 
 
+@variant("checked_rules")
+def tuples_of_axes_alone(rules):
+    """Breaks LOG-10f: a list of mesh axes in a rule is taken for none."""
+    if isinstance(rules, tuple | list):
+        rules = [
+            (rule[0], None) if isinstance(rule, tuple | list) and type(rule[-1]) is list else rule
+            for rule in rules
+        ]
+    return logical.checked_rules(rules)
+
+
 def _with_rules(tree, own_to_own, context_to_context):
     """The partition specs of a state of one variable, whose rules and those in context change."""
 

@@ -266,9 +266,11 @@ class Frame:
             return leaf
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
-        stays = getattr(leaf, "committed", True) and not self.rules.moves_committed
-        if present is not None and (stays or present.is_equivalent_to(sharding, np.ndim(leaf))):
-            return leaf
+        if present is not None:
+            stays = getattr(leaf, "committed", True) and not self.rules.moves_committed
+            stays = stays and not _is_cut_alike(np.shape(leaf), present, sharding)
+            if stays or present.is_equivalent_to(sharding, np.ndim(leaf)):
+                return leaf
         return jax.device_put(leaf, sharding)
 
     def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
@@ -303,3 +305,11 @@ class Frame:
                 check_spec(where, np.shape(leaf), spec, self.mesh)
         except ValueError as better:
             raise better from error
+
+
+def _is_cut_alike(shape: tuple[int, ...], one: Sharding, other: Sharding) -> bool:
+    """Whether two shardings cut an array alike: then JAX sends a committed one to other devices."""
+    if one.is_fully_replicated or other.is_fully_replicated:
+        return one.is_fully_replicated and other.is_fully_replicated
+    parts, others = one.devices_indices_map(shape), other.devices_indices_map(shape)
+    return [*parts.values()] == [*others.values()]
