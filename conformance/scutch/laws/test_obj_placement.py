@@ -93,6 +93,15 @@ def test_a_variable_with_a_sharding_lies_by_it(nnx, placed, form, where, traced)
     _check_placed(nnx, placed, form, where, traced)
 
 
+@requirement("OBJ-9h", must_reach=("own", "alone", "traced"))
+@given(placed=logical_placements(), where=st.sampled_from(["own", "alone"]), traced=st.booleans())
+def test_a_variable_with_a_sharding_alone_lies_by_it(nnx, placed, where, traced):
+    """A variable made with a `NamedSharding` lies by it where no mesh is in context, and none or
+    the same one in its metadata; inside `jax.jit` it is constrained to it.
+    """
+    _check_placed(nnx, placed, "sharding", where, traced)
+
+
 @requirement("OBJ-9b", must_reach=("own", "context", "both"))
 @given(placed=logical_placements(), whose=st.sampled_from(["own", "context", "both"]))
 def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, whose):

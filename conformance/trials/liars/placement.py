@@ -75,11 +75,23 @@ class SilentOnMeshes:
 
 @of_objects
 class Replicates:
-    """Breaks OBJ-9g: a `NamedSharding` is taken for its mesh alone."""
+    """Breaks OBJ-9h: a `NamedSharding` is taken for its mesh alone."""
 
     class Param(nnx.Param):
         def __init__(self, value, **metadata):
             given = metadata.get("out_sharding")
             if isinstance(given, NamedSharding) and is_placed(metadata):
                 metadata["out_sharding"] = NamedSharding(given.mesh, PartitionSpec())
+            super().__init__(value, **metadata)
+
+
+@of_objects
+class FormatsAreForLater:
+    """Breaks OBJ-9g: a variable made with a `Format` is not laid out."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            given = metadata.get("out_sharding", ())
+            if not isinstance(given, tuple | PartitionSpec | NamedSharding):
+                metadata["eager_sharding"] = False
             super().__init__(value, **metadata)

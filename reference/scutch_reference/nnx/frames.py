@@ -267,8 +267,8 @@ class Frame:
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
         if present is not None:
-            stays = getattr(leaf, "committed", True) and not self.rules.moves_committed
-            stays = stays and not _is_cut_alike(np.shape(leaf), present, sharding)
+            is_kept = getattr(leaf, "committed", True) and not self.rules.moves_committed
+            stays = is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
             if stays or present.is_equivalent_to(sharding, np.ndim(leaf)):
                 return leaf
         return jax.device_put(leaf, sharding)
@@ -309,7 +309,6 @@ class Frame:
 
 def _is_cut_alike(shape: tuple[int, ...], one: Sharding, other: Sharding) -> bool:
     """Whether two shardings cut an array alike: then JAX sends a committed one to other devices."""
-    if one.is_fully_replicated or other.is_fully_replicated:
-        return one.is_fully_replicated and other.is_fully_replicated
-    parts, others = one.devices_indices_map(shape), other.devices_indices_map(shape)
-    return [*parts.values()] == [*others.values()]
+    whole = one.is_fully_replicated, other.is_fully_replicated
+    parts = [[*each.devices_indices_map(shape).values()] for each in (one, other)]
+    return all(whole) if any(whole) else parts[0] == parts[1]
