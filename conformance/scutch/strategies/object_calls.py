@@ -182,8 +182,8 @@ def sharded_jits(
     mesh = Mesh(mesh.shape, mesh.axes, draw(st.sampled_from((False, False, True))))
     values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
     if one:
-        out = draw(st.sampled_from(values))
-        return Transformation("jit", (out,) * len(arguments), None, out)
+        same = draw(st.sampled_from(values))
+        return Transformation("jit", (same,) * len(arguments), None, same)
     given = draw(prefixes(arguments, values, whole=whole))
     out = draw(st.sampled_from((None, *values)))
     return Transformation("jit", given, None, out)
@@ -210,8 +210,8 @@ def object_calls(
       A strategy of descriptions.
     """
     structural = set(kinds) <= {"jit", "remat"} and not sharded
-    one = sharded and not whole and draw(st.booleans())
-    results = ("node", "value", "fresh") if structural or one else ("value",)
+    one = sharded and not whole and draw(st.sampled_from((True, True, False)))
+    results = ("node", "value", "fresh") if structural else ("value", *("node",) * 3 * one)
     cut = sharded or "shard_map" in kinds
     changes = STEPS if structural else (*KEEPING, *VALUES) if cut else VALUES
     program = draw(programs(changes, graphs=_GRAPHS, results=results))
