@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import not_available
-from scutch.lawkit.equality import alike, plain_text
+from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import dear, options, reached, requirement
 from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
 
@@ -32,7 +32,7 @@ def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(tra
     """
     how = agreement(call, transforms, shardings=True)
     reached(how)
-    if how == "returned" and any(step.kind == "node" for step in call.described.results):
+    if alike(how, "returned") and holds([step.kind for step in call.described.results], "node"):
         reached("an object")
 
 

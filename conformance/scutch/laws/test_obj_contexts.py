@@ -139,30 +139,30 @@ def test_a_context_of_updates_ends_with_its_block(nnx, stack, other, failing):
         with nnx.split_context(tag) as context:
             context.split(nnx.Dict(a=nnx.Param(1)))
 
-    def check(around):
+    def check(depth, contexts):
         for tag in {other, *stack}:
-            if tag in around:
-                assert nnx.current_update_context(tag) is around[tag]
+            if tag in stack[:depth]:
+                assert nnx.current_update_context(tag) is contexts[tag]
             else:
                 refused(lambda tag=tag: nnx.current_update_context(tag))
                 refused(lambda tag=tag: split(tag))
 
-    def enter(remaining, around):
-        check(around)
-        if not remaining:
+    def enter(depth, contexts):
+        check(depth, contexts)
+        if not stack[depth:]:
             if failing:
                 reached("left by an error")
                 raise Interruption
             return
-        if around:
-            reached("one name twice" if remaining[0] in around else "one in another")
+        if depth > 0:
+            reached("one name twice" if stack[depth] in stack[:depth] else "one in another")
         try:
-            with nnx.update_context(remaining[0]) as context:
-                enter(remaining[1:], {**around, remaining[0]: context})
+            with nnx.update_context(stack[depth]) as context:
+                enter(depth + 1, {**contexts, stack[depth]: context})
         finally:
-            check(around)
+            check(depth, contexts)
 
-    error = raised(lambda: enter(stack, {}))
+    error = raised(lambda: enter(0, {}))
     assert isinstance(error, Interruption) if failing else error is None
 
 

@@ -210,8 +210,8 @@ def object_calls(
       A strategy of descriptions.
     """
     structural = set(kinds) <= {"jit", "remat"} and not sharded
-    one = sharded and not whole and draw(st.sampled_from((True, True, False)))
-    results = ("node", "value", "fresh") if structural else ("value", *("node",) * 3 * one)
+    one = sharded and not whole and draw(st.booleans())
+    results = ("node", "value", "fresh") if structural else ("value", *("node",) * one)
     cut = sharded or "shard_map" in kinds
     changes = STEPS if structural else (*KEEPING, *VALUES) if cut else VALUES
     program = draw(programs(changes, graphs=_GRAPHS, results=results))

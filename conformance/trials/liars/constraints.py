@@ -69,6 +69,8 @@ def _names(call):
 @constraint
 def drops_names(call):
     """Breaks LOG-8e: names that are too many are dropped."""
+    if not hasattr(call["x"], "shape"):
+        return with_logical_constraint(**call)
     return with_logical_constraint(
         **{**call, "logical_axis_resources": _names(call)[: np.ndim(call["x"])]}
     )
@@ -77,6 +79,8 @@ def drops_names(call):
 @constraint
 def pads_names(call):
     """Breaks LOG-8f: the last axes may go without names."""
+    if not hasattr(call["x"], "shape"):
+        return with_logical_constraint(**call)
     missing = np.ndim(call["x"]) - len(_names(call))
     return with_logical_constraint(
         **{**call, "logical_axis_resources": _names(call) + (None,) * missing}

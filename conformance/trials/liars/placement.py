@@ -92,6 +92,7 @@ class FormatsAreForLater:
     class Param(nnx.Param):
         def __init__(self, value, **metadata):
             given = metadata.get("out_sharding", ())
-            if not isinstance(given, tuple | PartitionSpec | NamedSharding):
+            is_format = not isinstance(given, tuple | PartitionSpec | NamedSharding)
+            if is_format and "mesh" not in metadata:
                 metadata["eager_sharding"] = False
             super().__init__(value, **metadata)
