@@ -273,6 +273,22 @@ def test_in_shardings_hold_for_variables_before_and_after():
     np.testing.assert_array_equal(box[0].w[...], 8)
 
 
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_committed_array_goes_where_jax_sends_one(cut):
+    """To other devices if it is cut alike there; JAX refuses to cut it otherwise (JIT-11b)."""
+    one, two = (Mesh(np.array(jax.devices()[:n]), ("data",)) for n in (1, 2))
+    asked = NamedSharding(two, P("data") if cut else P())
+    box = Box(4)
+    box.w.set_value(jax.device_put(box.w[...], NamedSharding(one, P())))
+    f = nnx.jit(lambda m: None, in_shardings=(asked,))
+    if cut:
+        with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
+            f(box)
+    else:
+        f(box)
+        assert box.w.value.sharding.is_equivalent_to(asked, 1)
+
+
 @pytest.mark.parametrize(
     ("options", "entries", "call"),
     [
