@@ -20,7 +20,7 @@ True
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -28,8 +28,6 @@ import jax
 from .lift import at_path, call_of
 from .module import Fn, Module
 from .scope import Filter, Path, Scope, divided
-
-_partial: Callable[..., Fn] = jax.tree_util.Partial  # JAX leaves it untyped.
 
 
 def _pulled(path: Path, pullback: Fn, cotangent: Any) -> tuple[Any, ...]:
@@ -73,7 +71,7 @@ def vjp(
 
     output, pullback, (aux, changed) = jax.vjp(split, differentiated, *primals, has_aux=True)
     call.write(changed)
-    back = _partial(functools.partial(_pulled, mdl.path), pullback)
+    back = jax.tree_util.Partial(functools.partial(_pulled, mdl.path), pullback)  # type: ignore[no-untyped-call]
     return (output, back, aux) if has_aux else (output, back)
 
 

@@ -78,8 +78,9 @@ class Embed(Module):
 
     def setup(self) -> None:
         """Make the vectors."""
-        shape = (self.num_embeddings, self.features)
-        self.embedding = self.param("embedding", self.embedding_init, shape, self.param_dtype)
+        self.embedding = self.param(
+            "embedding", self.embedding_init, (self.num_embeddings, self.features), self.param_dtype
+        )
 
     def __call__(self, inputs: Array) -> Array:
         """Map integers of any shape to that shape and one more axis, of size `features`.
@@ -198,8 +199,9 @@ class BatchNorm(_Norm, _Running):
         Raises:
           ModuleError: `use_running_average` is given twice, or not at all.
         """
-        given = self.use_running_average, use_running_average
-        running = functional.flag("use_running_average", *given, once=True)
+        running = functional.flag(
+            "use_running_average", self.use_running_average, use_running_average, once=True
+        )
         along, over = functional.split_axes(self.axis, x.ndim)
         shape, first = [x.shape[axis] for axis in along], self.is_initializing()
         mean = self.variable("batch_stats", "mean", jnp.zeros, shape, jnp.float32)

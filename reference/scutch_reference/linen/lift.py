@@ -80,25 +80,23 @@ class Call:
         return target
 
     def run(
-        self, args: Any, variables: Any, kwargs: Any = None, **changes: Any
-    ) -> tuple[Any, Scope]:
+        self, args: Any, kwargs: Any, variables: Any, **changes: Any
+    ) -> tuple[Any, Collections]:
         """Call the function on a copy of the module, in a scope of its own.
 
         Args:
-          args: The positional arguments.
+          args, kwargs: The arguments by position, and those by name.
           variables: The collections of the scope.
-          kwargs: The arguments by name; those of the call by default.
           changes: Other fields of the scope, such as `rngs`.
 
         Returns:
-          The output, and the scope as the call leaves it.
+          The output, and the collections that may have changed.
         """
         scope = replace(self.scope, variables=copied(variables), **changes)
-        kwargs = self.kwargs if kwargs is None else kwargs
         stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if self.cls is not type(self.module) or stage not in ("setup", "compact"):
-            return inner._run(self.function, args, kwargs), scope
+            return inner._run(self.function, args, kwargs), scope.mutated()
         # A function is lifted, in the middle of a method of the module: it goes on with the names
         # that the method has given so far, and the method goes on with those of the function.
         if stage == "compact":
@@ -106,7 +104,7 @@ class Call:
         inner._set(_stage=stage, _names=inner.names_in_use(self.names))
         output = inner._run(self.function, args, kwargs)
         self.module._set(_names=inner._names)
-        return output, scope
+        return output, scope.mutated()
 
     def pure(self, variables: Filter, rngs: Filter) -> tuple[Fn, Collections, dict[str, Any]]:
         """Return the call as a function of arrays, and the first two arguments for it.
@@ -121,8 +119,7 @@ class Call:
 
         def function(held: Any, keys: Any, *args: Any, **kwargs: Any) -> tuple[Any, Collections]:
             mutable = both(self.scope.mutable, variables)
-            output, scope = self.run(args, held, kwargs, mutable=mutable, rngs=keys)
-            return output, scope.mutated()
+            return self.run(args, kwargs, held, mutable=mutable, rngs=keys)
 
         keys = {name: key for name, key in self.scope.rngs.items() if matches(rngs, name)}
         return function, self.collections(variables), keys
@@ -200,8 +197,10 @@ def lifted_target(
     if cls is None:
         return lifted(target)  # type: ignore[no-any-return]
     names = [methods] if isinstance(methods, str) else methods or ["__call__"]
-    parts: dict[str, Any] = {name: nowrap(lifted(getattr(cls, name))) for name in names}
-    parts |= {"setup": Module.setup, "__module__": cls.__module__, "__doc__": cls.__doc__}
+    parts: dict[str, Any] = {
+        **{name: nowrap(lifted(getattr(cls, name))) for name in names},
+        **{"setup": Module.setup, "__module__": cls.__module__, "__doc__": cls.__doc__},
+    }
     return type(prefix + cls.__name__, (cls,), parts)  # type: ignore[return-value]
 
 

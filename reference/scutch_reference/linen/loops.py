@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
-from jax.sharding import PartitionSpec
 
 from .. import jax_versions, meta
 from ..errors import ModuleError
 from .lift import Call, Collections, Names, lifted_target
 from .module import F, Fn
-from .scope import DenyList, Filter, Scope, both, matches
+from .scope import DenyList, Filter, both, matches
 
 Axes: TypeAlias = Mapping[Any, Any]
 NOTHING: Mapping[Any, Any] = {}
@@ -165,16 +164,14 @@ class _Loop:
         held = self.call.collections((*self.axes, self.carry))
         self.carried = {n: tree for n, tree in held.items() if chosen(self.axes, n) is None}
         self.shared = self.call.collections(self.broadcast)
-        axes = one_way(self.axes, Out)
-        cut = cross_axis(meta.remove_axis, _to_front, held, axes, self.params)
+        cut = cross_axis(meta.remove_axis, _to_front, held, one_way(self.axes, Out), self.params)
         parts = _by_axis(_to_front, self.in_axes, self.args)
         self.size = self._size(cut, parts)
         split, self.same_keys = self._keys()
         self.slices = (cut, parts, split)
 
-    def _size(self, cut: Collections, parts: Any) -> int:
-        leaves: Any = jax.tree.leaves((cut, parts))
-        sizes: set[Any] = {self.length, *(leaf.shape[0] for leaf in leaves)} - {None}
+    def _size(self, *trees: Any) -> int:
+        sizes: set[Any] = {x.shape[0] for x in jax.tree.leaves(trees)} | ({self.length} - {None})
         if len(sizes) != 1:
             raise ModuleError(f"A lift goes along one axis, but its sizes are {sizes!r}.")
         return int(sizes.pop())
@@ -186,15 +183,17 @@ class _Loop:
         split = {n: jax.random.split(draw(n), self.size) for n in asked if asked[n]}
         return split, {n: rngs[n] for n in asked if asked[n] is False}
 
-    def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Scope]:
+    def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Collections]:
         """Call the module on the state and one slice."""
         (carried, handed_on), (cut, parts, keys) = state, cut_slice
         own = _by_axis(
             lambda axis, whole, part: whole if axis is None else part,
             self.in_axes, self.args, parts,
         )  # fmt: skip
-        variables = self.shared | carried | cut
-        return self.call.run((*handed_on, *own), variables, rngs=self.same_keys | keys, **changes)
+        return self.call.run(
+            (*handed_on, *own), self.call.kwargs, self.shared | carried | cut,
+            rngs=self.same_keys | keys, **changes,
+        )  # fmt: skip
 
     def _make_what_steps_share(self) -> None:
         """In `init`, make the shared and carried collections by a first step, whose output is lost.
@@ -203,16 +202,14 @@ class _Loop:
         """
         if self.call.scope.initializing and (self.broadcast or self.carry):
             first = jax.tree.map(lambda leaf: leaf[0], self.slices)
-            made = self._step((self.carried, self.handed_on), first, making=True)[1].mutated()
+            _, made = self._step((self.carried, self.handed_on), first, making=True)
             self.shared |= {n: tree for n, tree in made.items() if matches(self.broadcast, n)}
             self.carried |= {n: tree for n, tree in made.items() if matches(self.carry, n)}
 
     def _body(self, state: Any, cut_slice: Any) -> Any:
         """One lane or step, as JAX traces it: the next state, and a pair of output and changes."""
-        may_change = (returned(self.axes), self.carry)
-        mutable = both(self.call.scope.mutable, may_change)
-        output, scope = self._step(state, cut_slice, mutable=mutable)
-        changed = scope.mutated()
+        mutable = both(self.call.scope.mutable, (returned(self.axes), self.carry))
+        output, changed = self._step(state, cut_slice, mutable=mutable)
         *handed_on, y = output if self.handed_on else (output,)
         kept = {n: changed.pop(n) for n in [*changed] if chosen(self.axes, n) is None}
         return (state[0] | kept, tuple(handed_on)), (y, changed)
@@ -222,8 +219,9 @@ class _Loop:
         self._make_what_steps_share()
         start = (self.carried, self.handed_on)
         (carried, handed_on), (y, changed) = self.drive(self._body, start, self.slices, self.size)
-        axes = one_way(self.axes, In)
-        changed = cross_axis(meta.add_axis, _from_front, changed, axes, self.params)
+        changed = cross_axis(
+            meta.add_axis, _from_front, changed, one_way(self.axes, In), self.params
+        )
         self.call.write(self.shared | carried | changed)
         return (*handed_on, y) if self.handed_on else y
 
@@ -237,7 +235,7 @@ def _sharded_alike(keys: Any, others: Any) -> Any:
         return keys
     kinds = map(jax_versions.typeof, jax.tree.leaves(others))
     axes = {kind.sharding.spec[0] for kind in kinds} - {None}
-    spec = PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+    spec = jax.sharding.PartitionSpec(*axes)  # type: ignore[no-untyped-call]
     return jax_versions.reshard(keys, spec) if axes and keys else keys
 
 

@@ -611,8 +611,7 @@ class Module:
             mutable = ("intermediates", mutable)
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         described = self if self.scope is None else self.clone()
-        scope = Scope(copied(variables), mutable, streams, **settings)
-        return described._bound(scope)  # type: ignore[no-any-return]
+        return described._bound(Scope(copied(variables), mutable, streams, **settings))  # type: ignore[no-any-return]
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""

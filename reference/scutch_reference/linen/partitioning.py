@@ -94,8 +94,10 @@ class PartitionedVariable(Variable):
 def _note(module: Module, collection: str, name: str, axes: Sequence[Any] | None) -> None:
     """Write the names of a variable beside it, where that collection is mutable."""
     if axes is not None:
-        noted = (collection + _SUFFIX, name + _SUFFIX, AxisMetadata(axes))
-        module.sow(*noted, reduce_fn=lambda _, new: new, init_fn=lambda: None)
+        module.sow(
+            collection + _SUFFIX, name + _SUFFIX, AxisMetadata(axes),
+            reduce_fn=lambda _, new: new, init_fn=lambda: None,
+        )  # fmt: skip
 
 
 def param_with_axes(
@@ -150,10 +152,6 @@ def variable_with_axes(
     return PartitionedVariable(owner, collection, name, axes=axes, fallback=fallback)
 
 
-def _is_names(node: Any) -> bool:
-    return isinstance(node, AxisMetadata)
-
-
 def get_axis_names(axes_metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specs of a collection of names, in the structure of the variables.
 
@@ -165,25 +163,24 @@ def get_axis_names(axes_metadata: Mapping[str, Any]) -> dict[str, Any]:
     """
     return {
         key.removesuffix(_SUFFIX): partition_spec(node.names)
-        if _is_names(node)
+        if isinstance(node, AxisMetadata)
         else get_axis_names(node)
         for key, node in axes_metadata.items()
     }
 
 
-def _rename(change: str, tree: Any, axis: int, params: Params) -> Any:
+def _rename(change: Fn, tree: Any, axis: int, params: Params) -> Any:
     """A tree in which every `AxisMetadata` gains or loses the name of an axis, as a box does."""
 
     def renamed(node: AxisMetadata) -> AxisMetadata:
-        box = Partitioned(None, node.names)
-        return AxisMetadata(getattr(box, change)(axis, params).names)
+        return AxisMetadata(change(Partitioned(None, node.names), axis, params).names)
 
-    return jax.tree.map(renamed, tree, is_leaf=_is_names)
+    return jax.tree.map(renamed, tree, is_leaf=lambda node: isinstance(node, AxisMetadata))
 
 
 _RENAME = {
-    "remove": functools.partial(_rename, "remove_axis"),
-    "add": functools.partial(_rename, "add_axis"),
+    "remove": functools.partial(_rename, Partitioned.remove_axis),
+    "add": functools.partial(_rename, Partitioned.add_axis),
 }
 
 

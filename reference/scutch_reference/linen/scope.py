@@ -169,6 +169,5 @@ class Scope:
         """
         found = {name: tree for name, tree in self.variables.items() if matches(choice, name)}
         for key in path:
-            trees = found.items()
-            found = {name: t[key] for name, t in trees if isinstance(t, Mapping) and key in t}
+            found = {n: t[key] for n, t in found.items() if isinstance(t, Mapping) and key in t}
         return {name: tree for name, tree in found.items() if isinstance(tree, Mapping) and tree}

@@ -53,8 +53,9 @@ class TrainState(Node):
         Returns:
           A state whose `step` is 0 and whose `opt_state` is `tx.init(params)`.
         """
-        state = tx.init(params)
-        return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=state, **fields)
+        return cls(
+            step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=tx.init(params), **fields
+        )
 
     def apply_gradients(self, *, grads: Any, **changes: Any) -> Self:
         """Return the state after one update; boxes and dtypes stay (LIN-7c).

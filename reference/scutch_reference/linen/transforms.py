@@ -58,10 +58,8 @@ def switch(
       The output of the branch; its changes are made.
     """
     calls = [call_of(branch, mdl, operands) for branch in branches]
-    pure = [call.pure(variables, rngs) for call in calls]
-    _, held, keys = pure[0]
-    functions = [function for function, _, _ in pure]
-    output, changed = jax.lax.switch(index, functions, held, keys, *operands)
+    functions, held, keys = zip(*[call.pure(variables, rngs) for call in calls], strict=True)
+    output, changed = jax.lax.switch(index, functions, held[0], keys[0], *operands)
     calls[0].write(changed)
     return output
 
@@ -125,10 +123,10 @@ def while_loop(
             for name, (key, split) in seeds.items()
         }
         mutable = both(outer.scope.mutable, carry_variables)
-        output, scope = call_of(function, mdl, (carry,)).run(
-            (carry,), shared | carried, mutable=mutable, rngs=keys
+        output, changed = call_of(function, mdl, (carry,)).run(
+            (carry,), {}, shared | carried, mutable=mutable, rngs=keys
         )
-        return output, carried | scope.mutated()
+        return output, carried | changed
 
     def body(state: Any) -> Any:
         carry, carried = turn(body_fn, state)
@@ -140,15 +138,11 @@ def while_loop(
     return carry
 
 
-def _unchanged(collections: Any) -> Any:
-    return collections
-
-
 def map_variables(
     target: F,
     mapped_collections: Filter = True,
-    trans_in_fn: Callable[[Any], Any] = _unchanged,
-    trans_out_fn: Callable[[Any], Any] = _unchanged,
+    trans_in_fn: Callable[[Any], Any] = lambda collections: collections,
+    trans_out_fn: Callable[[Any], Any] = lambda collections: collections,
     init: bool = False,
     mutable: bool = False,
     rngs: Filter = True,
@@ -180,8 +174,10 @@ def map_variables(
         may_change = True if changes else DenyList(mapped_collections)
         inside = at_path(trans_in_fn(Scope(held).at(path)), path)
         allowed = both(call.scope.mutable, may_change)
-        output, scope = call.run(call.args, others | inside, mutable=allowed, rngs=keys)
-        changed, rest = divided(scope.mutated(), mapped_collections)
+        output, all_changed = call.run(
+            call.args, call.kwargs, others | inside, mutable=allowed, rngs=keys
+        )
+        changed, rest = divided(all_changed, mapped_collections)
         call.write(rest | at_path(trans_out_fn(Scope(changed).at(path)), path))
         return output
 
@@ -218,8 +214,7 @@ def renamed_inside(
     def transform(call: Call) -> Any:
         held = call.collections(True)
         inside = held | cross_axis(remove, in_place, held, one_way(axes, Out), params)
-        output, scope = call.run(call.args, inside)
-        changed = scope.mutated()
+        output, changed = call.run(call.args, call.kwargs, inside)
         call.write(changed | cross_axis(add, in_place, changed, one_way(axes, In), params))
         return output
 
@@ -269,8 +264,10 @@ def remat_scan(
     Returns:
       A subclass of the target, named `RematScan...`, or a function.
     """
-    shared = {"variable_broadcast": variable_broadcast, "variable_carry": variable_carry}
-    options: Any = {"variable_axes": variable_axes, "split_rngs": split_rngs, **shared}
+    options: Any = {
+        "variable_broadcast": variable_broadcast, "variable_carry": variable_carry,
+        "variable_axes": variable_axes, "split_rngs": split_rngs,
+    }  # fmt: skip
 
     def repeated(function: Fn, lengths: Sequence[int]) -> Fn:
         if not lengths:
@@ -286,8 +283,8 @@ def remat_scan(
     def transform(call: Call) -> Any:
         def of_the_target(module: Module, carry: Any) -> Any:
             inner = Call(module, call.cls, call.function, (carry,), {})
-            output, scope = inner.run(inner.args, inner.collections(True))
-            inner.write(scope.mutated())
+            output, changed = inner.run(inner.args, inner.kwargs, inner.collections(True))
+            inner.write(changed)
             return output
 
         function = call.function if call.cls is type(call.module) else of_the_target
