@@ -1,13 +1,11 @@
-"""Initializers: those of JAX, and two more that are functions of nothing.
-
-An *initializer* is a function of a key of `jax.random`, a shape and a dtype; it returns an array.
+"""The initializers under the name that they have in `flax.linen`: those of both rooms.
 
 >>> import jax
 >>> ones_init()(jax.random.key(0), (2,)).tolist()
 [1.0, 1.0]
 """
 
-from jax.nn.initializers import (
+from ..initializers import (
     Initializer as Initializer,
     constant as constant,
     delta_orthogonal as delta_orthogonal,
@@ -21,6 +19,7 @@ from jax.nn.initializers import (
     lecun_uniform as lecun_uniform,
     normal as normal,
     ones as ones,
+    ones_init as ones_init,
     orthogonal as orthogonal,
     truncated_normal as truncated_normal,
     uniform as uniform,
@@ -28,14 +27,5 @@ from jax.nn.initializers import (
     xavier_normal as xavier_normal,
     xavier_uniform as xavier_uniform,
     zeros as zeros,
+    zeros_init as zeros_init,
 )
-
-
-def ones_init() -> Initializer:
-    """Return the initializer `ones`."""
-    return ones
-
-
-def zeros_init() -> Initializer:
-    """Return the initializer `zeros`."""
-    return zeros

@@ -61,7 +61,6 @@ from .defaults import (
     use_eager_sharding as use_eager_sharding,
     using_eager_sharding as using_eager_sharding,
 )
-from . import initializers as initializers
 from .variables import (
     BatchStat as BatchStat,
     Cache as Cache,
@@ -109,6 +108,7 @@ from .states import (
 from .graphdef import GraphDef as GraphDef
 from .graph import (
     as_pure as as_pure,
+    call as call,
     clone as clone,
     find_duplicates as find_duplicates,
     graphdef as graphdef,
@@ -126,7 +126,6 @@ from .graph import (
     update as update,
     variables as variables,
 )
-from .calls import call as call
 from .modules import (
     Dict as Dict,
     iter_module_children as iter_module_children,
@@ -200,4 +199,4 @@ from .grad import (
     remat as remat,
     value_and_grad as value_and_grad,
 )
-from . import compat as compat
+from . import compat as compat, initializers as initializers

@@ -32,7 +32,6 @@ from .graphdef import (
     Ref,
     Tree,
     blank,
-    describes_variable,
     occurrences,
     refill,
     unflatten,
@@ -186,7 +185,7 @@ class _Comparison:
         """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
         old, node = self.frame.definition, self.walk.described[number]
         is_same = number < len(old.nodes) and node == old.nodes[number]
-        if number >= len(old.nodes) or not (is_same or describes_variable(node)):
+        if number >= len(old.nodes) or not (is_same or issubclass(node.type, Variable)):
             return True
         before = len(self.changed)
         for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):
@@ -263,8 +262,9 @@ def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: A
     touched |= {each.number for each in effects.rewrites}
     for number, node in enumerate(nodes):
         if number in touched and getattr(node, "_level", level) != level:
-            where = frame.where(frame.definition.node_paths[number])
-            raise TraceLevelError(tried="change", node=node, what=where)
+            raise TraceLevelError(
+                tried="change", node=node, what=frame.where(frame.definition.node_paths[number])
+            )
 
 
 def _restructure(
@@ -272,11 +272,10 @@ def _restructure(
 ) -> None:
     """Append new nodes to the real ones, then rewrite those with another structure, new or not."""
     known, rewrites = frame.definition.nodes, effects.rewrites
-    values = [
-        [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources]
+    pairs = [
+        (each, [leaves[s] if isinstance(s, int) else groups[s[0]][s[1]] for s in each.sources])
         for each in rewrites
     ]
-    pairs = list(zip(rewrites, values, strict=True))
     nodes += [blank(each.node, *own[:1]) for each, own in pairs if each.number >= len(known)]
     for each, own in pairs:
         before = known[each.number] if each.number < len(known) else None
@@ -301,7 +300,7 @@ def rewrite_node(
         object.__setattr__(node, "__class__", described.type)
     if is_object(node):
         node._changed()
-    if describes_variable(described):
+    if issubclass(described.type, Variable):
         if before and before.static != described.static:
             node._set_static(described.static)
         return

@@ -44,7 +44,6 @@ from .tracking import EPOCH, Tracked
 from .variables import Variable
 
 Location = tuple[Any, Any]
-Check = tuple[Any, Any, list[Any]]
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -141,7 +140,7 @@ class Walk:
         self.index = {id(node): i for i, node in enumerate(known)}
         self.described: list[Any] = [None] * len(known)
         self.leaves: list[list[tuple[Any, Any, Path]]] = [[] for _ in known]
-        self.checks: list[Check] = []
+        self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.repeated: set[int] = set()
 
     def number(self, node: Any, path: Path) -> int:

@@ -96,8 +96,9 @@ class Frame:
         self.rules = rules
         self.signature, self.definition = signature, definition
         self.prefixes: Any = (*signature.roots_of(prefixes), prefixes[-1])
-        of_plain = signature.plain_of(prefixes)
-        self.plain_prefixes = [for_jax(each, rules.default) for each in of_plain]
+        self.plain_prefixes = [
+            for_jax(each, rules.default) for each in signature.plain_of(prefixes)
+        ]
         self.labels = (*signature.roots_of(signature.labels), "output")
         self.paths = [path for path, _ in definition.leaves]
         self.owners = [owner for _, owner in definition.leaves]

@@ -2,7 +2,8 @@
 
 Words: the *definition* of an object is its structure; its *state* has the leaves by path. Both are
 snapshots: the variables in a state are copies, and what happens to the object later does not reach
-them. `update` sets the leaves of an object to those of a state, in place.
+them. `update` sets the leaves of an object to those of a state, in place; `call` calls methods of
+what a definition and a state describe.
 
 >>> from scutch_reference import nnx
 >>> model = nnx.Dict(w=nnx.Param(1.0), count=nnx.BatchStat(0))
@@ -16,6 +17,7 @@ State({'w': Param(value=1.0)})
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
@@ -23,7 +25,7 @@ import jax
 from ..errors import DataError, UnknownPathError
 from .filters import Path, to_predicate
 from .flatten import flatten, is_node, keys_in, one_level, read
-from .graphdef import GraphDef, contents, filled, leaf_count, put, take, unflatten
+from .graphdef import GraphDef, contents, filled, leaf_paths, put, take, unflatten
 from .objects import Pytree
 from .states import FlatState, State, partition, parts_of, to_flat_state
 from .variables import A, Variable, copied_tree, is_variable
@@ -39,8 +41,9 @@ def _flat(node: Any) -> tuple[GraphDef[Any], FlatState[Any]]:
     """Structure and leaves; the leaf of a variable is a copy of it."""
     definition, nodes, locations, _ = flatten([node])
     leaves = zip(definition.leaves, read(locations), strict=True)
-    copies = ((p[1:], v if i is None else nodes[i].copy()) for (p, i), v in leaves)
-    return definition, FlatState(copies)
+    return definition, FlatState(
+        (path[1:], value if i is None else nodes[i].copy()) for (path, i), value in leaves
+    )
 
 
 def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
@@ -136,8 +139,7 @@ def clone(
     definition, nodes, locations, _ = flatten([node])
     copied = functools.partial(jax.tree.map, jax.numpy.copy) if arrays else copied_tree
     owners = {} if variables else {i: nodes[i] for _, i in definition.leaves if i is not None}
-    made = unflatten(definition, [copied(value) for value in read(locations)], owners)
-    return made[0][0]  # type: ignore[no-any-return]
+    return unflatten(definition, [copied(value) for value in read(locations)], owners)[0][0]  # type: ignore[no-any-return]
 
 
 def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef[Any]:
@@ -218,7 +220,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
         start, stop = definition.first_leaves[i : i + 2]
         own = iter(values[start:stop])
         for key, item in described.items if changed & {*range(start, stop)} else ():
-            if leaf_count(item):
+            if leaf_paths(item):
                 put(nodes[i], key, filled(item, nodes, own))
 
 
@@ -382,3 +384,63 @@ def as_pure(tree: Any) -> Any:
 
 
 pure = as_pure  # Its older name.
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method of the object that a definition and states make, and how it is found there."""
+
+    parts_: tuple[Any, ...]
+    find_: Callable[[Any], Any] = lambda node: node
+
+    def __getattr__(self, name: str) -> "_Method":
+        return _Method(self.parts_, lambda node: getattr(self.find_(node), name))
+
+    def __getitem__(self, key: Any) -> "_Method":
+        return _Method(self.parts_, lambda node: self.find_(node)[key])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, PureState[Any]]:
+        """Return what the method returns, and the definition and the state afterwards."""
+        node = merge(*self.parts_)
+        out = self.find_(node)(*args, **kwargs)
+        return out, split(node)
+
+
+def call(graphdef_state: tuple[Any, ...], /) -> _Method:
+    """Return a stand-in for an object, whose methods can be called in functional form (OBJ-1).
+
+    Args:
+      graphdef_state: What `split` has returned: the definition, and states.
+
+    Returns:
+      A function like the object: it returns what a call of the object returns, and the definition
+      and the state afterwards. Its attributes and items stand for those of the object.
+
+    >>> import jax.numpy as jnp
+    >>> from scutch_reference import nnx
+    >>> class Counter(nnx.Module):
+    ...     def __init__(self):
+    ...         self.count = nnx.Variable(jnp.array(0))
+    ...
+    ...     def add(self, n):
+    ...         self.count[...] += n
+    ...         return "added"
+    >>> out, parts = call(nnx.split({"clicks": Counter()}))["clicks"].add(3)
+    >>> out, int(nnx.merge(*parts)["clicks"].count[...])
+    ('added', 3)
+    """
+    return _Method(tuple(graphdef_state))
+
+
+def _apply(graphdef: GraphDef[Any], *states: Any, graph: bool | None = None) -> _Method:
+    """Return a stand-in for an object; see `call`.
+
+    Args:
+      graphdef: The definition.
+      *states: The states.
+      graph: Accepted and not needed: sharing is always kept.
+    """
+    return call((graphdef, *states))
+
+
+GraphDef.apply = _apply  # Here, because to split the object again takes what is in this module.

@@ -29,15 +29,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import jax
 
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
-from .variables import Variable
-
-N = TypeVar("N")
+from .variables import A, Variable
 
 
 class Ref(NamedTuple):
@@ -73,11 +71,6 @@ class Node(NamedTuple):
     items: tuple[tuple[Any, Any], ...]
 
 
-def describes_variable(node: Node) -> bool:
-    """Return whether a description is that of a variable."""
-    return issubclass(node.type, Variable)
-
-
 def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
     """Return the paths of the leaves in an item or a node, without those of other nodes.
 
@@ -88,11 +81,6 @@ def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
     if isinstance(item, Tree | Node):
         return [end for key, each in item.items for end in leaf_paths(each, (*path, key))]
     return [path] if item is LEAF else []
-
-
-def leaf_count(item: Any) -> int:
-    """Return the number of leaves in an item or a node, without those of other nodes."""
-    return len(leaf_paths(item))
 
 
 def occurrences(
@@ -110,19 +98,17 @@ def occurrences(
       The path, the number of the node, and whether it occurs for the first time.
     """
     seen = set() if seen is None else seen
-    inside: tuple[tuple[Any, Any], ...] = ()
+    inside = item.items if isinstance(item, Tree) else ()
     if isinstance(item, Ref):
         first = item.number not in seen
         seen.add(item.number)
         yield path, item.number, first
         inside = nodes[item.number].items if first else ()
-    elif isinstance(item, Tree):
-        inside = item.items
     for key, each in inside:
         yield from occurrences(nodes, each, (*path, key), seen)
 
 
-class GraphDef(Generic[N]):
+class GraphDef(Generic[A]):
     """The structure of a graph; equal ones are the same object (OBJ-1, JIT-3).
 
     Get one from `nnx.graphdef` or `nnx.split`. Paths in it begin with the index of a root. To JAX
@@ -163,14 +149,14 @@ class GraphDef(Generic[N]):
         """The path of each leaf in order, and the number of the variable whose value it is."""
         found: list[tuple[Path, int | None]] = []
         for number, (node, path) in enumerate(zip(self.nodes, self.node_paths, strict=True)):
-            own = [(path, number)] if describes_variable(node) else []
+            own = [(path, number)] if issubclass(node.type, Variable) else []
             found += own or [(end, None) for end in leaf_paths(node, path)]
         return tuple(found)
 
     @cached_property
     def first_leaves(self) -> tuple[int, ...]:
         """The number of the first leaf of each node, and at the end the number of all leaves."""
-        return tuple(accumulate(map(leaf_count, self.nodes), initial=0))
+        return tuple(accumulate(map(len, map(leaf_paths, self.nodes)), initial=0))
 
 
 jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
@@ -283,7 +269,7 @@ def refill(
     """
     inside, new = contents(value), {}
     for key, item in node.items:
-        stays = (key, item) in kept and not leaf_count(item)
+        stays = (key, item) in kept and not leaf_paths(item)
         new[key] = inside[key] if stays else filled(item, nodes, leaves)
     if isinstance(value, Pytree):  # Its attributes stay in their order.
         new = {key: new[key] for key in inside if key in new} | new
@@ -314,8 +300,7 @@ def unflatten(
     for number, node in enumerate(definition.nodes):
         value = leaves[starts[number] : starts[number] + 1]
         nodes.append(known[number] if number in known else blank(node, *value))
-    for number, made in enumerate(nodes):
+    for number, (made, node) in enumerate(zip(nodes, definition.nodes, strict=True)):
         if number not in known and not isinstance(made, Variable):
-            own = iter(leaves[starts[number] : starts[number + 1]])
-            refill(made, definition.nodes[number], nodes, own)
+            refill(made, node, nodes, iter(leaves[starts[number] : starts[number + 1]]))
     return nodes

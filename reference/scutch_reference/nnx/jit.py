@@ -58,8 +58,7 @@ class JitWrapped(Lifted[P, R]):
           frame: The frame of a call.
           run: The function.
         """
-        options = dict(self.options)
-        options["donate_argnums"] = self._donate(frame)
+        options = {**self.options, "donate_argnums": self._donate(frame)}
         if self.in_prefix is not None:
             frame.placements = frame.leaf_prefixes
             options["in_shardings"] = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
@@ -273,8 +272,7 @@ def cached_partial(
 
 
 def _sharded(value: Any, sharding: Any) -> Any:
-    abstract: Any = jax.ShapeDtypeStruct  # JAX leaves it untyped.
-    return abstract(value.shape, value.dtype, sharding=sharding)
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
 
 
 def as_abstract(tree: A, graph: bool | None = None) -> A:

@@ -11,7 +11,7 @@ initializer of `with_partitioning` brings. What layers compute is in `functional
 ((5, 3), ('in', 'out'), ('out',))
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, field
 from typing import Any
 
@@ -22,12 +22,11 @@ from jax.nn import initializers
 from .. import functional
 from ..functional import Axes
 from .modules import Module
-from .objects import data, dataclass
+from .objects import Metadata, data, dataclass
 from .rngs import Rngs
 from .variables import BatchStat, Param, value_of
 
 Initializer = Callable[..., Any]
-Metadata = Mapping[str, Any] | None
 
 
 @dataclass(kw_only=True)

@@ -58,20 +58,6 @@ _CACHE_LIMIT = 1024
 _signature = functools.cache(inspect.signature)
 
 
-def call_directly(frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
-    """Call a function on the copies of objects, with nothing before or after it.
-
-    Args:
-      frame: The frame of the call; not used.
-      nodes: The copies by number; not used.
-      function: Calls the user's function on the copies.
-
-    Returns:
-      The output of the user's function.
-    """
-    return function()
-
-
 class Lifted(Generic[P, R]):
     """A function of objects, transformed; `jit` says what its arguments mean.
 
@@ -95,7 +81,7 @@ class Lifted(Generic[P, R]):
     """The prefix of keyword arguments."""
     by_position: bool = False
     """Whether arguments by name are refused, where JAX refuses them (JIT-10, SHM-6)."""
-    inside: Inside = staticmethod(call_directly)
+    inside: Inside = staticmethod(lambda frame, nodes, function: function())
     """Calls the function on the copies; a transformation that does more there has its own."""
 
     def __init__(
@@ -299,8 +285,7 @@ class Lifted(Generic[P, R]):
         try:
             if frame.placements:
                 values, moved = frame.placed(plan, values)
-            arguments = frame.arguments(values, plain)
-            effects, groups, out = (function or frame.transformed)(*arguments)
+            effects, groups, out = (function or frame.transformed)(*frame.arguments(values, plain))
         except Exception as error:
             frame.explain(values, plain, error)
             raise

@@ -20,7 +20,7 @@ from ..errors import DataError
 from .filters import Path, to_predicate
 from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
-from .objects import Pytree, attributes_of
+from .objects import Elements, Pytree, attributes_of
 from .variables import A, Perturbation, Variable
 
 
@@ -60,8 +60,15 @@ class Module(Pytree):
           *filters: See `set_attributes`.
           **attributes: More of them to set.
         """
-        mode = {"deterministic": False, "use_running_average": False, **attributes}
-        self.set_attributes(*filters, **{"raise_if_not_found": False, **mode})
+        self.set_attributes(
+            *filters,
+            **{
+                "raise_if_not_found": False,
+                "deterministic": False,
+                "use_running_average": False,
+                **attributes,
+            },
+        )
 
     def eval(self, *filters: Any, **attributes: Any) -> None:
         """Let layers behave as after training; see `train` (OBJ-5).
@@ -211,7 +218,7 @@ def view(
     return copy
 
 
-class List(Module, MutableSequence[A], Generic[A]):
+class List(Elements, Module, MutableSequence[A], Generic[A]):
     """A list of data and static elements; element `i` is the attribute `i` (OBJ-5).
 
     Args:
@@ -222,9 +229,6 @@ class List(Module, MutableSequence[A], Generic[A]):
 
     def __init__(self, elements: Iterable[A] = (), /):
         self.extend(elements or ())
-
-    def __len__(self) -> int:
-        return len(attributes_of(self))
 
     def __iter__(self) -> Iterator[A]:
         return map(attributes_of(self).__getitem__, range(len(self)))
@@ -264,7 +268,7 @@ class List(Module, MutableSequence[A], Generic[A]):
                 put(self, i, element)
 
 
-class Dict(Module, MutableMapping[str, A], Generic[A]):
+class Dict(Elements, Module, MutableMapping[str, A], Generic[A]):
     """A dictionary with string keys; the element `key` is the attribute `key` (OBJ-5).
 
     Args:
@@ -278,12 +282,6 @@ class Dict(Module, MutableMapping[str, A], Generic[A]):
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.update(*args, **kwargs)
-
-    def __len__(self) -> int:
-        return len(attributes_of(self))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(attributes_of(self))
 
     def __getitem__(self, key: str) -> Any:
         return attributes_of(self)[key]

@@ -21,7 +21,7 @@ import dataclasses
 import inspect
 import reprlib
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
@@ -179,8 +179,10 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         if _is_marker(value):
             is_data, value = value.metadata[_MARK], value.metadata["value"]
             if not is_data and has_data(value):
-                where = f"{type(self).__name__}.{key}"
-                raise DataError(f"Found data in the static attribute {where}: use nnx.data(...).")
+                raise DataError(
+                    f"Found data in the static attribute {type(self).__name__}.{key}: "
+                    "use nnx.data(...)."
+                )
             _put(self, "_tags", {**self._tags, key: is_data})
         elif isinstance(value, _ARRAYS) and isinstance(attributes_of(self).get(key), _ARRAYS):
             return value
@@ -220,6 +222,18 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def __repr__(self) -> str:
         items = ", ".join(f"{key}={value!r}" for key, value in attributes_of(self).items())
         return f"{type(self).__name__}({items})"
+
+
+class Elements:
+    """What an object has whose attributes are the elements of a mapping or a sequence."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(attributes_of(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(attributes_of(self))
 
 
 class Object(Pytree, pytree=False):

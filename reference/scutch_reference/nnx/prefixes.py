@@ -24,10 +24,9 @@ from ..errors import IndivisibleSizeError, LiftingError, MeshAxisError, NoFilter
 from ..placement import mesh_axes
 from .filters import Path, PathIn, to_predicates
 from .flatten import entries, is_object, one_level
-from .graph import state
+from .graph import pure, state
 from .states import State, to_flat_state
 from .static import frozen
-from .variables import Variable
 
 
 @dataclass(init=False)
@@ -49,8 +48,7 @@ class FilterPrefix:
         if isinstance(values, State):
             paths: dict[Any, list[Path]] = {}
             for path, leaf in to_flat_state(values):
-                value = leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
-                paths.setdefault(value, []).append(path)
+                paths.setdefault(pure(leaf), []).append(path)
             values = [(PathIn(*each), value) for value, each in paths.items()]
         pairs = list(values.items() if isinstance(values, Mapping) else values)
         self.filters = tuple(filter for filter, _ in pairs)

@@ -79,8 +79,9 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
         parties: list[Any] = [name, typ]
         for known in filter(_registry.__contains__, parties):
             if not overwrite:
-                paired = _registry[known]
-                raise RegistryError(f"{name!r} cannot name {typ!r}: {known!r} has {paired!r}.")
+                raise RegistryError(
+                    f"{name!r} cannot name {typ!r}: {known!r} has {_registry[known]!r}."
+                )
             forget_pair(known)
         _registry[name] = typ
         _registry[typ] = name
@@ -108,11 +109,11 @@ def variable_type_from_name(
     if known := _registry.get(name):  # One step, which needs no lock.
         return known  # type: ignore[no-any-return]
     with _registry_lock:
-        if name not in _registry:
-            if not allow_register:
-                raise RegistryError(f"No variable type has the name {name!r}.")
-            register_variable_name(name, type(name, (base,), {"__module__": __name__}))
-        return _registry[name]  # type: ignore[no-any-return]
+        if not (allow_register or name in _registry):
+            raise RegistryError(f"No variable type has the name {name!r}.")
+        return _registry.get(name) or register_variable_name(
+            name, type(name, (base,), {"__module__": __name__})
+        )
 
 
 def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> str:

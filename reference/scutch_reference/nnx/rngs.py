@@ -19,16 +19,15 @@ from collections.abc import Callable, ItemsView, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Self
 
-import jax
 import jax.numpy as jnp
-from jax import random
+from jax import Array, dtypes, random
 from jax.nn import initializers
 
 from .. import jax_versions
 from ..errors import StreamError
 from .filters import Path, to_predicate
 from .graph import clone, iter_graph, state, update
-from .objects import Pytree, attributes_of
+from .objects import Elements, Pytree, attributes_of
 from .variables import Variable
 
 Shape = int | tuple[int, ...]
@@ -90,7 +89,7 @@ _INITIALIZING: dict[str, Callable[..., Any]] = {
 }
 
 
-class RngState(Variable[jax.Array]):
+class RngState(Variable[Array]):
     """A part of a seed stream; its `tag` is the name of the stream."""
 
 
@@ -143,13 +142,13 @@ class RngStream(_Random, Pytree):
             key = random.key(key)
         elif dtype == jnp.uint32:
             key = random.wrap_key_data(key)
-        elif not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        elif not jnp.issubdtype(dtype, dtypes.prng_key):
             raise StreamError(f"A stream starts from an integer or a jax.random.key, got {key!r}")
         self.tag = tag
         self.key: RngKey = RngKey(key, tag=tag)
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
 
-    def __call__(self) -> jax.Array:
+    def __call__(self) -> Array:
         """Return a key that the stream has not given before (OBJ-6).
 
         Raises:
@@ -212,7 +211,7 @@ def _by_filter(shapes: Any) -> Mapping[Any, Any]:
     return {} if shapes is None else {...: shapes}
 
 
-class Rngs(_Random, Pytree):
+class Rngs(_Random, Elements, Pytree):
     """Named streams (OBJ-6); `rngs.name` and `rngs["name"]` are the stream of that name.
 
     The functions of `jax.random` are methods, without the key; they draw from the default stream.
@@ -244,19 +243,13 @@ class Rngs(_Random, Pytree):
             raise AttributeError(name)
         return self[name]
 
-    def __call__(self) -> jax.Array:
+    def __call__(self) -> Array:
         """Return a new key of the default stream (OBJ-6).
 
         Raises:
           StreamError: There is none.
         """
         return self["default"]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(attributes_of(self))
-
-    def __len__(self) -> int:
-        return len(attributes_of(self))
 
     def __contains__(self, name: object) -> bool:
         return name in attributes_of(self)
@@ -267,8 +260,9 @@ class Rngs(_Random, Pytree):
 
     def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
         """These streams, changed where the filters of `shapes` take them, else forked."""
-        selected = [found for found in _selected(self, shapes) if found[2] is not None]
-        taken = {name: change(each, k) for (name,), each, k in selected}
+        taken = {
+            name: change(each, k) for (name,), each, k in _selected(self, shapes) if k is not None
+        }
         return type(self)(**{name: taken.get(name) or each.fork() for name, each in self.items()})
 
     def split(self, k: Any) -> Self:

@@ -168,7 +168,7 @@ def shard_map(
         raise ValueError(f"axis_names has {sorted(unknown)}, which are no axes of {mesh!r}.")
     if axis_names:
         auto = frozenset(mesh.axis_names) - frozenset(axis_names)
-    check = check_rep and check_vma
     return lift(
-        ShardMapped, f, in_specs, out_specs, graph_updates, mesh=mesh, check=check, auto=auto
-    )
+        ShardMapped, f, in_specs, out_specs, graph_updates,
+        mesh=mesh, check=check_rep and check_vma, auto=auto,
+    )  # fmt: skip

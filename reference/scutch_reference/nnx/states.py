@@ -46,8 +46,9 @@ class FlatState(tuple[tuple[Path, V], ...]):
 
     def __new__(cls, items: Pairs[V], /) -> Self:
         """Sort pairs, or the items of a mapping."""
-        pairs = dict(items).items()
-        return super().__new__(cls, sorted(pairs, key=lambda item: [*map(_order, item[0])]))
+        return super().__new__(
+            cls, sorted(dict(items).items(), key=lambda item: [*map(_order, item[0])])
+        )
 
     paths = property(lambda self: tuple(path for path, _ in self))
     leaves = property(lambda self: [leaf for _, leaf in self])
@@ -260,8 +261,9 @@ class State(dict[K, V]):
     """
 
     def __init__(self, mapping: Mapping[K, Any] | Iterable[tuple[K, Any]] = (), /):
-        pairs: Any = dict(mapping).items()
-        super().__init__((k, State(v) if isinstance(v, Mapping) else v) for k, v in pairs)
+        super().__init__(
+            (k, State(v) if isinstance(v, Mapping) else v) for k, v in dict(mapping).items()
+        )
 
     def _flatten(self) -> tuple[list[tuple[Any, V]], tuple[K, ...]]:
         keys = tuple(sorted(self, key=_order))

@@ -49,11 +49,10 @@ class Tracked:
     _level: Any
     _plans: dict[Any, Any] | None  # What calls know of this object as their first argument.
 
-    def __init_subclass__(cls, *, pytree: bool = True, **kwargs: Any):
+    def __init_subclass__(cls: Any, *, pytree: bool = True, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        node: Any = cls
         if pytree:
-            jax.tree_util.register_pytree_with_keys(node, node._flatten, node._unflatten)
+            jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
     def _begin(self, *cell: Any) -> None:
         """Set what a new object starts with; a subclass adds its own slots."""

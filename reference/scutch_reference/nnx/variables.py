@@ -34,13 +34,12 @@ from ..logical import (
     get_logical_axis_rules,
     logical_to_mesh_axes,
 )
-from ..meta import PARTITION_NAME, Partitioned, boxing
+from ..meta import PARTITION_NAME, A as A, Partitioned, boxing
 from ..placement import constrain, formatted, partition_spec
 from .defaults import using_eager_sharding
 from .static import Static, copied
 from .tracking import Tracked
 
-A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
@@ -162,10 +161,6 @@ class Variable(Tracked, Generic[A]):
         """
         return value
 
-    def _run_axis_hooks(self, event: str, index: int, name: Any) -> None:
-        for hook in self._hooks(event):
-            hook(self, index, name)
-
     def add_axis(self, index: int, name: Any) -> None:
         """Run the hooks `on_add_axis`: a transformation adds an axis to the value (OBJ-5).
 
@@ -173,7 +168,8 @@ class Variable(Tracked, Generic[A]):
           index: Where the new axis is.
           name: Its name, or None.
         """
-        self._run_axis_hooks("on_add_axis", index, name)
+        for hook in self._hooks("on_add_axis"):
+            hook(self, index, name)
 
     def remove_axis(self, index: int, name: Any) -> None:
         """Run the hooks `on_remove_axis`: a transformation takes an axis off the value (OBJ-5).
@@ -182,7 +178,8 @@ class Variable(Tracked, Generic[A]):
           index: Where the axis was.
           name: Its name, or None.
         """
-        self._run_axis_hooks("on_remove_axis", index, name)
+        for hook in self._hooks("on_remove_axis"):
+            hook(self, index, name)
 
     def get_value(self, *, index: Any = ...) -> Any:
         """Return the value, or a part of it, after the hooks of getting (OBJ-5).
