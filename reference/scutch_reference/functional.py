@@ -127,8 +127,7 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
     if len(table) == 1:
         return jnp.broadcast_to(table[0], (*jnp.shape(indices), table.shape[1]))
     if out_sharding is not None:
-        of_rows: Any = table.at[indices]
-        return of_rows.get(mode="fill", out_sharding=out_sharding)  # type: ignore[no-any-return]
+        return table.at[indices].get(mode="fill", out_sharding=out_sharding)
     return jnp.take(table, indices, axis=0)
 
 
@@ -257,6 +256,5 @@ def dropped(
         raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
     _, independent = split_axes(broadcast_dims, x.ndim)
     shape = [size if axis in independent else 1 for axis, size in enumerate(x.shape)]
-    chosen = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
-    kept = jnp.broadcast_to(chosen, x.shape)
+    kept = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
     return jnp.where(kept, x / (1 - rate), jnp.zeros_like(x))

@@ -111,8 +111,9 @@ def composed_rules(own: CheckedRules, context: CheckedRules) -> CheckedRules:
     for name, rules in mine.items():
         theirs = [rule for rule in context if rule[0] == name]
         if theirs and theirs != rules:
-            message = f"Own rules contradict the rules in context for {name!r}, {theirs!r}"
-            raise errors.AxisRulesError(message, rule=rules)
+            raise errors.AxisRulesError(
+                f"Own rules contradict the rules in context for {name!r}, {theirs!r}", rule=rules
+            )
     return own + tuple(rule for rule in context if rule[0] not in mine)
 
 

@@ -291,8 +291,7 @@ class Partitioned(Node, AxisMetadata[A]):
           metadata: Values by the names that NNX has for the fields. What is no field is left out;
             `value` and the names must be there.
         """
-        keys = _metadata_keys(cls)
-        return cls(**{name: metadata[key] for name, key in keys if key in metadata})
+        return cls(**{name: metadata[key] for name, key in _metadata_keys(cls) if key in metadata})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace_boxed(copy.deepcopy(self.value, memo))

@@ -18,8 +18,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, overload
 
-import jax
-from jax.tree_util import GetAttrKey, tree_flatten
+from jax.tree_util import GetAttrKey, register_pytree_with_keys, tree_flatten
 
 from .comparison import equal, kind
 
@@ -68,7 +67,7 @@ def _register(cls: type, data_by_default: bool) -> None:
         node.__dict__.update(zip(names, (*children, *static), strict=True))
         return node
 
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, build, flatten)
+    register_pytree_with_keys(cls, flatten_with_keys, build, flatten)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))

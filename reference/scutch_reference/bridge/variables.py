@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
-from jax.sharding import PartitionSpec
 
 from .. import nnx
 from ..errors import CrossingError
@@ -99,10 +98,9 @@ class NNXMeta(AxisMetadata[A]):
         remove_axis(variable, index, params)
         return dataclasses.replace(self, metadata=variable.get_metadata())
 
-    def get_partition_spec(self) -> PartitionSpec | None:
+    def get_partition_spec(self) -> jax.sharding.PartitionSpec | None:
         """Return the spec that `nnx.get_partition_spec` gives for the variable (BRG-5e)."""
-        variable = nnx.get_partition_spec(self.to_nnx_variable())
-        return variable.get_raw_value()  # type: ignore[no-any-return]
+        return nnx.get_partition_spec(self.to_nnx_variable()).get_raw_value()  # type: ignore[no-any-return]
 
     def to_nnx_variable(self) -> nnx.Variable[A]:
         """Return the variable; no hook runs (BRG-5b)."""

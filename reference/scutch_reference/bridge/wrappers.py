@@ -21,12 +21,12 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import jax
-from jax.sharding import Mesh
 
 from .. import linen, nnx
 from ..errors import CrossingError
 from ..linen.scope import Filter, put
 from ..meta import A, P, Partitioned, boxing
+from ..nnx.graphdef import contents, put as put_inside
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -82,17 +82,14 @@ def _drawn_keys(rngs: Any) -> Any:
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, variables; those that it has stay and are updated."""
-    held = vars(node) if isinstance(node, nnx.Module) else node
     for name, new in attributes.items():
-        old = held.get(name)
+        old = contents(node).get(name)
         if isinstance(new, Mapping) and old is not None:
             _fill(old, new)
         elif isinstance(old, nnx.Variable):
             old.update_from_state(new)
-        elif held is node:
-            node[name] = new
         else:
-            setattr(node, name, nnx.data(new))
+            put_inside(node, name, nnx.data(new) if isinstance(node, nnx.Module) else new)
 
 
 class ToNNX(nnx.Module):
@@ -158,8 +155,10 @@ class ToNNX(nnx.Module):
             )
         else:
             mutable = (around or False) if mutable is None else mutable
-            options = {"rngs": keys, "method": method, "mutable": mutable, **kwargs}
-            output = module.apply(nnx_attrs_to_linen_vars(attributes), *args, **options)
+            output = module.apply(
+                nnx_attrs_to_linen_vars(attributes), *args,
+                rngs=keys, method=method, mutable=mutable, **kwargs,
+            )  # fmt: skip
             output, changed = (output, {}) if mutable is False else output
         _fill(self, linen_vars_to_nnx_attrs(changed))
         return output
@@ -361,7 +360,7 @@ nnx.VariableMetadata.register(Annotated)
 
 
 def with_partitioning(
-    initializer: Callable[P, A], names: Iterable[Any], mesh: Mesh | None = None
+    initializer: Callable[P, A], names: Iterable[Any], mesh: jax.sharding.Mesh | None = None
 ) -> Callable[P, Annotated[A]]:
     """Make an initializer name the axes of parameters of modules of either kind (BRG-8e).
 
