@@ -307,7 +307,7 @@ def fold_rngs(target: F, variables: Filter = True, rngs: Filter = True) -> F:
     def transform(call: Call) -> Any:
         function, held, keys = call.pure(variables, rngs)
         drawn = {name: call.module.make_rng(name) for name in keys}
-        output, changed = function(held, drawn, *call.args)
+        output, changed = function(held, drawn, *call.args, **call.kwargs)
         call.write(changed)
         return output
 

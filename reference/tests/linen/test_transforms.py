@@ -295,6 +295,17 @@ def test_names_are_folded_and_calls_are_named(nn):
     assert linen.named_call(jnp.sin)(0.0) == 0.0
 
 
+def test_arguments_reach_a_module_with_folded_keys_by_name(nn):
+    """As they do by position."""
+
+    class Scaled(nn.Module):
+        @nn.compact
+        def __call__(self, x, scale=1.0):
+            return x * scale
+
+    assert nn.fold_rngs(Scaled)().apply({}, 2.0, scale=3.0) == 6.0
+
+
 def test_outside_a_module_there_is_none():
     """The error says what to pass."""
     with pytest.raises(errors.ModuleError, match="pass module="):
