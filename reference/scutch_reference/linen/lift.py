@@ -199,7 +199,9 @@ def lifted_target(
     names = [methods] if isinstance(methods, str) else methods or ["__call__"]
     parts: dict[str, Any] = {
         **{name: nowrap(lifted(getattr(cls, name))) for name in names},
-        **{"setup": Module.setup, "__module__": cls.__module__, "__doc__": cls.__doc__},
+        "setup": Module.setup,
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
     }
     return type(prefix + cls.__name__, (cls,), parts)  # type: ignore[return-value]
 

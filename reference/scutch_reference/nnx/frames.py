@@ -269,8 +269,9 @@ class Frame:
         present = getattr(leaf, "sharding", None)
         if present is not None:
             is_kept = getattr(leaf, "committed", True) and not self.rules.moves_committed
-            stays = is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
-            if stays or present.is_equivalent_to(sharding, np.ndim(leaf)):
+            if present.is_equivalent_to(sharding, np.ndim(leaf)) or (
+                is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
+            ):
                 return leaf
         return jax.device_put(leaf, sharding)
 
