@@ -44,7 +44,7 @@ import jax
 from rich.progress import Progress
 from scutch import catalogue
 from scutch.implementation import load
-from scutch.judging import isolation, known, profiles, suite
+from scutch.judging import known, profiles, suite
 from scutch.judging.isolation import Lost, Runner
 from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
 from scutch.judging.trying import try_law
@@ -536,6 +536,4 @@ def tried_all(
 
 
 if __name__ == "__main__":
-    if not isolation.available():
-        raise SystemExit("ci/mutants: this platform cannot fork")
     sys.exit(main(sys.argv[1:]))

@@ -17,14 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scutch.report.document import Report, ReportError, load, suite
+from scutch import catalogue
+from scutch.catalogue import Requirement, index
+from scutch.implementation import SetupError, find
+from scutch.report import badge, comparison, github, sarif
+from scutch.report.document import Outcome, Report, ReportError, load, suite
+from scutch.report.findings import Place
 from scutch.report.text import count, publish
 
 if TYPE_CHECKING:
-    from scutch.catalogue import Requirement
     from scutch.judging.known import Known
-    from scutch.report.document import Outcome
-    from scutch.report.findings import Place
 
 EXAMPLES: Final = """\
 examples:
@@ -81,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(arguments.command(arguments))
         sys.stdout.flush()
         return code
-    except (ReportError, UsageError) as error:
+    except (ReportError, SetupError, UsageError) as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -330,17 +332,14 @@ def _report(arguments: argparse.Namespace) -> int:
     reports = [load(path) for path in arguments.reports]
     table.show(reports)
     if arguments.html:
-        from scutch import catalogue
         from scutch.report import site
 
-        index = site.write(reports, catalogue.load(), arguments.html)
-        print(f"\nsite: {index}")
+        page = site.write(reports, catalogue.load(), arguments.html)
+        print(f"\nsite: {page}")
     return 0
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from scutch.report import comparison
-
     old, new = load(arguments.old), load(arguments.new)
     compared = comparison.compare(old, new, allow_known=arguments.allow_known)
     print(compared.text(arguments.level))
@@ -390,7 +389,6 @@ def _known(arguments: argparse.Namespace) -> int:
 
 def _changes(arguments: argparse.Namespace) -> int:
     from scutch import releases
-    from scutch.implementation import SetupError
     from scutch.judging import known
     from scutch.releases import changes
 
@@ -409,10 +407,7 @@ def _changes(arguments: argparse.Namespace) -> int:
         if arguments.scripts is not None:
             from scutch.reproduce import upgrades
 
-            try:
-                lines = upgrades.write(upgrade, arguments.scripts, arguments.python)
-            except SetupError as error:
-                raise UsageError(str(error)) from error
+            lines = upgrades.write(upgrade, arguments.scripts, arguments.python)
             print("", *lines, sep="\n")
     entries = [each for each in known.shipped() if each.implementation == name]
     print()
@@ -420,7 +415,7 @@ def _changes(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _known_failures(outcome: "Outcome", name: str, version: str) -> Iterator["Known"]:
+def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Known"]:
     """What a file of known failures says of a broken requirement: an entry for each broken law."""
     from scutch.judging import known
 
@@ -435,7 +430,6 @@ def _known_failures(outcome: "Outcome", name: str, version: str) -> Iterator["Kn
 
 def _reproduce(arguments: argparse.Namespace) -> int:
     from scutch import reproduce
-    from scutch.implementation import SetupError
     from scutch.reproduce import failures
 
     if (arguments.failure is None) is (arguments.report is None):
@@ -445,14 +439,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     try:
         requirement, call = failures.failure(arguments.failure, arguments.implementation)
         text = reproduce.script(requirement, call, arguments.implementation)
-    except (SetupError, reproduce.NotReproducible) as error:
+    except reproduce.NotReproducible as error:
         raise UsageError(str(error)) from error
     text = reproduce.issue(requirement, text) if arguments.issue else text
-    if arguments.output is None:
-        print(text, end="")
-    else:
-        publish(text, Path(arguments.output))
-    return 0
+    return _put(text, arguments.output, "script")
 
 
 def _reproduce_all(path: str, implementation: str) -> int:
@@ -478,14 +468,10 @@ def _reproduce_all(path: str, implementation: str) -> int:
 
 
 def _badge(arguments: argparse.Namespace) -> int:
-    from scutch.report import badge
-
     return _put(badge.svg(load(arguments.report)), arguments.output, "badge")
 
 
 def _sarif(arguments: argparse.Namespace) -> int:
-    from scutch.report import sarif
-
     report = load(arguments.report)
     return _put(sarif.text(report, _place(arguments, report)), arguments.output, "SARIF file")
 
@@ -502,16 +488,12 @@ def _put(text: str, output: str | None, what: str) -> int:
     return 0
 
 
-def _place(arguments: argparse.Namespace, report: Report) -> "Place | None":
+def _place(arguments: argparse.Namespace, report: Report) -> Place | None:
     """The place that `--at` names."""
-    from scutch.report.findings import Place
-
     return Place.of(arguments.at, report.implementation.name) if arguments.at else None
 
 
 def _github(arguments: argparse.Namespace) -> int:
-    from scutch.report import github
-
     report = load(arguments.report)
     print(github.annotations(report, _place(arguments, report)), end="")
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
@@ -526,7 +508,6 @@ def _github(arguments: argparse.Namespace) -> int:
 
 
 def _box(arguments: argparse.Namespace) -> int:
-    from scutch.implementation import SetupError, find
     from scutch.owners import BOX_LAWS, Nonconforming, judge_box
 
     code = 0
@@ -549,8 +530,6 @@ def _box(arguments: argparse.Namespace) -> int:
             else:
                 lacks = f"; it has not: {', '.join(found.lacks)}" if found.lacks else ""
                 print(f"{where} conforms in {count(len(found.rulings), 'requirement')}{lacks}")
-    except SetupError as error:
-        raise UsageError(str(error)) from error
     except SystemExit as error:
         raise UsageError(f"importing what is judged raised SystemExit: {error}") from error
     return code
@@ -558,7 +537,7 @@ def _box(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     pattern = arguments.pattern or arguments.requirement
-    chosen = _select(pattern)
+    chosen = catalogue.select(pattern)
     if arguments.area is not None:
         areas = sorted({requirement.area for requirement in chosen})
         chosen = tuple(one for one in chosen if one.area == arguments.area.upper())
@@ -573,19 +552,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _select(pattern: str) -> "tuple[Requirement, ...]":
-    from scutch import catalogue
-    from scutch.implementation import SetupError
-
-    try:
-        return catalogue.select(pattern)
-    except SetupError as error:
-        raise UsageError(str(error)) from error
-
-
 def _explain(arguments: argparse.Namespace) -> int:
-    from scutch import catalogue
-
     everything = catalogue.load()
     wanted = arguments.id.lower()
     chosen = [one for one in everything if wanted in (one.id.lower(), one.row.lower())]
@@ -598,9 +565,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _explanation(requirement: "Requirement", everything: "Sequence[Requirement]") -> str:
-    from scutch.catalogue import index
-
+def _explanation(requirement: Requirement, everything: Sequence[Requirement]) -> str:
     facts = {
         "level": requirement.level,
         "domain": requirement.domain,

@@ -252,14 +252,11 @@ class Implementation:
     def __post_init__(self) -> None:
         """Let the laws of what is claimed in part be tried, also where they need what is not."""
         for capability in CAPABILITIES:
-            for need in NEEDS.get(capability, ()) if self._in_part(capability) else ():
+            in_part = self._claimed(capability) != NAMES[capability]
+            for need in NEEDS.get(capability, ()) if in_part else ():
                 if getattr(self, need) is None:
                     empty = Namespace(f"{self.name} {self.version}: {need}", names=())
                     object.__setattr__(self, need, empty)
-
-    def _in_part(self, capability: str) -> bool:
-        names, space = NAMES[capability], getattr(self, capability)
-        return isinstance(space, Namespace) and space.claimed(names) != names
 
     def need(self, option: str) -> None:
         """Leave a law that needs an option which is not claimed.

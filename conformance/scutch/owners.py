@@ -240,7 +240,9 @@ def judge_box(
         else:
             chosen = check(implementation, implementation.name)
         rows = _rows(chosen, requirements, exclude)
-        faulty = _not_its_own(chosen)
+        # That the bridge of Flax gives a box a field is not the fault of the box, whose owner has
+        # not asked for it: a class is not convicted of what its implementation is known to break.
+        faulty = {entry.requirement for entry in known_failures.of(chosen)}
         built = _Examined(box_class, chosen, make, names, params, indices, nests)
         laws = [
             law
@@ -290,19 +292,6 @@ def _rows(
         row for row in catalogue.select(patterns)
         if row.id not in left_out and set(row.capabilities) <= set(chosen.claims)
     )  # fmt: skip
-
-
-def _not_its_own(chosen: Implementation) -> set[str]:
-    """What an implementation is known to break, with its own boxes or with those of its users.
-
-    A class is not convicted of it: that the bridge of Flax gives a box a field that it has not
-    asked for is not the fault of the box.
-    """
-    releases = [(chosen.name, chosen.version), *filter(None, [chosen.upstream])]
-    return {
-        entry.requirement
-        for entry in known_failures.applicable(known_failures.shipped(), *releases)
-    }
 
 
 class _Examined:

@@ -392,7 +392,7 @@ def pytest_configure(config: pytest.Config) -> None:
         kept.enter_context(profiles.compiled_once())
         kept.enter_context(hypothesis_parts.leaving_no_folder())
         config.add_cleanup(kept.pop_all().close)
-    isolate = not (option.in_process or option.usepdb) and isolation.available()
+    isolate = not (option.in_process or option.usepdb)
     worker = getattr(config, "workerinput", None)
     try:
         if option.scutch_report and not worker:

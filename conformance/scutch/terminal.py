@@ -29,6 +29,7 @@ COMMAND = "SCUTCH_COMMAND"
 """Environment variable: how this run was started, for replay commands."""
 
 _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked": "light"}
+_INDENT = " " * 10
 _FEW = 5
 """Root causes that are shown with input, error and replay."""
 
@@ -264,21 +265,19 @@ def _show_one(
     terminal.write_line(f"{row.id:12} {row.title}{level}")
     if brief or ruling.verdict in ("passed", "unclaimed"):
         return
-    indent = " " * 10
     found = ruling.counterexample
     if ruling.verdict in ("known", "fixed", "blocked", "untested", "crashed", "timeout"):
-        terminal.write_line(f"{indent}{ruling.reason}")
+        terminal.write_line(f"{_INDENT}{ruling.reason}")
     if found is not None and ruling.verdict != "known":
         _show_found(terminal, found)
-        terminal.write_line(f"{indent}replay: {replay(run, ruling, prefix)}")
+        terminal.write_line(f"{_INDENT}replay: {replay(run, ruling, prefix)}")
         for other in ruling.also[:_WAYS]:
-            terminal.write_line(f"{indent}and in another way:")
+            terminal.write_line(f"{_INDENT}and in another way:")
             _show_found(terminal, other)
 
 
 def _show_found(terminal: pytest.TerminalReporter, found: Counterexample) -> None:
-    indent = " " * 10
     if found.input:
-        terminal.write_line(f"{indent}input:  {found.input}")
+        terminal.write_line(f"{_INDENT}input:  {found.input}")
     first = found.error.splitlines()[0] if found.error else ""
-    terminal.write_line(f"{indent}error:  {first}")
+    terminal.write_line(f"{_INDENT}error:  {first}")

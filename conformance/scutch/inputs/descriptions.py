@@ -548,14 +548,25 @@ def build(description: Any, builder: Builder) -> Any:
     Returns:
       The built value; a value that is no description is returned as it is.
     """
-    kind = type(description)
-    if issubclass(kind, Description):
+    if issubclass(type(description), Description):
         return description.build(builder)
-    if kind is dict:
-        return {key: build(value, builder) for key, value in description.items()}
-    if kind is list or kind is tuple:
-        return kind(build(value, builder) for value in description)
-    return description
+    return mapped(lambda each: build(each, builder), description)
+
+
+CONTAINERS = (dict, list, tuple)
+"""The plain containers that descriptions may stand in."""
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """A plain container with what a function makes of each element; any other value as it is.
+
+    Args:
+      function: Called with each element of a list or tuple, and with each value of a dictionary.
+      value: One of `CONTAINERS`, and of no subclass, or anything else.
+    """
+    if type(value) is dict:
+        return {key: function(each) for key, each in value.items()}
+    return type(value)(map(function, value)) if type(value) in CONTAINERS else value
 
 
 def parts(value: Any) -> Iterator[Description]:

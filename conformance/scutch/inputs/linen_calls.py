@@ -22,7 +22,7 @@ import numpy as np
 from scutch.inputs import models
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.descriptions import Builder, Description, Layer, Model
-from scutch.inputs.transformations import CARRIED
+from scutch.inputs.transformations import CARRIED, moved
 from scutch.lawkit.domain import assume
 
 LANES = 2
@@ -110,17 +110,17 @@ class BuiltLinenCall:
 
     def plain(self) -> Any:
         """The module without lifts."""
-        return self._class()(self.described.layers, self.instance.described.width, self._train())
+        return self._made(self._class())
 
     def lifted(self) -> Any:
         """The module under its lifts."""
         kind = self._class()
         for lift in reversed(self.described.under):
             kind = self._lift(kind, lift)
-        return kind(self.described.layers, self.instance.described.width, self._train())
+        return self._made(kind)
 
-    def _train(self) -> bool:
-        return self.described.train
+    def _made(self, kind: Any) -> Any:
+        return kind(self.described.layers, self.instance.described.width, self.described.train)
 
     def _class(self) -> Any:
         return models.classes(self.linen, self.instance.meta)["ScanBody" if self.loops else "Stack"]
@@ -253,9 +253,7 @@ def _scan_oracle(call: BuiltLinenCall, lift: LinenLift, function: Any) -> Any:
     def loop(variables: Any, x: Any) -> Any:
         axes = lift.axes
         sliced = {
-            c: jax.tree.map(lambda leaf, a=axes[c]: jnp.moveaxis(leaf, a, 0), tree)
-            for c, tree in variables.items()
-            if isinstance(axes[c], int)
+            c: moved(tree, axes[c], 0) for c, tree in variables.items() if isinstance(axes[c], int)
         }
         shared = {c: tree for c, tree in variables.items() if axes[c] is None}
         carried = {c: tree for c, tree in variables.items() if axes[c] == CARRIED}
@@ -268,10 +266,7 @@ def _scan_oracle(call: BuiltLinenCall, lift: LinenLift, function: Any) -> Any:
 
         reverse = lift.options.get("reverse", False)
         (held, x), stacked = jax.lax.scan(step, (carried, x), sliced, LANES, reverse)
-        updates = {
-            c: jax.tree.map(lambda leaf, a=axes[c]: jnp.moveaxis(leaf, 0, a), tree)
-            for c, tree in stacked.items()
-        }
+        updates = {c: moved(tree, 0, axes[c]) for c, tree in stacked.items()}
         mutable = call.described.mutable
         updates |= shared if mutable is True else {}
         updates |= {c: tree for c, tree in held.items() if mutable is True or c in (mutable or ())}

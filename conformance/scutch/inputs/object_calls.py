@@ -19,7 +19,7 @@ values that it got, runs the program on them, and returns the values that the va
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -27,9 +27,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from scutch.inputs import graphs
-from scutch.inputs.descriptions import Builder, Description, Graph, Mesh, Ref, Step, build
+from scutch.inputs.descriptions import (
+    CONTAINERS,
+    Builder,
+    Description,
+    Graph,
+    Mesh,
+    Ref,
+    Step,
+    build,
+    mapped,
+)
 from scutch.inputs.programs import Interpreter
-from scutch.inputs.transformations import CARRIED
+from scutch.inputs.transformations import CARRIED, is_axis, moved
 from scutch.lawkit.domain import assume
 
 LANES = 2
@@ -340,7 +350,7 @@ class BuiltObjectCall:
     def inside(self) -> World:
         """New objects, with the values that the function sees in its first lane."""
         nodes = self.described.graph.grow(self.world)
-        arguments = build(self.described.arguments, _within(self.world, nodes))
+        arguments = build(self.described.arguments, replace(self.world, nodes=nodes))
         return World(self.nnx, arguments)
 
     def outside(self) -> World:
@@ -360,8 +370,7 @@ class BuiltObjectCall:
             np.asarray(2, self.described.dtype),
         )
         for each in reversed(self.under):
-            axes = each.x if isinstance(each.x, tuple) else (each.x, each.x)
-            values = tuple(_stacked(v, a) for v, a in zip(values, axes, strict=True))
+            values = tuple(_stacked(v, a) for v, a in zip(values, _pair_axes(each), strict=True))
         return values
 
     def width(self) -> int:
@@ -454,7 +463,8 @@ class BuiltObjectCall:
         expected = self.inside()
         results = self.run(expected.arguments, self._seen_pair())
         for each in reversed(self.under):
-            results = RESULTS[each.kind](self, each, expected, results)
+            if each.kind == "grad":
+                results = _grad_results(self, each, results)
         expected.results.extend(results)
         expected.fill([*kept, *further])
         return expected
@@ -492,18 +502,12 @@ class BuiltObjectCall:
                     classes[name]: taken(value) for name, value in prefix.given.items()
                 }
                 return getattr(transforms, kind)({**pairs, ...: taken(prefix.rest)})
-            if isinstance(prefix, dict):
-                return {key: taken(value) for key, value in prefix.items()}
-            if type(prefix) in (list, tuple):
-                return type(prefix)(map(taken, prefix))
+            if type(prefix) in CONTAINERS:
+                return mapped(taken, prefix)
             return transforms.Carry if prefix == CARRIED else prefix
 
         given = transformation.prefixes or (None,) * len(self.described.arguments)
         return tuple(map(taken, given))
-
-
-def _within(world: Builder, nodes: tuple[Any, ...]) -> Builder:
-    return Builder(world.meta, world.make_box, world.nnx, world.linen, nodes)
 
 
 def _stacked(value: Any, axis: Any) -> Any:
@@ -531,14 +535,6 @@ def _vmap_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 # ---------------------------------------------------------------- scan
 
 
-def _is_axis(axis: Any) -> bool:
-    return isinstance(axis, int)
-
-
-def _moved(tree: Any, start: int, end: int) -> Any:
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, start, end), tree)
-
-
 def _pair_axes(each: Transformation) -> tuple[Any, Any]:
     return each.x if isinstance(each.x, tuple) else (each.x, each.x)
 
@@ -550,29 +546,29 @@ def _scan_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
     def loop(values: list[Any], pair: tuple[Any, ...]) -> Any:
         places = [(values, n, a) for n, a in enumerate(axes)]
         places += [(list(pair), n, a) for n, a in enumerate(_pair_axes(each))]
-        slices = [_moved(held[n], a, 0) for held, n, a in places if _is_axis(a)]
+        slices = [moved(held[n], a, 0) for held, n, a in places if is_axis(a)]
 
         def step(carry: list[Any], sliced: list[Any]) -> Any:
             carried, parts = iter(carry), iter(sliced)
             seen = [
-                next(carried) if a == CARRIED else next(parts) if _is_axis(a) else held[n]
+                next(carried) if a == CARRIED else next(parts) if is_axis(a) else held[n]
                 for held, n, a in places
             ]
             after, results = function(seen[: len(values)], tuple(seen[len(values) :]))
             for old, new, axis in zip(seen, after, axes, strict=False):
                 assume(axis is not None or new is old)
             new = [value for value, a in zip(after, axes, strict=True) if a == CARRIED]
-            kept = [value for value, a in zip(after, axes, strict=True) if _is_axis(a)]
+            kept = [value for value, a in zip(after, axes, strict=True) if is_axis(a)]
             return new, (kept, results)
 
         start = [held[n] for held, n, a in places if a == CARRIED]
         last, (kept, results) = jax.lax.scan(step, start, slices, LANES, **each.options)
         carried, stacked = iter(last), iter(kept)
         after = [
-            next(carried) if a == CARRIED else _moved(next(stacked), 0, a) if _is_axis(a) else v
+            next(carried) if a == CARRIED else moved(next(stacked), 0, a) if is_axis(a) else v
             for v, a in zip(values, axes, strict=True)
         ]
-        return after, _moved(results, 0, each.out)
+        return after, moved(results, 0, each.out)
 
     return loop
 
@@ -640,9 +636,7 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
     return differentiated
 
 
-def _grad_results(
-    call: BuiltObjectCall, each: Transformation, world: World, results: list[Any]
-) -> list[Any]:
+def _grad_results(call: BuiltObjectCall, each: Transformation, results: list[Any]) -> list[Any]:
     """The results with the places of a loss before them, and of gradients after them."""
     return [np.zeros(()), *results, *[np.zeros(())] * len(_wanted(call, each, call.inside()))]
 
@@ -762,12 +756,6 @@ def as_named_by(shard_map: Any, mesh: Any, options: Mapping[str, Any]) -> dict[s
     return found
 
 
-def _same_results(
-    call: BuiltObjectCall, each: Transformation, world: World, results: list[Any]
-) -> list[Any]:
-    return results
-
-
 ORACLES: Mapping[str, Callable[..., Any]] = {
     "vmap": _vmap_oracle,
     "scan": _scan_oracle,
@@ -787,11 +775,6 @@ LIFTED: Mapping[str, Callable[..., Any]] = {
     "shard_map": _shard_map_lift,
 }
 """The lifted transformation of a function `(*objects, pair) -> results`."""
-
-RESULTS: Mapping[str, Callable[..., Any]] = {
-    kind: _grad_results if kind == "grad" else _same_results for kind in ORACLES
-}
-"""What a transformation does to the list of results."""
 
 
 def agreement(call: BuiltObjectCall, transforms: Any, *, shardings: bool = False) -> str:

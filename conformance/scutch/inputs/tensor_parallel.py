@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Builder, Description, Mesh
+from scutch.inputs.model_variables import tree
 
 FILTERS = ("suffix", "types", "callable", "several take it")
 """How filters choose specs: by the last key of a path, by types of variables, by functions of path
@@ -159,12 +160,8 @@ class BuiltBlocks:
 
     def state(self) -> Any:
         """A `State` with the spec of each variable."""
-        found: dict[Any, Any] = {}
-        for path in graphs.leaves(self.world.nnx, self.model()):
-            inside = found
-            for key in path[:-1]:
-                inside = inside.setdefault(key, {})
-            inside[path[-1]] = self.specs[path[-1]]
+        paths = graphs.leaves(self.world.nnx, self.model())
+        found = tree({path: self.specs[path[-1]] for path in paths})
         if self.described.held == "one twice":
             found["b"] = found["a"]
         return self.world.nnx.State(found)

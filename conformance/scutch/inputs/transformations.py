@@ -207,7 +207,7 @@ def looped(
         ends = out_axes if isinstance(out_axes, tuple) else (out_axes,)
         if len(axes) != len(arguments) or axes.count(CARRIED) != ends.count(CARRIED):
             raise ValueError(f"in_axes={in_axes} and out_axes={out_axes} for {arguments}")
-        sliced = {n: _moved(arguments[n], axis, 0) for n, axis in enumerate(axes) if _is_axis(axis)}
+        sliced = {n: moved(arguments[n], axis, 0) for n, axis in enumerate(axes) if is_axis(axis)}
         carried = axes.index(CARRIED) if CARRIED in axes else None
 
         def step(carry: Any, slices: Any) -> Any:
@@ -224,18 +224,28 @@ def looped(
         start = None if carried is None else arguments[carried]
         last, stacked = jax.lax.scan(step, start, sliced, **options)
         found = iter(stacked)
-        parts = tuple(last if end == CARRIED else _moved(next(found), 0, end) for end in ends)
+        parts = tuple(last if end == CARRIED else moved(next(found), 0, end) for end in ends)
         return parts if isinstance(out_axes, tuple) else parts[0]
 
     return loop
 
 
-def _is_axis(axis: Any) -> bool:
+def is_axis(axis: Any) -> bool:
+    """Whether an entry of the axes of a loop is an axis: not `CARRIED`, and not shared."""
     return isinstance(axis, int)
 
 
-def _moved(tree: Any, start: int, end: int) -> Any:
-    """A tree whose arrays have their axis `start` at `end`."""
+def moved(tree: Any, start: int, end: int) -> Any:
+    """A tree whose arrays have their axis `start` at `end`.
+
+    Args:
+      tree: Of arrays.
+      start: The place of the axis; may be negative.
+      end: Its new place; may be negative.
+
+    Returns:
+      A tree of the same structure.
+    """
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, start, end), tree)
 
 
@@ -300,9 +310,7 @@ class Owner:
         """
         return self.function(x, y, scale)
 
-    def __call__(self, x: Any, y: Any = 2.0, scale: Any = 3) -> Any:
-        """Run the function."""
-        return self.function(x, y, scale)
+    __call__ = method
 
 
 def computed(result: str, x: Any, y: Any, scale: Any) -> Any:

@@ -134,9 +134,8 @@ class Exchange:
         """
         while True:
             self._input += 1
-            text = None
-            while text is None:
-                text = self._value("call")
+            while (text := self._value("call")) is None:
+                continue
             if text == END:
                 return
             broken = attempt(text)

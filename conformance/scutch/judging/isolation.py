@@ -234,7 +234,12 @@ class Runner:
             pid = os.fork()
             if pid == 0:
                 here.close()
-                keep(judge, lambda: self._serve(there), there, self._files["ending"].fileno())
+                keep(
+                    judge,
+                    lambda: self._serve(there),
+                    there.close,
+                    self._files["ending"].fileno(),
+                )
         there.close()
         self.pid, self._channel = pid, here
         return here
@@ -336,8 +341,3 @@ def _bound(*, memory: bool) -> None:
     for what, limit in limits.items():
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(what, (limit, limit))
-
-
-def available() -> bool:
-    """Whether this platform can fork."""
-    return hasattr(os, "fork")

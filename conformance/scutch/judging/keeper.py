@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 MOST = 64
 """Processes that a runner may have started, and that have not ended."""
@@ -35,13 +35,6 @@ PATIENCE = 5.0
 _SIGNAL_AFTER_PARENT, _SUBREAPER = 1, 36
 """The numbers of `PR_SET_PDEATHSIG`, which sends a process a signal when its parent is gone, and of
 `PR_SET_CHILD_SUBREAPER`, which makes it the parent of orphans, in `linux/prctl.h`."""
-
-
-class Closable(Protocol):
-    """What can be closed."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +67,15 @@ class Ending:
             return None
 
 
-def keep(judge: int, serve: Callable[[], NoReturn], channel: Closable, descriptor: int) -> NoReturn:
+def keep(
+    judge: int, serve: Callable[[], NoReturn], close: Callable[[], None], descriptor: int
+) -> NoReturn:
     """The life of a keeper, in the process that the judge has forked: it never returns.
 
     Args:
       judge: The number of the judge's process.
       serve: The life of the runner, which never returns either.
-      channel: The runner's, which the keeper closes, so that it is closed when the runner ends.
+      close: Closes the runner's channel in the keeper, so that it is closed when the runner ends.
       descriptor: Of the open file in which the judge reads the `Ending`.
     """
     try:
@@ -91,7 +86,7 @@ def keep(judge: int, serve: Callable[[], NoReturn], channel: Closable, descripto
             os.setpgid(0, 0)  # so that it can be killed with its children, and kill no other
             _ask_kernel(_SIGNAL_AFTER_PARENT, signal.SIGKILL)
             serve()
-        channel.close()
+        close()
         signal.signal(signal.SIGUSR1, lambda *_: os.kill(runner, signal.SIGUSR1))
         Ending(runner).write(descriptor)
         ending = _wait(judge, runner, told)

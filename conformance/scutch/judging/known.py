@@ -31,7 +31,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from scutch.catalogue import by_id
-from scutch.implementation import SetupError
+from scutch.implementation import Implementation, SetupError
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging.verdicts import Expectation
 
@@ -258,6 +258,12 @@ def _quoted(text: str) -> str:
     """A basic string of TOML; what UTF-8 and TOML do not have is written as an escape."""
     plain = text.replace("\x7f", "\\x7f").encode(errors="backslashreplace").decode()
     return json.dumps(plain, ensure_ascii=False)
+
+
+def of(implementation: Implementation) -> tuple[Known, ...]:
+    """The entries that come with the suite about an implementation, or what it descends from."""
+    release = implementation.name, implementation.version
+    return applicable(shipped(), release, *filter(None, [implementation.upstream]))
 
 
 def shipped_names() -> tuple[str, ...]:

@@ -71,14 +71,13 @@ def prepare_devices(platform: str | None = None) -> None:
     if chosen != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:
         os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
         jax.config.update("jax_default_matmul_precision", "highest")  # type: ignore[no-untyped-call]
+    wanted = {"xla_force_host_platform_device_count": f"{DEVICES}",
+              "xla_backend_optimization_level": "0"}  # fmt: skip
+    if _OLD_EMITTERS_SINCE <= RELEASE < _UNTRIED:
+        wanted["xla_cpu_use_fusion_emitters"] = "false"
     flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_force_host_platform_device_count" not in flags:
-        flags = f"{flags} --xla_force_host_platform_device_count={DEVICES}"
-    if "xla_backend_optimization_level" not in flags:
-        flags = f"{flags} --xla_backend_optimization_level=0"
-    if "xla_cpu_use_fusion_emitters" not in flags and _OLD_EMITTERS_SINCE <= RELEASE < _UNTRIED:
-        flags = f"{flags} --xla_cpu_use_fusion_emitters=false"
-    os.environ["XLA_FLAGS"] = flags.strip()
+    added = [f"--{name}={value}" for name, value in wanted.items() if name not in flags]
+    os.environ["XLA_FLAGS"] = " ".join([flags, *added]).strip()
 
 
 SETTINGS: dict[str, Any] = {

@@ -219,7 +219,7 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
 
     The collecting process must not import an implementation: that may start threads, or end it.
     """
-    if not isolate or not isolation.available():
+    if not isolate:
         answer = _inspect(where)
     else:
         runner = isolation.Runner(_inspect)

@@ -105,12 +105,12 @@ def try_law(
     Raises:
       KeyboardInterrupt: Somebody pressed Ctrl-C.
     """
-    attempt = _attempt(law, implementation, subject, unasserted)
+    attempt = prepared(law, implementation, unasserted, subject)
     attempt.journal, attempt.exchange = journal, exchange
     attempt.known = frozenset(known)
     for other, call in unless:
         named = parse_call(call)[1]
-        attempt.unless.append((_attempt(other, implementation, subject, unasserted), named))
+        attempt.unless.append((prepared(other, implementation, unasserted, subject), named))
     started, error = time.perf_counter(), None
     with warnings.catch_warnings(), marks.noting_reached() as reached:
         warnings.simplefilter("ignore")
@@ -162,8 +162,25 @@ def try_law(
 
 
 @dataclass
-class _Attempt:
-    """The calls of one law in one trial, and what came of them."""
+class Attempt:
+    """The calls of one law in one trial, and what came of them.
+
+    Args:
+      name: Of the law.
+      function: The law, below `@given`.
+      builder: What builds its inputs.
+      fixtures: Its arguments that are not drawn, by name.
+      journal: Told the text of each call before it is made.
+      exchange: In process 0 of a job, as in `try_law`.
+      held: The calls on which the law held.
+      ways: By error and place, the last call that broke it so.
+      classes: The class of errors that Hypothesis is shown for each of `ways`.
+      unless: Other laws, each with inputs that break it.
+      known: The ways in which it is known to break.
+      expected: What broke it in one of these.
+      begun_in_another_way: Whether its witness breaks it, and not in one of these.
+      too_few_devices: Why an input was not tried, where that was for want of devices.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -174,7 +191,7 @@ class _Attempt:
     held: set[str] = field(default_factory=set)
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
     classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
-    unless: list[tuple["_Attempt", Inputs]] = field(default_factory=list)
+    unless: list[tuple["Attempt", Inputs]] = field(default_factory=list)
     known: frozenset[str] = frozenset()
     expected: tuple[Counterexample, BaseException] | None = None
     begun_in_another_way: bool = False
@@ -286,32 +303,26 @@ class _Attempt:
 
 
 def prepared(
-    law: Law, implementation: Implementation, unasserted: Callable[..., Any]
-) -> tuple[Callable[..., Any], Builder, Inputs]:
-    """What a call of a law takes: its function, what builds its inputs, and its fixtures.
+    law: Law, implementation: Implementation, unasserted: Any, subject: Subject | None = None
+) -> Attempt:
+    """A law with all that a call of it takes, and with no call made.
 
     Args:
       law: The law.
       implementation: The one under judgment, which claims what the law is about.
-      unasserted: Removes axes in a process without assertions.
+      unasserted: Removes axes in a process without assertions; needed by laws that take it.
+      subject: As in `try_law`.
 
     Returns:
-      The function below `@given`, the builder, and the fixtures by name.
+      What holds the law, what builds its inputs, and what becomes of its calls.
     """
-    attempt = _attempt(law, implementation, None, unasserted)
-    return attempt.function, attempt.builder, attempt.fixtures
-
-
-def _attempt(
-    law: Law, implementation: Implementation, subject: Subject | None, unasserted: Any
-) -> _Attempt:
     subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
     builder = Builder(
         implementation.meta, subject.make, implementation.nnx, implementation.linen,
         owned=subject.owned,
     )  # fmt: skip
     fixtures = law.arguments(implementation, subject, unasserted)
-    return _Attempt(law.name, hypothesis_parts.written(law.function), builder, fixtures)
+    return Attempt(law.name, hypothesis_parts.written(law.function), builder, fixtures)
 
 
 def _gravity(found: Counterexample, error: BaseException) -> int:

@@ -34,8 +34,7 @@ class Optimizer(NamedTuple):
 
 def _init(params: Any) -> Moments:
     """No updates yet: the counter is 0, and the moments are zeros in the boxes of `params`."""
-    zeros = functools.partial(jax.tree_util.tree_map, jnp.zeros_like)
-    return Moments(jnp.zeros((), "int32"), zeros(params), zeros(params))
+    return Moments(jnp.zeros((), "int32"), _start(params), _start(params))
 
 
 def _update(grads: Any, state: Moments, params: Any = None) -> tuple[Any, Moments]:

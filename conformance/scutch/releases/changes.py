@@ -8,6 +8,7 @@ are, *new* if the old release did not claim it, and *gone* if the new one does n
 tried on enough inputs in one of the two is not compared.
 """
 
+import itertools
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,8 @@ def compare(old: Record, new: Record) -> Upgrade:
       old: Of any release.
       new: Of another release, or of the same as it was judged now.
     """
-    between = [r for r in records(new.implementation) if _is_between(old, r, new)]
+    recorded = records(new.implementation)
+    between = [each for each in recorded if old.version < each.version < new.version]
     changes, uncompared = [], []
     for identifier in in_order(old.requirements.keys() | new.requirements.keys()):
         before = old.requirements.get(identifier, _ABSENT)
@@ -111,10 +113,6 @@ def kind_of(old: Finding, new: Finding) -> str:
     if (old.verdict in BROKEN) != (new.verdict in BROKEN):
         return "broken" if new.verdict in BROKEN else "mended"
     return "otherwise" if old.witnesses.keys() != new.witnesses.keys() else ""
-
-
-def _is_between(old: Record, other: Record, new: Record) -> bool:
-    return old.version < other.version < new.version
 
 
 def _since(between: Sequence[Record], identifier: str, old: Finding, new: Finding) -> str:
@@ -183,15 +181,13 @@ def spans(found: Sequence[Record], requirement: str, law: str | None = None) -> 
         if finding.verdict not in ("unclaimed", "untested")
     ]
     rows: list[Span] = []
-    begin = None
-    for place, (release, broken) in enumerate(states):
-        if broken and begin is None:
-            begin = place
-        last = place + 1 == len(states)
-        if begin is not None and (last or not states[place + 1][1]):
-            mended = "" if last else states[place + 1][0]
-            rows.append(Span(states[begin][0], release, begin == 0, last, mended))
-            begin = None
+    judged = 0
+    for broken, row in itertools.groupby(states, key=lambda state: state[1]):
+        releases = [release for release, _ in row]
+        if broken:
+            mended = next((release for release, _ in states[judged + len(releases) :]), "")
+            rows.append(Span(releases[0], releases[-1], judged == 0, not mended, mended))
+        judged += len(releases)
     return tuple(rows)
 
 

@@ -168,15 +168,8 @@ class Report:
         """The document of the published form; requirements in the order of their ids."""
         ordered = sorted(self.requirements, key=lambda outcome: place(outcome.id))
         plain = dataclasses.asdict(dataclasses.replace(self, requirements=tuple(ordered)))
-        document: dict[str, Any] = _listed({"schema": SCHEMA} | plain)
-        return document
-
-
-def _listed(value: Any) -> Any:
-    """`value` with lists for tuples, as JSON has them."""
-    if isinstance(value, dict):
-        return {key: _listed(member) for key, member in value.items()}
-    return [_listed(member) for member in value] if isinstance(value, tuple) else value
+        document: dict[str, Any] = json.loads(json.dumps({"schema": SCHEMA} | plain))
+        return document  # with lists for tuples, as JSON has them
 
 
 def _outcome(document: Mapping[str, Any]) -> Outcome:

@@ -109,6 +109,5 @@ def findings(report: Report, place: Place | None) -> Iterator[Finding]:
     """
     column = Column(str(report.implementation), report)
     for severity in _WEIGHT:
-        for outcome in report.requirements:
-            if column.severity(outcome) == severity:
-                yield Finding(outcome, severity, place)
+        for outcome in column.weighing(severity):
+            yield Finding(outcome, severity, place)

@@ -77,20 +77,16 @@ class Column:
     @property
     def root_causes(self) -> tuple[Outcome, ...]:
         """What keeps the run from conforming in its own right, and does not follow from another."""
-        return tuple(one for one in self._faults if self._counts(one))
+        return self.weighing("error")
 
     @property
     def departures(self) -> tuple[Outcome, ...]:
         """Broken shoulds that do not follow from others, where the run does not ask for shoulds."""
-        return tuple(one for one in self._faults if not self._counts(one))
+        return self.weighing("warning")
 
-    @property
-    def _faults(self) -> Iterator[Outcome]:
-        return (
-            one
-            for one in self.report.requirements
-            if one.verdict not in CONFORMING and one.verdict != "blocked"
-        )
+    def weighing(self, severity: str) -> tuple[Outcome, ...]:
+        """The requirements of one `severity`, in the order of the report."""
+        return tuple(one for one in self.report.requirements if self.severity(one) == severity)
 
     def severity(self, outcome: Outcome) -> str:
         """How much what became of a requirement weighs.
@@ -103,10 +99,8 @@ class Column:
             return "note"
         if outcome.verdict in CONFORMING:
             return ""
-        return "error" if self._counts(outcome) else "warning"
-
-    def _counts(self, outcome: Outcome) -> bool:
-        return outcome.level == "must" or self.report.level == "should"
+        counts = outcome.level == "must" or self.report.level == "should"
+        return "error" if counts else "warning"
 
     def tally(self, verdict: str) -> int:
         """How many requirements got this verdict."""

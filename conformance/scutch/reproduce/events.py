@@ -13,6 +13,11 @@ from typing import Any
 class Expression:
     """An operand of an event."""
 
+    @property
+    def inner(self) -> tuple["Expression", ...]:
+        """The expressions that it is made of; what a function does is not among them."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Ref(Expression):
@@ -45,6 +50,11 @@ class Display(Expression):
 
     kind: type
     parts: tuple[Expression, ...]
+
+    @property
+    def inner(self) -> tuple[Expression, ...]:
+        """What is in the container."""
+        return self.parts
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,11 @@ class Partial(Expression):
     function: Expression
     arguments: tuple[Expression, ...]
     named: tuple[tuple[str, Expression], ...]
+
+    @property
+    def inner(self) -> tuple[Expression, ...]:
+        """The function, and what it is given."""
+        return self.function, *self.arguments, *(value for _, value in self.named)
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,7 @@ class Event:
       body: Of a `with`.
       hint: A name for its result.
       number: Its place among all events of the tape.
+      values: What was compared by `alike`, as it was then.
     """
 
     kind: str
@@ -150,6 +166,7 @@ class Event:
     body: Block | None = None
     hint: str = ""
     number: int = 0
+    values: tuple[Any, ...] = ()
 
     def inputs(self) -> Iterator[Expression]:
         """All operands."""
@@ -179,25 +196,18 @@ class Record:
     caller: Event | None = None
 
 
+def within(expression: Expression) -> Iterator[Expression]:
+    """An expression and those that it is made of, at any depth."""
+    yield expression
+    for each in expression.inner:
+        yield from within(each)
+
+
 def references(expression: Expression) -> Iterator[Ref]:
     """The references in an expression, at any depth, functions left out."""
-    if isinstance(expression, Ref):
-        yield expression
-    elif isinstance(expression, Display):
-        for each in expression.parts:
-            yield from references(each)
-    elif isinstance(expression, Partial):
-        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
-            yield from references(each)
+    return (each for each in within(expression) if isinstance(each, Ref))
 
 
 def functions(expression: Expression) -> Iterator[Written]:
     """The functions of the suite in an expression, at any depth."""
-    if isinstance(expression, Written):
-        yield expression
-    elif isinstance(expression, Display):
-        for each in expression.parts:
-            yield from functions(each)
-    elif isinstance(expression, Partial):
-        for each in (expression.function, *expression.arguments, *(v for _, v in expression.named)):
-            yield from functions(each)
+    return (each for each in within(expression) if isinstance(each, Written))

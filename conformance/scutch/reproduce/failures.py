@@ -29,9 +29,7 @@ def failure(wanted: str, where: str) -> tuple[str, str]:
         raise SetupError(f"no requirement {wanted!r}", "`scutch list` shows all")
     prepare_devices()
     implementation = load(where)
-    releases = [(implementation.name, implementation.version)]
-    releases += [implementation.upstream] if implementation.upstream else []
-    for entry in known.applicable(known.shipped(), *releases):
+    for entry in known.of(implementation):
         if entry.requirement == wanted:
             return wanted, entry.witness
     return wanted, _searched(wanted, implementation)

@@ -60,8 +60,7 @@ def is_suite(value: Any) -> bool:
         file = Path(value.__code__.co_filename)
         return file.parent.name in ("inputs", "lawkit", "laws") and file.parents[1] == _SUITE
     module = getattr(value, "__module__", None) or ""
-    rooms = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
-    return str(module).startswith(rooms)
+    return str(module).startswith(("scutch.inputs", "scutch.lawkit", "scutch.laws"))
 
 
 def is_outsider(kind: type) -> bool:

@@ -107,12 +107,12 @@ def record(
     name, inputs = parse_call(call)
     law = law_named(name, requirement)
     unasserted = functools.partial(remaining, implementation)
-    function, builder, fixtures = prepared(law, implementation, unasserted)
+    attempt = prepared(law, implementation, unasserted)
     tape.package = next(iter(modules(implementation))).__name__.partition(".")[0]
     tape.recording = True
     try:
-        built = {n: tape.named(n, build(value, builder)) for n, value in inputs.items()}
-        function(**fixtures, **built)
+        built = {n: tape.named(n, build(v, attempt.builder)) for n, v in inputs.items()}
+        attempt.function(**attempt.fixtures, **built)
     except BaseException as error:
         return error
     finally:

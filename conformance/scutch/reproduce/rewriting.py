@@ -155,17 +155,16 @@ class _Rewriter(Unannotated):
             self.generators.pop()
             if not generator:
                 entered = _entered(node)
-                node.body = [*entered, ast.Try(node.body or [ast.Pass()], [], [], _left())]
+                left = ast.Expr(_call("left", ast.Name("_frame_", ast.Load())))
+                node.body = [*entered, ast.Try(node.body or [ast.Pass()], [], [], [left])]
         self.places.pop()
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        self.generators.append(False)
         node.args = self.visit(node.args)
         self.locals.append(set())
         body = self.visit(node.body)
         self.locals.pop()
-        self.generators.pop()
         node.body = _call("inside", _parameters(node.args), _lazy(body))
         return node
 
@@ -240,16 +239,13 @@ class _Rewriter(Unannotated):
                 found.append(ast.copy_location(ast.Delete([target]), node))
         return found
 
-    def visit_With(self, node: ast.With) -> ast.AST:
-        for item in node.items:
-            item.context_expr = _call("context", self.visit(item.context_expr))
-        node.body = self._all(node.body)
+    def visit_withitem(self, node: ast.withitem) -> ast.AST:
+        node.context_expr = _call("context", self.visit(node.context_expr))
         return node
 
     def visit_For(self, node: ast.For) -> ast.AST:
-        node.iter = _call("iterated", self.visit(node.iter))
-        node.body = self._all(node.body)
-        node.orelse = self._all(node.orelse)
+        self.generic_visit(node)
+        node.iter = _call("iterated", node.iter)
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
@@ -262,14 +258,13 @@ class _Rewriter(Unannotated):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in _UNTOUCHED:
             return self.generic_visit(node)
-        written = list(node.args)
         positional = ast.Tuple([self.visit(each) for each in node.args], ast.Load())
         named = ast.Dict(
             [ast.Constant(k.arg) if k.arg else None for k in node.keywords],
             [self.visit(k.value) for k in node.keywords],
         )
         names = ast.Tuple(
-            [ast.Constant(e.id if isinstance(e, ast.Name) else "") for e in written], ast.Load()
+            [ast.Constant(e.id if isinstance(e, ast.Name) else "") for e in node.args], ast.Load()
         )
         if isinstance(node.func, ast.Attribute):
             owner = self.visit(node.func.value)
@@ -362,7 +357,3 @@ def _entered(node: ast.FunctionDef) -> list[ast.stmt]:
     if ast.get_docstring(node, clean=False) is None:
         return [first]
     return [node.body.pop(0), first]
-
-
-def _left() -> list[ast.stmt]:
-    return [ast.Expr(_call("left", ast.Name("_frame_", ast.Load())))]

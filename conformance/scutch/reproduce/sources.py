@@ -120,7 +120,6 @@ class _Pruner(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.body = [each for each in node.body if self._is_needed(each)] or [ast.Pass()]
-        node.bases = list(node.bases)
         return self.generic_visit(node)
 
     def _is_needed(self, statement: ast.stmt) -> bool:
@@ -132,9 +131,11 @@ class _Pruner(ast.NodeTransformer):
         method = getattr(method, "__func__", getattr(method, "fget", method))
         method = inspect.unwrap(method) if callable(method) else method
         code = getattr(method, "__code__", None)
-        if statement.name in self.abstract:
-            return True
-        return code is None or (code.co_name, code.co_firstlineno) in self.ran
+        return (
+            code is None
+            or statement.name in self.abstract
+            or (code.co_name, code.co_firstlineno) in self.ran
+        )
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if ast.get_docstring(node) is not None:

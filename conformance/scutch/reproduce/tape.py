@@ -576,7 +576,7 @@ class Tape:
         if not self.active(one, other):
             return alike(one, other)
         event = self.note("alike", self.recent(one), self.recent(other))
-        event.values = one, other  # type: ignore[attr-defined]
+        event.values = one, other
         event.result = self.quietly(lambda: alike(one, other))
         return bool(event.result)
 

@@ -8,12 +8,13 @@ each noted event once, as an assignment where it is used more than once, and els
 """
 
 import builtins
+import contextlib
 import dataclasses
 import inspect
 import keyword
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from scutch.reproduce.events import (
     Written,
     functions,
     references,
+    within,
 )
 from scutch.reproduce.kinds import is_literal
 from scutch.reproduce.layout import program
@@ -43,6 +45,9 @@ from scutch.reproduce.sources import Source
 from scutch.reproduce.tape import MAKERS, QUESTIONS, Tape
 
 RAISED = "raised"
+CHANGES = ("set attribute", "set item", "delete item")
+"""The kinds of events that change what they are done with."""
+
 _INLINE = 60
 """The longest text that is repeated, or written inside of another expression's line."""
 
@@ -138,9 +143,7 @@ class Draft:
                 continue
             self.records[id(record)] = record
             for each in record.block.events:
-                if each.kind in ("set attribute", "set item", "delete item") or (
-                    each in self.effects
-                ):
+                if self._acts(each):
                     self._keep(each)
             end = Event("return", record.block, (record.returned,), number=len(self.tape.order))
             self._need(record.returned, end)
@@ -235,7 +238,7 @@ class Draft:
         if event.error is not None:
             call = self.operation(event)
             return [*before, "try:", f"    {call}", "except Exception:", "    pass"]
-        if uses == 0 or event.kind in ("set attribute", "set item", "delete item"):
+        if uses == 0 or event.kind in CHANGES:
             return [*before, self.operation(event)]
         if self.inlined(event):
             return before
@@ -264,17 +267,14 @@ class Draft:
         return not between and len(self.value(event)) <= longest
 
     def _acts(self, event: Event) -> bool:
-        return event in self.effects or event.kind in ("set attribute", "set item", "delete item")
+        return event in self.effects or event.kind in CHANGES
 
     def _leads_to(self, event: Event, user: Event) -> bool:
         return self.uses.get(event, 0) == 1 and self.users[event][0] is user
 
     def _definitions(self, event: Event) -> list[str]:
         """Definitions of the functions and classes that an event is the first to use."""
-        found: list[str] = []
-        for each in event.inputs():
-            found += self._defined(each)
-        return found
+        return [line for each in event.inputs() for line in self._defined(each)]
 
     def _defined(self, expression: Expression) -> list[str]:
         """Definitions of the functions and classes in an expression."""
@@ -470,10 +470,8 @@ class Draft:
                 f'print(f"expected {word}, got {{got}}")',
                 f"sys.exit({'1 if got else 0' if event.result else '0 if got else 1'})",
             ]  # fmt: skip
-        return [
-            *before, *_assigned("got", self.operation(event)),
-            f"expected = {not event.result}", *_told("got == expected"),
-        ]  # fmt: skip
+        asked = self.operation(event)
+        return [*before, *_compared_by("got == expected", asked, str(not event.result))]
 
     def _compared(self, event: Event) -> list[str]:
         left, right = event.operands
@@ -482,11 +480,9 @@ class Draft:
             left, right, sign = right, left, _MIRRORED[sign]
         got, expected = self.text(left), self.text(right)
         if (sign, came) in (("==", False), ("!=", True)):
-            return [*_assigned("got", got), *_assigned("expected", expected),
-                    *_told("got == expected")]  # fmt: skip
+            return _compared_by("got == expected", got, expected)
         if (sign, came) in (("is", False), ("is not", True)):
-            return [*_assigned("got", got), *_assigned("expected", expected),
-                    *_told("got is expected")]  # fmt: skip
+            return _compared_by("got is expected", got, expected)
         holds = f"one {sign} other"
         wanted = holds if not came else f"not (one {sign} other)"
         return [
@@ -496,21 +492,16 @@ class Draft:
         ]  # fmt: skip
 
     def _alike(self, event: Event) -> list[str]:
-        one, other = event.values  # type: ignore[attr-defined]
-        path, mine, yours, how = differing(one, other)
+        path, yours, how = differing(*event.values)
         left, right = (self.text(each, tight=True) for each in event.operands)
-        got, expected = path(left), path(right)
-        with_text = False
-        try:
-            if not how and self._is_foldable(yours):
+        expected = path(right)
+        if not how and self._is_foldable(yours):
+            with contextlib.suppress(Nameless):
                 expected = self.names.text(yours)
-        except Nameless:
-            with_text = True
-        del with_text, mine
-        test = "np.array_equal(got, expected)" if how == "array" else "got == expected"
         if how == "array":
             self.names.imports["import numpy as np"] = None
-        return [*_assigned("got", got), *_assigned("expected", expected), *_told(test)]
+        test = "np.array_equal(got, expected)" if how == "array" else "got == expected"
+        return _compared_by(test, path(left), expected)
 
 
 _MIRRORED = {"==": "==", "!=": "!=", "is": "is", "is not": "is not", "<": ">", ">": "<",
@@ -519,17 +510,16 @@ _MIRRORED = {"==": "==", "!=": "!=", "is": "is", "is not": "is not", "<": ">", "
 
 def classes(expression: Expression) -> Iterator[type]:
     """The classes of the suite in an expression, at any depth, functions left out."""
-    if isinstance(expression, Global):
-        value = expression.value
-        if isinstance(value, type) and value.__module__.startswith("scutch."):
-            yield value
-    elif isinstance(expression, Display):
-        for each in expression.parts:
-            yield from classes(each)
+    named = (each.value for each in within(expression) if isinstance(each, Global))
+    return (v for v in named if isinstance(v, type) and v.__module__.startswith("scutch."))
 
 
-def _told(test: str) -> list[str]:
-    return ['print(f"expected {expected}, got {got}")', f"sys.exit(0 if {test} else 1)"]
+def _compared_by(test: str, got: str, expected: str) -> list[str]:
+    """The end of a script: both values, what they are, and the test that decides."""
+    return [
+        *_assigned("got", got), *_assigned("expected", expected),
+        'print(f"expected {expected}, got {got}")', f"sys.exit(0 if {test} else 1)",
+    ]  # fmt: skip
 
 
 def _assigned(name: str, text: str) -> list[str]:
@@ -553,7 +543,7 @@ def _full(cell: Any) -> bool:
     return bool(cell != type(cell)())
 
 
-def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
+def differing(one: Any, other: Any) -> tuple[Callable[[str], str], Any, str]:
     """Where two values that are not alike differ first.
 
     Args:
@@ -561,26 +551,28 @@ def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
       other: Another.
 
     Returns:
-      A function that adds the place to the text of a value; what is there in both; and how they
-      are compared there: `array` for arrays, `type`, or nothing for `==`.
+      A function that adds the place to the text of a value; what is there in the other; and how
+      they are compared there: `array` for arrays, `type`, or nothing for `==`.
     """
+    from scutch.lawkit.equality import alike  # not above: the room is rewritten when it is imported
+
     if type(one) is not type(other) and not (_is_array(one) and _is_array(other)):
-        return lambda text: f"type({text})", type(one), type(other), "type"
+        return lambda text: f"type({text})", type(other), "type"
     if _is_array(one):
         for name in ("shape", "dtype"):
             if getattr(one, name) != getattr(other, name):
-                return _then(f".{name}", getattr(one, name), getattr(other, name))
-        return lambda text: text, one, other, "array"
+                return (lambda text, name=name: f"{text}.{name}"), getattr(other, name), ""
+        return lambda text: text, other, "array"
     if isinstance(one, dict):
         if one.keys() != other.keys():
-            return lambda text: f"set({text})", set(one), set(other), ""
+            return lambda text: f"set({text})", set(other), ""
         pairs = [(f"[{key!r}]", one[key], other[key]) for key in one]
     elif isinstance(one, list | tuple):
         if len(one) != len(other):
-            return lambda text: f"len({text})", len(one), len(other), ""
+            return lambda text: f"len({text})", len(other), ""
         pairs = [(f"[{n}]", a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))]
     elif hasattr(one, "__dict__") and set(vars(one)) != set(vars(other)):
-        return lambda text: f"set(vars({text}))", set(vars(one)), set(vars(other)), ""
+        return lambda text: f"set(vars({text}))", set(vars(other)), ""
     elif dataclasses.is_dataclass(one):
         names = [each.name for each in dataclasses.fields(one)]
         pairs = [(f".{name}", getattr(one, name), getattr(other, name)) for name in names]
@@ -589,24 +581,14 @@ def differing(one: Any, other: Any) -> tuple[Any, Any, Any, str]:
     else:
         pairs = []
     for text, mine, yours in pairs:
-        if not _equal(mine, yours):
-            inner, a, b, how = differing(mine, yours)
-            return (lambda outer, inner=inner, text=text: inner(f"{outer}{text}")), a, b, how
-    return lambda text: text, one, other, ""
-
-
-def _then(text: str, one: Any, other: Any) -> tuple[Any, Any, Any, str]:
-    return lambda outer: f"{outer}{text}", one, other, ""
+        if not alike(mine, yours):
+            inner, there, how = differing(mine, yours)
+            return (lambda outer, inner=inner, text=text: inner(f"{outer}{text}")), there, how
+    return lambda text: text, other, ""
 
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic | jax.Array)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    from scutch.lawkit.equality import alike
-
-    return alike(one, other)
 
 
 def possible_effects(tape: Tape, ending: Event) -> list[Event]:
@@ -619,15 +601,13 @@ def possible_effects(tape: Tape, ending: Event) -> list[Event]:
     Returns:
       The events, the last first.
     """
-    silent = (*QUESTIONS, *MAKERS)
-    found = []
-    for event in reversed(tape.order):
-        if event.number >= ending.number or not event.tainted:
-            continue
-        if event.kind in ("set attribute", "set item", "delete item", "method"):
-            found.append(event)
-        elif event.kind == "call":
-            called = event.operands[0]
-            if not (isinstance(called, Global) and called.value in silent):
-                found.append(event)
-    return found
+    before = (e for e in reversed(tape.order) if e.number < ending.number and e.tainted)
+    return [event for event in before if _may_change(event)]
+
+
+def _may_change(event: Event) -> bool:
+    """Whether an event is one that may change something."""
+    if event.kind == "call":
+        called = event.operands[0]
+        return not (isinstance(called, Global) and called.value in (*QUESTIONS, *MAKERS))
+    return event.kind in (*CHANGES, "method")

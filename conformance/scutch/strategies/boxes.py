@@ -38,15 +38,21 @@ def boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Box:
 
 
 @st.composite
-def foreign_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
-    """Boxes of the classes in `scutch.inputs.boxes.KINDS`, with one name for each axis.
+def foreign_boxes(
+    draw: st.DrawFn,
+    wraps: st.SearchStrategy[Any] | None = None,
+    *,
+    kinds: tuple[str, ...] = KINDS,
+) -> Foreign:
+    """Boxes of the classes in `scutch.inputs.boxes`, with one name for each axis.
 
     Args:
       draw: The function that Hypothesis passes.
       wraps: Draws the values; where left out, `values()`.
+      kinds: The names of the classes; where left out, those that cannot cross the bridge.
     """
     value = draw(values() if wraps is None else wraps)
-    return Foreign(draw(st.sampled_from(KINDS)), value, draw(name_tuples(rank_of(value))))
+    return Foreign(draw(st.sampled_from(kinds)), value, draw(name_tuples(rank_of(value))))
 
 
 def any_boxes(wraps: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[Any]:

@@ -5,6 +5,7 @@ draws Linen's side, nested dictionaries in collections; `variable_trees()` draws
 dictionaries of variables.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 from scutch.inputs.boxes import CROSSING
 from scutch.inputs.descriptions import Foreign
 from scutch.inputs.graphs import KNOWN_VARIABLES
-from scutch.strategies.boxes import boxes, rank_of
-from scutch.strategies.names import name_tuples
+from scutch.inputs.model_variables import Path, tree
+from scutch.strategies.boxes import boxes, foreign_boxes
 from scutch.strategies.objects import variables
-from scutch.strategies.values import arrays, values
+from scutch.strategies.values import arrays
 
 COLLECTIONS = ("params", "batch_stats", "cache", "intermediates", "ours")
 LAYERS = ("a", "b", "c")
@@ -27,16 +28,13 @@ def collection_names() -> st.SearchStrategy[str]:
     return st.sampled_from(COLLECTIONS)
 
 
-@st.composite
-def crossing_boxes(draw: st.DrawFn, wraps: st.SearchStrategy[Any] | None = None) -> Foreign:
+def crossing_boxes(wraps: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[Foreign]:
     """Boxes of the classes in `scutch.inputs.boxes` that can cross the bridge.
 
     Args:
-      draw: Passed by Hypothesis.
       wraps: A strategy for what they hold; any value if `None`.
     """
-    value = draw(values() if wraps is None else wraps)
-    return Foreign(draw(st.sampled_from(CROSSING)), value, draw(name_tuples(rank_of(value))))
+    return foreign_boxes(wraps, kinds=CROSSING)
 
 
 @st.composite
@@ -70,18 +68,13 @@ def collections(draw: st.DrawFn) -> dict[str, Any]:
     """
     leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES))
     drawn = draw(attributes(st.tuples(collection_names(), leaf)))
-    found: dict[str, Any] = {}
-    _deal(drawn, (), found)
-    return found
+    return tree(dict(_dealt(drawn, ())))
 
 
-def _deal(tree: dict[str, Any], path: tuple[str, ...], found: dict[str, Any]) -> None:
-    """Put each leaf, a pair of a collection and a value, at its path in that collection."""
-    for name, node in tree.items():
+def _dealt(drawn: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:
+    """The value of each leaf, a pair of a collection and a value, at its path there."""
+    for name, node in drawn.items():
         if isinstance(node, dict):
-            _deal(node, (*path, name), found)
+            yield from _dealt(node, (*path, name))
         else:
-            home = found.setdefault(node[0], {})
-            for layer in path:
-                home = home.setdefault(layer, {})
-            home[name] = node[1]
+            yield (node[0], *path, name), node[1]

@@ -10,7 +10,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Data, Description, Graph, Mesh, Object, Ref, Spec
+from scutch.inputs.descriptions import (
+    CONTAINERS,
+    Array,
+    Data,
+    Description,
+    Graph,
+    Mesh,
+    Object,
+    Ref,
+    Spec,
+    mapped,
+)
 from scutch.inputs.object_calls import (
     BY,
     FORMS,
@@ -56,11 +67,7 @@ def rewritten(value: Any, dtype: str | None, shape: tuple[int, ...] | None) -> A
     if isinstance(value, Description):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
         return type(value)(**{name: rewritten(each, dtype, shape) for name, each in fields.items()})
-    if isinstance(value, dict):
-        return {key: rewritten(each, dtype, shape) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(rewritten(each, dtype, shape) for each in value)
-    return value
+    return mapped(lambda each: rewritten(each, dtype, shape), value)
 
 
 @st.composite
@@ -97,10 +104,8 @@ def prefixes(
 
 def _at_objects(prefix: Any, argument: Any) -> Any:
     """A container like an argument, with a prefix in the place of each object."""
-    if isinstance(argument, dict):
-        return {key: _at_objects(prefix, each) for key, each in argument.items()}
-    if type(argument) in (list, tuple):
-        return type(argument)(_at_objects(prefix, each) for each in argument)
+    if type(argument) in CONTAINERS:
+        return mapped(lambda each: _at_objects(prefix, each), argument)
     return None if argument is None else prefix
 
 
@@ -156,10 +161,8 @@ def transformations(
 
 def _by_type(prefix: Any) -> Any:
     """A prefix of a loop in which what is carried is so by type: objects are carried only so."""
-    if isinstance(prefix, dict):
-        return {key: _by_type(each) for key, each in prefix.items()}
-    if type(prefix) in (list, tuple):
-        return type(prefix)(map(_by_type, prefix))
+    if type(prefix) in CONTAINERS:
+        return mapped(_by_type, prefix)
     return ByType({}, CARRIED) if prefix == CARRIED else prefix
 
 
