@@ -39,7 +39,7 @@ from scutch_ci.targets import ADAPTERS, Target, environment, targets
 
 RECORDS = ROOT / "conformance" / "scutch" / "releases"
 ENVIRONMENTS = ROOT / "build" / "matrix"
-TRIED = ("passed", "failed")
+TRIED = ("passed", "failed", "blocked")
 """Verdicts of requirements of which one more call tells more."""
 UNDECIDED = ("untested", "timeout")
 """Verdicts that say too little of a release: too few inputs, or a machine that was busy."""
@@ -339,7 +339,8 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
             before = found[call.requirement]
             calls = (*before.broken, *Finding.of("failed", [trial]).broken)
             broken = tuple({(each.test, each.input): each for each in calls}.values())
-            found[call.requirement] = replace(before, verdict="failed", broken=broken, reason="")
+            verdict = "failed" if before.verdict == "passed" else before.verdict
+            found[call.requirement] = replace(before, verdict=verdict, broken=broken)
         if trial.outcome in TRIED and all(each.input != call.witness for each in trial.shown):
             held.add(digest(call.witness))
     return replace(record, requirements=found, held=tuple(sorted(held)))
