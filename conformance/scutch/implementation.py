@@ -54,13 +54,14 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning "
-            "get_partition_spec get_named_sharding PARTITION_NAME use_eager_sharding "
+            "get_partition_spec get_named_sharding get_abstract_model find_duplicates "
+            "PARTITION_NAME use_eager_sharding "
             "using_eager_sharding update_context current_update_context split_context "
             "merge_context to_tree from_tree".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
-            "remat Optimizer".split()
+            "remat Optimizer cached_partial".split()
         ),
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "

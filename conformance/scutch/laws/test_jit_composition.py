@@ -16,10 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
+from scutch.inputs.callables import FIELDS, callable_with
+from scutch.inputs.callables import FORMS as CALLABLES
 from scutch.inputs.object_calls import agreement
 from scutch.inputs.programs import VALUES, inputs
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import copies, programs
 from scutch.strategies.object_calls import object_calls
 
@@ -325,3 +328,27 @@ def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
         lambda *given: [transformed(each)(*given) for each in (transforms.jit(work), work)]
     )(values, pair)
     assert_close(found, expected)
+
+
+@requirement("JIT-7i", must_reach=CALLABLES)
+@costly
+@given(
+    form=st.sampled_from(CALLABLES), values=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
+    fields=st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True),
+)  # fmt: skip
+def test_a_callable_may_have_fields_of_any_name(transforms, nnx, form, values, fields):
+    """An object with `__call__`, or a function with attributes, can be jitted, also where a field
+    is called `f`, `graph` or `in_shardings`; it computes and changes what it does eagerly.
+    """
+    reached(form)
+
+    def added(variable, x):
+        variable.set_value(variable.get_value() + x)
+        return variable.get_value() * x
+
+    def results(lift):
+        counter = nnx.Param(jnp.zeros(2))
+        function = lift(callable_with(fields, added, form))
+        return [(function(counter, jnp.float32(n)), counter.get_value()) for n in values]
+
+    assert_close(results(transforms.jit), results(lambda function: function), **CALLS)

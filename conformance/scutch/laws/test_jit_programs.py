@@ -5,13 +5,18 @@ programs with steps of one group (see `scutch.inputs.programs`), so that it judg
 change.
 """
 
+import jax.numpy as jnp
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
 from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
-from scutch.strategies import copies, programs, small_graphs
+from scutch.lawkit.tolerances import CALLS
+from scutch.strategies import arrays, copies, programs, small_graphs, variables
+from scutch.strategies import graphs as drawn_graphs
 
 
 def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
@@ -156,3 +161,51 @@ def test_the_refusal_names_the_captured_variable(transforms, program):
     """The error for a variable that was not passed shows the variable's type."""
     assign, variable = _assigning(transforms, program)
     refused(lambda: assign(inputs(0)[0]), naming=(type(variable).__name__,))
+
+
+bound_objects = copies(
+    drawn_graphs(marks=False, bare=False, variable=variables(arrays(dtypes=("float32",))))
+)
+
+
+def _variables(nnx, objects):
+    """The variables in some objects, each once."""
+    return [node for node in graphs.nodes(nnx, objects) if isinstance(node, nnx.Variable)]
+
+
+@requirement("JIT-12c", must_reach=("once", "again", "set in between", "shared"))
+@costly
+@given(
+    pair=bound_objects, others=bound_objects, shared=st.booleans(),
+    steps=st.lists(st.integers(-2, 2), min_size=1, max_size=3), between=st.booleans(),
+)  # fmt: skip
+def test_a_cached_partial_does_what_the_call_with_the_objects_does(
+    transforms, nnx, pair, others, shared, steps, between
+):
+    """`cached_partial` of a jitted function with its objects changes their variables, and returns,
+    what the eager calls do, also where a variable is in both objects, or is set in between.
+    """
+    reached("again" if len(steps) > 1 else "once")
+    eager, lifted = zip(pair, others, strict=True)
+    for one, other in (eager, lifted):
+        if shared and (held := _variables(nnx, one)):
+            reached("shared")
+            setattr(other, next(n for n in graphs.ATTRIBUTES if not hasattr(other, n)), held[-1])
+
+    def step(one, other, x):
+        sums = []
+        for variable in _variables(nnx, [one, other]):
+            variable.set_value(2 * variable.get_value() + x)
+            sums.append(variable.get_value().sum())
+        return sums
+
+    bound = transforms.cached_partial(transforms.jit(step), *lifted)
+    for x in map(jnp.float32, steps):
+        expected, result = step(*eager, x), bound(x)
+        assert_close(result, expected, **CALLS)
+        different = graphs.differences(nnx, eager, lifted)
+        assert not different, f"eager and cached: {different}"
+        if between:
+            reached("set in between")
+            for each in _variables(nnx, [eager, lifted]):
+                each.set_value(each.get_value() - 1)

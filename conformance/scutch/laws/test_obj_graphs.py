@@ -296,10 +296,15 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted):
     assert same_leaves(nnx, leaves(nnx, root), rest)
 
 
-@requirement("OBJ-1p", must_reach=("shared",))
-@given(root=graphs(marks=False))
-def test_iterating_meets_each_node_once(nnx, root):
+@requirement("OBJ-1p", must_reach=("shared", "shared variable"))
+@given(root=graphs(marks=False), again=st.integers(0, 3))
+def test_iterating_meets_each_node_once(nnx, root, again):
     """`iter_graph` gives every object and variable once, with a path that leads to it."""
+    found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+    if again and found:
+        spare = next(name for name in ATTRIBUTES if not hasattr(root, name))
+        setattr(root, spare, found[again % len(found)])
+        reached("shared variable")
     if _meetings(nnx, root):
         reached("shared")
     found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
@@ -356,3 +361,26 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
         assert alike(nnx.merge(definition, state).e, value)
         found.append(definition)
     assert says_equal(found[0], found[1]) is mark
+
+
+@requirement("OBJ-1v", must_reach=("object", "variable", "none"))
+@given(root=graphs(marks=False, bare=False, containers=False), again=st.integers(0, 3))
+def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again):
+    """`find_duplicates` gives, for each object and variable that is met more than once, all paths
+    by which it is met, when what is inside an object is looked at once.
+    """
+    found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+    if again and found:
+        spare = next(name for name in ATTRIBUTES if not hasattr(root, name))
+        setattr(root, spare, found[again % len(found)])
+    paths = {}
+    for path, value in walk(nnx, root):
+        if is_node(nnx, value):
+            paths.setdefault(id(value), []).append((path, value))
+    shared = [met for met in paths.values() if len(met) > 1]
+    for (_, value), *_ in shared:
+        reached("variable" if isinstance(value, nnx.Variable) else "object")
+    if not shared:
+        reached("none")
+    ours = [sorted(map(repr, map(tuple, group))) for group in nnx.find_duplicates(root)]
+    assert alike_in_any_order(ours, [sorted(repr(path) for path, _ in met) for met in shared])

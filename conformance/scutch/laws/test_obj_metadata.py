@@ -14,10 +14,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Array, Variable
 from scutch.inputs.graphs import classes, differences
-from scutch.lawkit.equality import alike, plain_text, says_equal
+from scutch.lawkit.equality import alike, holds, plain_text, says_equal
 from scutch.lawkit.marks import options, raised, reached, requirement
 from scutch.lawkit.states import raw_values
 from scutch.strategies import arrays, logical_placements, variables
+from scutch.strategies.objects import metadata
 
 COPIES = {
     "split": lambda nnx, v: _inside(nnx, v, lambda root: nnx.merge(*nnx.split(root))),
@@ -229,3 +230,33 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed
     shardings = raw_values(nnx, nnx.get_named_sharding(state, placed.mesh))
     assert alike(shardings, {("a",): NamedSharding(placed.mesh, spec)})
     assert alike(raw_values(nnx, state), {("a",): array})
+
+
+@st.composite
+def _notes_twice(draw):
+    """A described array with two drawings of metadata for a variable that holds it."""
+    value = draw(arrays(max_rank=2))
+    before, after = (draw(metadata(len(value.shape))) for _ in range(2))
+    if {*before, *after} & {"eager_sharding"}:  # it is chosen when a variable is made, for good
+        before, after = ({**notes, "eager_sharding": False} for notes in (before, after))
+    return value, before, after
+
+
+@requirement("OBJ-11j", must_reach=("none", "other", "names"))
+@given(drawn=_notes_twice(), kind=st.sampled_from(["Param", "BatchStat", "Count"]))
+def test_setting_all_metadata_gives_the_variable_that_is_made_with_them(nnx, drawn, kind):
+    """A variable of which all metadata are set by one mapping is the one that the constructor makes
+    of its value with these metadata: the same metadata, partition spec and definition, and a clone
+    of it has them, too.
+    """
+    value, before, after = drawn
+    reached("names" if holds(after, "out_sharding") else "other" if after else "none")
+    variable, expected = (classes(nnx)[kind](value, **notes) for notes in (before, after))
+    variable.set_metadata(after)
+    for each in (variable, nnx.clone(_holder(nnx, variable)).a):
+        different = differences(nnx, each, expected)
+        assert not different, f"set and made: {different}"
+    specs = (nnx.get_partition_spec(each).get_raw_value() for each in (variable, expected))
+    assert alike(*specs)
+    definitions = (nnx.graphdef(_holder(nnx, each)) for each in (variable, expected))
+    assert says_equal(*definitions)

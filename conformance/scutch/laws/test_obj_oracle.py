@@ -8,11 +8,12 @@ import jax.numpy as jnp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import classes
+from scutch.inputs.graphs import VARIABLES, classes
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, dear, options, reached, requirement
+from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
+from scutch.lawkit.tolerances import CALLS
 from scutch.strategies.object_calls import object_calls
 
 BOTH = ("returned", "refused")
@@ -190,3 +191,35 @@ def _outside(names, shape, axes):
         names = (*names[:place], LAYERS, *names[place:])
         shape = (*shape[:place], LENGTH, *shape[place:])
     return names, shape
+
+
+@requirement("OBJ-7f", must_reach=(*VARIABLES, "grad", "value_and_grad", "several"))
+@costly
+@at_least(40)
+@given(
+    kinds=st.lists(st.sampled_from(VARIABLES), min_size=1, max_size=3), data=st.integers(0, 6),
+    lift=st.sampled_from(["grad", "value_and_grad"]), size=st.integers(0, 3),
+)  # fmt: skip
+def test_a_variable_alone_is_differentiated_whatever_its_class(
+    transforms, nnx, kinds, data, lift, size
+):
+    """`grad` and `value_and_grad` with respect to arguments that are variables give, for each in
+    one variable of its class, the gradients that JAX gives for arrays in their places.
+    """
+    reached(lift)
+    chosen = [n for n in range(len(kinds)) if data >> n & 1] or [0]
+    argnums = chosen[0] if len(chosen) == 1 else tuple(chosen)
+    for name in [kinds[n] for n in chosen] if len(chosen) == 1 else ["several"]:
+        reached(name)
+
+    def loss(*values):
+        sums = [jnp.sum((n + 2) * jnp.sin(value) * value) for n, value in enumerate(values)]
+        return jnp.prod(jnp.stack(sums) + 1.0)
+
+    arrays = [jnp.linspace(0.5, 1.5 + n, size, dtype="float32") for n in range(len(kinds))]
+    variables = [classes(nnx)[kind](array) for kind, array in zip(kinds, arrays, strict=True)]
+    function = getattr(transforms, lift)(
+        lambda *given: loss(*(each.get_value() for each in given)), argnums=argnums
+    )
+    ours, theirs = function(*variables), getattr(jax, lift)(loss, argnums=argnums)(*arrays)
+    assert_close(jax.tree.leaves(ours), jax.tree.leaves(theirs), **CALLS)

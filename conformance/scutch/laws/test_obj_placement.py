@@ -201,3 +201,37 @@ def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
     """The message of the error of OBJ-9e has the axes of both meshes, with their sizes."""
     axes = [part for mesh in (placed.mesh, other) for pair in mesh.shape.items() for part in pair]
     _refuse_two_meshes(nnx, placed, other, form, naming=tuple(axes))
+
+
+@requirement("OBJ-9i", must_reach=("names", "rules", "none"))
+@costly
+@given(placed=logical_placements(), how=st.sampled_from(["names", "rules", "none"]))
+def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how):
+    """`get_abstract_model` gives the definition of the model, and shapes, dtypes and shardings of
+    what its variables hold when the model is made under the mesh.
+    """
+    assume(placed.names)
+    reached(how)
+    notes = {}
+    if how != "none":
+        names = placed.names if how == "rules" else tuple(_sharding(placed).spec)
+        notes = {"out_sharding": names} | (
+            {"sharding_rules": placed.rules} if how == "rules" else {}
+        )
+    expected = NamedSharding(placed.mesh, PartitionSpec()) if how == "none" else _sharding(placed)
+
+    class Model(nnx.Module):
+        def __init__(self):
+            self.inner = nnx.Dict(a=nnx.Param(jax.numpy.asarray(placed.array), **notes))
+
+    with nnx.use_eager_sharding(True):
+        definition, state = nnx.get_abstract_model(Model, placed.mesh)
+        with in_context(placed.mesh):
+            made = Model()
+    abstract = nnx.merge(definition, state).inner["a"].get_raw_value()
+    assert isinstance(abstract, jax.ShapeDtypeStruct)
+    concrete = made.inner["a"].get_raw_value()
+    assert alike((abstract.shape, abstract.dtype), (concrete.shape, concrete.dtype))
+    assert abstract.sharding.is_equivalent_to(expected, concrete.ndim), f"{abstract.sharding}"
+    if how != "none":
+        assert abstract.sharding.is_equivalent_to(concrete.sharding, concrete.ndim)

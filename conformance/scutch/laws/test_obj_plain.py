@@ -4,10 +4,13 @@ The oracle is JAX's own transformation, called with equal arguments.
 """
 
 import jax
+import jax.numpy as jnp
 from hypothesis import given
+from hypothesis import strategies as st
 
+from scutch.inputs.callables import FIELDS, FORMS, callable_with
 from scutch.inputs.transformations import CARRIED, looped
-from scutch.lawkit.agreement import difference
+from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.strategies.transformations import (
@@ -116,3 +119,29 @@ def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(trans
     position.
     """
     _assert_same(_lift(transforms, call), call)
+
+
+@requirement("OBJ-8q", must_reach=(*OWN, *FORMS))
+@costly
+@at_least(40)
+@given(
+    kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS),
+    fields=st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True),
+)  # fmt: skip
+def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
+    transforms, kind, form, fields
+):
+    """An object with `__call__`, or a function with attributes, is lifted as `jax.vmap` and its
+    kind lift it, also where a field is called `f`, `has_aux` or `in_axes`.
+    """
+    reached(kind)
+    reached(form)
+    x = jnp.arange(3.0) if kind in ("vmap", "scan") else 2.0
+    options = {"in_axes": 0, "out_axes": 0} if kind == "scan" else {}
+    lifts = (getattr(transforms, kind), OWN[kind])
+    ours, theirs = (
+        attempted(lambda lift=lift: lift(callable_with(fields, jnp.square, form), **options)(x))
+        for lift in lifts
+    )
+    different = difference(ours, theirs)
+    assert not different, different

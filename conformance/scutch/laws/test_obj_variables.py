@@ -16,8 +16,8 @@ from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import few, reached, requirement
-from scutch.strategies import object_trees
+from scutch.lawkit.marks import at_least, costly, few, reached, requirement
+from scutch.strategies import arrays, object_trees
 
 READS = {
     "value": lambda variable: variable.value,
@@ -213,3 +213,44 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     assert alike(variable.at[0].set(5), value.at[0].set(5))
     assert alike(np.asarray(variable), np.asarray(value))
     assert alike([*variable], [*value])
+
+
+SIDES = ("array", "number", "variable", "array on the left", "number on the left")
+compared = {
+    "value": arrays(max_rank=2), "other": st.integers(0, 3), "side": st.sampled_from(SIDES),
+}  # fmt: skip
+
+
+def _compares_as_its_value_does(nnx, compare, value, other, side):
+    """Fail unless a comparison with a variable gives what the one with its value gives."""
+    reached(side)
+    value = jax.numpy.asarray(value)
+    variable = nnx.Param(value)
+    theirs = other if side.startswith("number") else jax.numpy.roll(value, other)
+    mine = nnx.Param(theirs) if side == "variable" else theirs
+    ours, expected = (variable, mine), compare(value, theirs)
+    if side.endswith("left"):
+        ours, expected = (mine, variable), compare(theirs, value)
+    assert alike(compare(*ours), expected)
+
+
+@requirement("OBJ-5t", must_reach=SIDES)
+@costly
+@at_least(30)
+@given(**compared)
+def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
+    """`==` of a variable and an array, a number or another variable answers for each entry, as that
+    of the value does.
+    """
+    _compares_as_its_value_does(nnx, operator.eq, value, other, side)
+
+
+@requirement("OBJ-5u", must_reach=SIDES)
+@costly
+@at_least(30)
+@given(**compared)
+def test_a_variable_is_unequal_to_what_its_value_is_unequal_to(nnx, value, other, side):
+    """`!=` of a variable and an array, a number or another variable answers for each entry, as that
+    of the value does.
+    """
+    _compares_as_its_value_does(nnx, operator.ne, value, other, side)

@@ -173,3 +173,28 @@ class RenamesExceptions:
             return jitted(*arguments, **keywords)
         except Exception as error:
             raise RuntimeError(str(error)) from error
+
+
+@lifted
+class JitsTheField:
+    """Breaks JIT-7i: of a callable with a field `fun` that is what is jitted."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: JitsTheField.jit(function, **options)
+        return nnx.jit(getattr(fun, "fun", fun), **options)
+
+
+@lifted
+class RemembersTheFirstCall:
+    """Breaks JIT-12c: a cached partial begins each call with the values that it was made with."""
+
+    def cached_partial(f, *bound):
+        kept = [(v, v.get_raw_value()) for v in variables(bound, {})]
+
+        def call(*arguments):
+            for variable, value in kept:
+                variable.set_raw_value(value)
+            return f(*bound, *arguments)
+
+        return call

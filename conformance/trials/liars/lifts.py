@@ -72,7 +72,7 @@ class NamesOnce:
     """Breaks LIN-2d: a box that has the name of a lift gets `None` for the next."""
 
     def rename(change, group, axis, params):
-        named = any({"layers", "stage"} & {*box.names} for box in _boxes(group))
+        named = any({"layers", "stage"} & {*getattr(box, "names", ())} for box in _boxes(group))
         if named and change is meta.add_axis:
             params = {**params, NAME: None}
         return change(group, axis, params)
@@ -355,3 +355,17 @@ class MapsGatheredArrays:
 
 def _is_sharded(tree):
     return any(any(jax.typeof(leaf).sharding.spec) for leaf in jax.tree.leaves(tree))
+
+
+def _renaming_first():
+    module = _copy("RenamesBeforeItStacks")
+    crossed = module.cross_axis
+    module.cross_axis = lambda *parts: crossed(*parts[:5])
+    return module
+
+
+@of_linen
+class RenamesBeforeItStacks:
+    """Breaks LIN-2h: a box gains its axis while the arrays of the lanes still stand first."""
+
+    scan, vmap = _renaming_first().scan, _renaming_first().vmap

@@ -268,3 +268,35 @@ class EmbedsNoNumber:
             if self.num_embeddings == 1 and jnp.ndim(inputs) == 0:
                 raise ValueError("an array has axes")
             return linen.Embed.__call__(self, inputs)
+
+
+def _shapes(tree):
+    return [leaf.shape for leaf in jax.tree.leaves(tree)]
+
+
+@of_modules
+class ChecksWhatIsStored:
+    """Breaks LIN-1n: a box that stores a value in another shape is refused."""
+
+    def param(self, name, init_fn, *args, **kwargs):
+        given = self.variables.get("params", {}).get(name)
+        if meta.is_axis_metadata(given) and _shapes(given) != _shapes(meta.unbox(given)):
+            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args))
+            if not meta.is_axis_metadata(made):
+                raise ValueError(f"{name!r} has the shapes {_shapes(given)}")
+        return honest.param(self, name, init_fn, *args, **kwargs)
+
+
+@of_modules
+class ExpectsWhatIsStored:
+    """Breaks LIN-1o: an unboxed parameter should have the shape that the box of the initializer
+    stores.
+    """
+
+    def param(self, name, init_fn, *args, **kwargs):
+        given = self.variables.get("params", {}).get(name)
+        if given is not None:
+            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args))
+            if meta.is_axis_metadata(made) and _shapes(made) != _shapes(meta.unbox(given)):
+                raise ValueError(f"{name!r} has the shapes {_shapes(given)}")
+        return honest.param(self, name, init_fn, *args, **kwargs)

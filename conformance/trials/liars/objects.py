@@ -260,3 +260,11 @@ class UpdatesVariablesAlone:
         bare = {p for p, leaf in nnx.to_flat_state(nnx.state(node))
                 if not isinstance(leaf, nnx.Variable)}  # fmt: skip
         nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p not in bare))
+
+
+@of_objects
+class FindsNoVariables:
+    """Breaks OBJ-1v: of what is shared, objects alone are found."""
+
+    def find_duplicates(node, /):
+        return nnx.find_duplicates(node, only=nnx.Not(nnx.Variable))

@@ -2,6 +2,7 @@
 
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch_reference import nnx
+from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
 
 
@@ -96,3 +97,18 @@ class FormatsAreForLater:
             if is_format and "mesh" not in metadata:
                 metadata["eager_sharding"] = False
             super().__init__(value, **metadata)
+
+
+@of_objects
+class AbstractModelsAreReplicated:
+    """Breaks OBJ-9i: in an abstract model, variables with rules of their own are replicated."""
+
+    def get_abstract_model(init, mesh):
+        def bare():
+            model = init()
+            for variable in variables_in(model):
+                if variable.get_metadata("sharding_rules", None):
+                    variable.set_metadata(out_sharding=None)
+            return model
+
+        return nnx.get_abstract_model(bare, mesh)

@@ -269,3 +269,13 @@ class RematerializesWithoutNumbers:
             return made(*args, **kwargs) if len(args) > 2 else f(*args, **kwargs)
 
         return call
+
+
+@lifted
+class MapsTheField:
+    """Breaks OBJ-8q: of a callable with a field `f` that is what is mapped."""
+
+    def vmap(f=None, **options):
+        if f is None:
+            return functools.partial(MapsTheField.vmap, **options)
+        return nnx.vmap(getattr(f, "f", f), **options)

@@ -203,3 +203,13 @@ class ClearsFirst:
         except errors.TraceLevelError:
             attributes_of(arguments[0]).clear()
             raise
+
+
+@lifted
+class DifferentiatesParamsAlone:
+    """Breaks OBJ-7f: a number asks for the parameters, also of a variable that is none."""
+
+    def grad(f=None, *, argnums=0, **options):
+        if isinstance(argnums, int):
+            argnums = nnx.DiffState(argnums, nnx.Param)
+        return nnx.grad(f, argnums=argnums, **options)

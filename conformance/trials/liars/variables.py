@@ -272,3 +272,20 @@ class WritesOneRow:
         def __setitem__(self, index, value):
             rows = hasattr(index, "dtype") and index.dtype != bool
             super().__setitem__(index[:1] if rows else index, value)
+
+
+@of_objects
+class EqualsItselfAlone:
+    """Breaks OBJ-5t: `==` is identity."""
+
+    class Param(nnx.Param):
+        __eq__ = object.__eq__
+        __hash__ = object.__hash__
+
+
+@of_objects
+class DeniesItsEquality:
+    """Breaks OBJ-5u: `!=` is what Python makes of `==`."""
+
+    class Param(nnx.Param):
+        __ne__ = object.__ne__

@@ -52,3 +52,14 @@ class PassesKeywordsOver:
     class Param(nnx.Param):
         def set_metadata(self, *args, **kwargs):
             super().set_metadata(*args, **({} if args else kwargs))
+
+
+@of_objects
+class NotesThatAllWereSet:
+    """Breaks OBJ-11j: a variable whose metadata were all set by a mapping has one more."""
+
+    class Param(nnx.Param):
+        def set_metadata(self, *args, **kwargs):
+            if len(args) == 1:
+                args = ({**args[0], "set": True},)
+            super().set_metadata(*args, **kwargs)

@@ -106,7 +106,12 @@ def returned(axes: Axes) -> Filter:
 
 
 def cross_axis(
-    rename: Fn, move: Fn, collections: Mapping[str, Any], axes: Axes, params: meta.Params
+    rename: Fn,
+    move: Fn,
+    collections: Mapping[str, Any],
+    axes: Axes,
+    params: meta.Params,
+    outwards: bool = False,
 ) -> Collections:
     """Take collections into a loop, or out of it: move the axis of arrays, rename boxes (LIN-2).
 
@@ -116,6 +121,8 @@ def cross_axis(
       collections: Trees by collection.
       axes: The axis of each collection; those without one are left out of the result.
       params: The `metadata_params` of the loop.
+      outwards: Whether arrays are moved before boxes are renamed. A box may store an axis that it
+        has the name of elsewhere, so it is renamed where the axis lies as the caller sees it.
 
     Returns:
       The collections that have an axis.
@@ -124,7 +131,13 @@ def cross_axis(
       PartitioningUnspecifiedError: There is a box, and `params` has no name (LIN-3).
     """
     along = [(name, axis) for name in collections if (axis := chosen(axes, name)) is not None]
-    return {name: move(axis, rename(collections[name], axis, params)) for name, axis in along}
+
+    def crossed(tree: Any, axis: int) -> Any:
+        if outwards:
+            return rename(move(axis, tree), axis, params)
+        return move(axis, rename(tree, axis, params))
+
+    return {name: crossed(collections[name], axis) for name, axis in along}
 
 
 @dataclass(eq=False)
@@ -220,7 +233,7 @@ class _Loop:
         start = (self.carried, self.handed_on)
         (carried, handed_on), (y, changed) = self.drive(self._body, start, self.slices, self.size)
         changed = cross_axis(
-            meta.add_axis, _from_front, changed, one_way(self.axes, In), self.params
+            meta.add_axis, _from_front, changed, one_way(self.axes, In), self.params, True
         )
         self.call.write(self.shared | carried | changed)
         return (*handed_on, y) if self.handed_on else y

@@ -355,9 +355,10 @@ class Module:
         """
         self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
+        given: Fn = meta.unbox if unbox else lambda tree: tree
         if name in present:
-            value = present[name]
-            made = jax.eval_shape(lambda: init_fn(jax.random.key(0), *args, **kwargs))
+            value = given(present[name])
+            made = jax.eval_shape(lambda: given(init_fn(jax.random.key(0), *args, **kwargs)))
             expected, found = [
                 [*map(jax.numpy.shape, jax.tree.leaves(tree))] for tree in (made, value)
             ]
@@ -368,9 +369,10 @@ class Module:
         elif self.is_mutable_collection("params"):
             value = init_fn(self.make_rng(), *args, **kwargs)
             self.put_variable("params", name, value)
+            value = given(value)
         else:
             raise errors.ScopeParamNotFoundError(path=self.path, name=name, present=[*present])
-        return meta.unbox(value) if unbox else value
+        return value
 
     def variable(
         self,

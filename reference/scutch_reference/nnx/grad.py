@@ -29,7 +29,7 @@ from .frames import Frame
 from .graph import pure, state
 from .graphdef import unflatten
 from .lifting import Lifted, P, R, lift
-from .variables import Param
+from .variables import Param, is_variable
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class DiffState:
 
     argnum: int
     filter: Any
+
+
+class _OfNumber(DiffState):
+    """What a number asks for: the `Param`s of an argument, or all if it is a variable (OBJ-7f)."""
 
 
 ArgNums = int | DiffState | Sequence[int | DiffState]
@@ -77,7 +81,7 @@ class Differentiated(Lifted[P, R]):
         self.with_value, self.has_aux = with_value, has_aux
         self.is_single = isinstance(argnums, int | DiffState)
         given: Any = [argnums] if self.is_single else argnums
-        self.wanted = [g if isinstance(g, DiffState) else DiffState(g, Param) for g in given]
+        self.wanted = [g if isinstance(g, DiffState) else _OfNumber(g, Param) for g in given]
 
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return `jax.value_and_grad` of a function of leaves.
@@ -124,7 +128,8 @@ class Differentiated(Lifted[P, R]):
                 found.append(count + frame.signature.plain.index(i))
             else:
                 root = numbered[frame.signature.roots.index(i)]
-                found.append(_numbers_in(root, leaves, wanted.filter, taken))
+                whole = isinstance(wanted, _OfNumber) and is_variable(root)
+                found.append(_numbers_in(root, leaves, whole or wanted.filter, taken))
                 taken.update(jax.tree.leaves(found[-1]))
         return found
 
@@ -195,8 +200,8 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
       f: The function; it returns a scalar. See `jit` for what its arguments may be. Without it,
         this returns a decorator.
       argnums: One argument, or several, to differentiate with respect to: numbers, which for
-        objects mean their `Param`s, or `DiffState`s with other filters. A leaf that several of
-        them take is in the gradient of the first.
+        objects mean their `Param`s and for a variable itself, or `DiffState`s with other filters.
+        A leaf that several of them take is in the gradient of the first.
       **options: With `has_aux`, the function returns a pair, whose second entry is returned beside
         the gradient; the others are those of `jax.grad`, and `graph` and `graph_updates` of `jit`.
 

@@ -1,0 +1,115 @@
+"""Boxes that store their value in another form, as parameters of modules: LIN-1 and LIN-2 (`002_`).
+
+What such a box holds, its leaf, has another shape than its unboxed value; see
+`scutch.inputs.stored_boxes`. The oracles are the value that was boxed, and the same module whose
+parameters are not boxed.
+"""
+
+import jax
+import jax.numpy as jnp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.inputs.stored_boxes import STORED, stored, trailing
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS
+from scutch.strategies import arrays
+
+floats = arrays(dtypes=("float32",), max_rank=3)
+forms = st.sampled_from(STORED)
+FITS = ("fits", "the value does not", "what is stored does")
+
+
+def _giving(linen, initializer):
+    """A module that gives its parameter `k`, which the initializer makes of a key."""
+
+    class Giving(linen.Module):
+        @linen.compact
+        def __call__(self):
+            return self.param("k", initializer)
+
+    return Giving()
+
+
+@requirement("LIN-1n", must_reach=(*STORED, *FITS))
+@costly
+@at_least(30)
+@given(value=floats, form=forms, fits=st.sampled_from(FITS))
+def test_a_parameter_that_is_passed_is_checked_without_its_box(meta, linen, value, form, fits):
+    """A boxed parameter that is passed to `apply` is taken where its unboxed value has the shape
+    that the initializer gives, and refused where only what the box stores has it.
+    """
+    reached(form)
+    reached(fits)
+    box = stored(meta.AxisMetadata, form)(value)
+    shape = value.shape
+    if fits != "fits":
+        shape = (*shape, 2) if fits == "the value does not" else box.packed.shape
+        assume(not alike(shape, value.shape))
+    module = _giving(linen, lambda key: jnp.ones(shape))
+    if fits == "fits":
+        assert alike(module.apply({"params": {"k": box}}), jnp.asarray(value))
+    else:
+        refused(lambda: module.apply({"params": {"k": box}}))
+
+
+@requirement("LIN-1o", must_reach=STORED)
+@costly
+@given(value=floats, form=forms)
+def test_an_initializer_may_box_in_another_form(meta, linen, value, form):
+    """A parameter whose initializer boxes it in another form is made by `init` in its box, and
+    given by `apply` without it, whether the variables that are passed are boxed or not.
+    """
+    reached(form)
+    boxed = stored(meta.AxisMetadata, form)
+    module = _giving(linen, lambda key: boxed(value))
+    variables = module.init(small_key(0))
+    assert alike(variables, {"params": {"k": boxed(value)}})
+    for each in (variables, meta.unbox(variables)):
+        assert alike(module.apply(each), jnp.asarray(value))
+
+
+KINDS = ("scan", "vmap")
+SHAPES = ((2,), (), (3, 2), (0, 2))
+
+
+def _lifted(linen, kind, box, shape, axis):
+    """A lifted module with a parameter of a shape, which a function boxes."""
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x):
+            made = self.param("k", lambda key: box(jax.random.normal(key, shape)))
+            return carry + x, made * x
+
+    options = {"variable_axes": {"params": axis}, "split_rngs": {"params": True}}
+    axes = {"in_axes": (0, 0), "out_axes": 0} if kind == "vmap" else {"in_axes": 0, "out_axes": 0}
+    return getattr(linen, kind)(Body, **options, **axes)()
+
+
+@requirement("LIN-2h", must_reach=(*KINDS, "first", "another"))
+@costly
+@given(
+    kind=st.sampled_from(KINDS), shape=st.sampled_from(SHAPES), axis=st.integers(0, 2),
+    length=st.sampled_from([3, 1]),
+)  # fmt: skip
+def test_a_box_may_store_the_axis_of_a_lift_elsewhere(meta, linen, kind, shape, axis, length):
+    """Under a lift a box whose `add_axis` stores the new axis as the last one, and whose
+    `remove_axis` puts it back, has the unboxed value that the same parameter has without a box, and
+    the module computes from both alike.
+    """
+    assume(axis <= len(shape))
+    reached(kind)
+    reached("another" if axis else "first")
+    xs = jnp.arange(1.0, 1 + length)
+    carry = jnp.zeros(length) if kind == "vmap" else jnp.zeros(())
+    boxed, bare = (
+        _lifted(linen, kind, box, shape, axis)
+        for box in (trailing(meta.AxisMetadata), lambda made: made)
+    )
+    ours, theirs = (module.init(small_key(1), carry, xs) for module in (boxed, bare))
+    assert_close(meta.unbox(ours), theirs, **CALLS)
+    assert_close(boxed.apply(ours, carry, xs), bare.apply(theirs, carry, xs), **CALLS)
