@@ -2,14 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from scutch.implementation import Implementation as Implementation
-from scutch.implementation import Namespace as Namespace
-from scutch.implementation import SetupError as SetupError
-from scutch.implementation import flax_shaped as flax_shaped
+from scutch.implementation import (
+    Implementation as Implementation,
+    Namespace as Namespace,
+    SetupError as SetupError,
+    flax_shaped as flax_shaped,
+)
 
 if TYPE_CHECKING:
-    from scutch.owners import Nonconforming as Nonconforming
-    from scutch.owners import judge_box as judge_box
+    from scutch.owners import (
+        Nonconforming as Nonconforming,
+        judge_box as judge_box,
+    )
 
 __version__ = "0.1.0"
 

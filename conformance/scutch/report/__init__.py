@@ -5,18 +5,24 @@ drawn by `scutch.report.badge`; several are shown side by side by `scutch.report
 `scutch.report.site`. The last two need the extra `report`, and so does `load`, which validates.
 """
 
-from scutch.judging.verdicts import VERDICTS as VERDICTS
-from scutch.judging.verdicts import Counterexample as Counterexample
-from scutch.report.comparison import Change as Change
-from scutch.report.comparison import Comparison as Comparison
-from scutch.report.comparison import compare as compare
-from scutch.report.document import SCHEMA as SCHEMA
-from scutch.report.document import Environment as Environment
-from scutch.report.document import Outcome as Outcome
-from scutch.report.document import Product as Product
-from scutch.report.document import Report as Report
-from scutch.report.document import ReportError as ReportError
-from scutch.report.document import load as load
-from scutch.report.document import schema as schema
-from scutch.report.document import suite as suite
-from scutch.report.document import write as write
+from scutch.judging.verdicts import (
+    VERDICTS as VERDICTS,
+    Counterexample as Counterexample,
+)
+from scutch.report.comparison import (
+    Change as Change,
+    Comparison as Comparison,
+    compare as compare,
+)
+from scutch.report.document import (
+    SCHEMA as SCHEMA,
+    Environment as Environment,
+    Outcome as Outcome,
+    Product as Product,
+    Report as Report,
+    ReportError as ReportError,
+    load as load,
+    schema as schema,
+    suite as suite,
+    write as write,
+)

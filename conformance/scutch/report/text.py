@@ -6,8 +6,10 @@ publish(f"{count(3, 'law')} of {line(name)}", Path("site/index.html"))
 import os
 from pathlib import Path
 
-from scutch.judging.readable import line as line
-from scutch.judging.readable import visible as visible
+from scutch.judging.readable import (
+    line as line,
+    visible as visible,
+)
 
 
 def count(number: int, noun: str) -> str:
