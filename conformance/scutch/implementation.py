@@ -324,9 +324,8 @@ def flax_shaped(
       SetupError: `claims` names something that is no capability, or not in one.
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
-    wanted = tuple(LAYOUT) if claims is None else tuple(claims)
     parts: dict[str, list[str] | None] = {}
-    for claim in wanted:
+    for claim in LAYOUT if claims is None else claims:
         capability, _, part = claim.partition(".")
         if capability not in LAYOUT or (
             part and part not in NAMES[capability] | OPTIONS.get(capability, frozenset())
@@ -383,12 +382,13 @@ def names_in(package: str) -> list[str]:
     Raises:
       ImportError: There is no such package.
     """
-    claims = []
-    for capability in LAYOUT:
-        modules = [*map(_Renamed, modules_of(package, capability, in_part=True))]
-        found = (n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
-        claims += [f"{capability}.{name}" for name in sorted(found)]
-    return claims
+    modules = {c: [*map(_Renamed, modules_of(package, c, in_part=True))] for c in LAYOUT}
+    return [
+        f"{capability}.{name}"
+        for capability in LAYOUT
+        for name in sorted(NAMES[capability])
+        if any(hasattr(module, name) for module in modules[capability])
+    ]
 
 
 def _is_there(path: str) -> bool:

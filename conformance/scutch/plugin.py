@@ -267,23 +267,20 @@ class Judge:
         """Rule on every requirement, write the report, and set the exit code."""
         self.job.close()
         self.job_runner.close()
-        asked = self.items or self.trials or self.run.patterns or self.run.replay
-        if hasattr(self.config, "workerinput") or not asked:
-            self.runner.close()
-            self.unasserted.close()
-            return
-        finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
-                    pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
-        cut_short = session.shouldstop or session.shouldfail
-        self.complete = exitstatus in finished and not cut_short
-        tried = {trial.requirement for trial in self.trials}
-        self.rulings = rule(
-            [r for r in self.run.requirements if not self.run.replay or r.id in tried],
-            self.trials, claims=self.run.claims, expectations=self.run.expectations,
-            retry=self.retry,
-        )  # fmt: skip
-        self.runner.close()
-        self.unasserted.close()
+        with contextlib.closing(self.unasserted), contextlib.closing(self.runner):
+            asked = self.items or self.trials or self.run.patterns or self.run.replay
+            if hasattr(self.config, "workerinput") or not asked:
+                return
+            finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
+                        pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+            cut_short = session.shouldstop or session.shouldfail
+            self.complete = exitstatus in finished and not cut_short
+            tried = {trial.requirement for trial in self.trials}
+            self.rulings = rule(
+                [r for r in self.run.requirements if not self.run.replay or r.id in tried],
+                self.trials, claims=self.run.claims, expectations=self.run.expectations,
+                retry=self.retry,
+            )  # fmt: skip
         judged = self.complete
         if not (self.run.replay or self.run.launched):
             self.complete &= not any(map(left_out, self.rulings))

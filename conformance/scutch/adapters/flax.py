@@ -17,6 +17,13 @@ from packaging.version import Version
 from scutch.implementation import Implementation, Namespace, flax_shaped, names_in
 
 _SINCE = {
+    "bridge.ToNNX": "0.12.0",  # before, it took an `Rngs` and no key of JAX, as `lazy_init` did
+    "bridge.lazy_init": "0.12.0",
+    **dict.fromkeys(
+        "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate bridge.to_nnx_var "
+        "bridge.linen_vars_to_nnx_attrs".split(),
+        "0.12.1",
+    ),
     "nnx.RngStream.normal": "0.11.2",
     "nnx.Rngs.fork": "0.12.0",  # with a shape as `split`; with a number alone before
     "nnx.RngStream.lecun_normal": "0.12.1",
@@ -25,29 +32,16 @@ _SINCE = {
     "transforms.jit.graph": "0.12.4",
     "transforms.jit.graph_updates": "0.12.6",
 }
-"""The releases that have brought options of names that were there."""
-
-_KEYS = "0.12.0"
-_WITH_KEYS = frozenset({"bridge.ToNNX", "bridge.lazy_init"})
-"""What takes an `Rngs` before that release, and no key of JAX."""
-
-_METHODS_OF_VARIABLES = "0.12.1"
-_VARIABLES = frozenset(
-    "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate bridge.to_nnx_var "
-    "bridge.linen_vars_to_nnx_attrs".split()
-)
-"""The classes of variables, and what makes some of other things."""
+"""The releases since which names are as they are judged: the classes of variables and what makes
+some of other things, what takes keys of JAX, and options of names that were there."""
 
 
 def _claims() -> list[str] | None:
     release = Version(flax.__version__)
-    options = [option for option, since in _SINCE.items() if release >= Version(since)]
-    if len(options) == len(_SINCE):
+    later = [name for name, since in _SINCE.items() if release < Version(since)]
+    if not later:
         return None
-    left_out: set[str] = set()
-    left_out |= _VARIABLES if release < Version(_METHODS_OF_VARIABLES) else set()
-    left_out |= _WITH_KEYS if release < Version(_KEYS) else set()
-    return [name for name in names_in("flax") if name not in left_out] + options
+    return [name for name in dict.fromkeys([*names_in("flax"), *_SINCE]) if name not in later]
 
 
 def _in_mode(name: str, **options: bool) -> Implementation:

@@ -36,9 +36,8 @@ def code_of(law: str) -> str:
 def _index() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     folder = resources.files("scutch").joinpath("laws")
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if not file.name.endswith(".py"):
-            continue
+    files = [file for file in folder.iterdir() if file.name.endswith(".py")]
+    for file in sorted(files, key=lambda file: file.name):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 for identifier in _marked(node):

@@ -129,10 +129,9 @@ def holds_data(nnx: Any, value: Any) -> bool:
       nnx: The namespace of objects of the implementation.
       value: Any value; one that is no container is asked itself.
     """
-    if isinstance(value, list | tuple):
-        return any(holds_data(nnx, each) for each in value)
-    if isinstance(value, dict):
-        return any(holds_data(nnx, each) for each in value.values())
+    if isinstance(value, list | tuple | dict):
+        inside = value.values() if isinstance(value, dict) else value
+        return any(holds_data(nnx, each) for each in inside)
     return is_node(nnx, value) or is_array(value)
 
 
@@ -236,12 +235,10 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
     found: dict[tuple[Any, ...], Any] = {}
     met: set[int] = set()
     for path, value in walk(nnx, root):
-        if isinstance(value, nnx.Variable):
-            if id(value) not in met:
-                found[path] = value
-            met.add(id(value))
-        elif is_array(value):
+        first_met = isinstance(value, nnx.Variable) and id(value) not in met
+        if first_met or is_array(value):
             found[path] = value
+        met.add(id(value))
     return found
 
 

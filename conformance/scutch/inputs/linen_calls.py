@@ -275,18 +275,10 @@ def _scan_oracle(call: BuiltLinenCall, lift: LinenLift, function: Any) -> Any:
     return loop
 
 
-def _jit_oracle(call: BuiltLinenCall, lift: LinenLift, function: Any) -> Any:
-    return jax.jit(function)
-
-
-def _remat_oracle(call: BuiltLinenCall, lift: LinenLift, function: Any) -> Any:
-    return jax.checkpoint(function)
-
-
 ORACLES: Mapping[str, Callable[..., Any]] = {
     "vmap": _vmap_oracle,
     "scan": _scan_oracle,
-    "jit": _jit_oracle,
-    "remat": _remat_oracle,
+    "jit": lambda call, lift, function: jax.jit(function),
+    "remat": lambda call, lift, function: jax.checkpoint(function),
 }
 """JAX's own transformation of a function `(variables, x) -> (output, updates)`."""

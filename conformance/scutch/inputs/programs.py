@@ -337,18 +337,16 @@ def fingerprint(nnx: Any, arguments: Any) -> tuple[Any, ...]:
     numbers: dict[int, int] = {}
 
     def seen(value: Any) -> Any:
-        if not graphs.is_node(nnx, value):
-            inside = graphs.children(nnx, value)
-            if inside is not None:
-                return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
-            return (value.shape, str(value.dtype)) if hasattr(value, "dtype") else value
-        if id(value) in numbers:
-            return "again", numbers[id(value)]
-        numbers[id(value)] = len(numbers)
+        if graphs.is_node(nnx, value):
+            if id(value) in numbers:
+                return "again", numbers[id(value)]
+            numbers[id(value)] = len(numbers)
         if isinstance(value, nnx.Variable):
             metadata = tuple(sorted(graphs.metadata(value).items()))
             return type(value).__name__, seen(value.get_raw_value()), metadata
-        parts = graphs.children(nnx, value) or ()
-        return type(value).__name__, tuple((k, seen(v)) for k, v in parts)
+        inside = graphs.children(nnx, value)
+        if inside is not None:
+            return type(value).__name__, tuple((k, seen(v)) for k, v in inside)
+        return (value.shape, str(value.dtype)) if hasattr(value, "dtype") else value
 
     return tuple(map(seen, arguments))

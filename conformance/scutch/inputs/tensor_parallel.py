@@ -145,18 +145,15 @@ class BuiltBlocks:
         first, second = (kinds[kind] for kind in self.described.kinds)
         if self.described.by == "state":
             return transforms.StateSharding(self.state())
-        filters: dict[Any, Any]
-        match self.described.by:
-            case "suffix":
-                filters = {_ends_with("a"): specs["a"], _ends_with("b"): specs["b"]}
-            case "types":
-                filters = {first: specs["a"], second: specs["b"]}
-            case "callable":
-                filters = {_has_rows(WIDTH): specs["a"], _has_rank(2): specs["b"]}
-            case _:
-                filters = {_ends_with("a"): specs["a"], _has_rank(2): specs["b"], first: _spec()}
-        filters[...] = specs["c"]
-        return transforms.StateSharding(filters)
+        filters: dict[str, dict[Any, Any]] = {
+            "suffix": {_ends_with("a"): specs["a"], _ends_with("b"): specs["b"]},
+            "types": {first: specs["a"], second: specs["b"]},
+            "callable": {_has_rows(WIDTH): specs["a"], _has_rank(2): specs["b"]},
+            "several take it": {
+                _ends_with("a"): specs["a"], _has_rank(2): specs["b"], first: _spec()
+            },
+        }  # fmt: skip
+        return transforms.StateSharding({**filters[self.described.by], ...: specs["c"]})
 
     def state(self) -> Any:
         """A `State` with the spec of each variable."""

@@ -47,8 +47,7 @@ class PeerError(AssertionError):
 
     def __init__(self, rank: int, error: str) -> None:
         """Keep which process it was, and its error."""
-        self.rank = rank
-        self.error = error
+        self.rank, self.error = rank, error
         super().__init__(f"in process {rank} of the job: {error}")
 
 
@@ -112,8 +111,7 @@ class Exchange:
           JobBroken: A process did not answer.
         """
         self._input += 1
-        store = key_value_store()
-        store.key_value_set(self._key("call"), text)
+        key_value_store().key_value_set(self._key("call"), text)
         error = None
         try:
             attempt()

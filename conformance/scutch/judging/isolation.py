@@ -104,8 +104,7 @@ class Channel:
         """
         ends = socket.socketpair()
         for end in ends:
-            stall = struct.pack("ll", _STALL, 0)
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _STALL, 0))
         one, other = (cls(end.detach()) for end in ends)
         return one, other
 

@@ -102,8 +102,9 @@ class Job:
         """
         if not self._members:
             if self.launched:
-                reason = "the launched job has ended, and only its launcher can start another"
-                return Lost("crashed", reason)
+                return Lost(
+                    "crashed", "the launched job has ended, and only its launcher can start another"
+                )
             self._start()
             timeout += START_SECONDS
         try:
@@ -114,8 +115,9 @@ class Job:
                     return Lost("crashed", self._end(rank))
                 if time.monotonic() > ended:
                     self._end()
-                    reason = f"no end after {timeout:g} s in {self.processes} processes"
-                    return Lost("timeout", reason)
+                    return Lost(
+                        "timeout", f"no end after {timeout:g} s in {self.processes} processes"
+                    )
             answer = json.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
             return Lost("crashed", self._end(self._wait_for_an_end()))
@@ -164,25 +166,28 @@ class Job:
         flags = os.environ.get("XLA_FLAGS", "").split()
         count = "--xla_force_host_platform_device_count"
         flags = [flag for flag in flags if not flag.startswith(count)]
-        environment = {
-            **os.environ,
+        fake_devices = {
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": " ".join([*flags, f"{count}={DEVICES // self.processes}"]),
+        }
+        environment = {
+            **os.environ,
+            **({} if self.launched else fake_devices),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
-        if self.launched:
-            environment = {**os.environ, "PYTHONPATH": environment["PYTHONPATH"]}
         with theirs:
             for rank in range(1 if self.launched else self.processes):
-                place = {"rank": rank, "processes": self.processes, "port": port}
-                place["launched"] = self.launched
-                place["connection"] = theirs.fileno()  # in process 0 alone it is open
-                inherited = [theirs.fileno()] if rank == 0 else []
+                place = {
+                    "rank": rank, "processes": self.processes, "port": port,
+                    "launched": self.launched,
+                    "connection": theirs.fileno(),  # in process 0 alone it is open
+                }  # fmt: skip
                 told = json.dumps({**self.settings, **place})
                 member = subprocess.Popen(
                     [sys.executable, "-P", "-m", "scutch.judging.member", told],
                     env=environment, stdin=subprocess.PIPE, stdout=self._output,
-                    stderr=subprocess.STDOUT, start_new_session=True, pass_fds=inherited,
+                    stderr=subprocess.STDOUT, start_new_session=True,
+                    pass_fds=[theirs.fileno()] if rank == 0 else [],
                 )  # fmt: skip
                 self._members.append(member)
 

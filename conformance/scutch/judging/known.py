@@ -193,10 +193,8 @@ def witness_and_ways(
     Returns:
       The call and the ways of its entry; `None` and no ways where it has no entry.
     """
-    for entry in entries:
-        if (entry.requirement, entry.test) == (requirement, test):
-            return entry.witness, entry.errors
-    return None, ()
+    found = (e for e in entries if (e.requirement, e.test) == (requirement, test))
+    return next(((entry.witness, entry.errors) for entry in found), (None, ()))
 
 
 def toml(implementation: str, entries: Iterable[Known]) -> str:

@@ -68,10 +68,10 @@ class Law:
         Returns:
           The fixtures that the law takes, and no others.
         """
-        made = {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
+        made = {name: getattr(implementation, name) for name in CAPABILITIES}
+        made |= {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
         if "reference" in self.fixtures:
             made["reference"] = load("reference")
-        made |= {name: getattr(implementation, name) for name in CAPABILITIES}
         return {name: made[name] for name in self.fixtures}
 
 
@@ -134,11 +134,11 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
         prefixes = [(PARTITIONED, "")]  # other areas have no rows for the other box classes
     for subject, prefix in prefixes:
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
-        in_job = getattr(function, "scutch_in_job", False)
-        options = getattr(function, "scutch_options", ())
         yield Law(
-            title, function, prefix + identifier, must_reach, subject, fixtures, in_job, options
-        )
+            title, function, prefix + identifier, must_reach, subject, fixtures,
+            in_job=getattr(function, "scutch_in_job", False),
+            options=getattr(function, "scutch_options", ()),
+        )  # fmt: skip
 
 
 def _used(marks: Any) -> set[str]:

@@ -17,6 +17,7 @@ it, and from the *known failures*:
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -199,14 +200,15 @@ def rule(
     Returns:
       As many rulings as there are requirements.
     """
-    of: dict[str, list[Trial]] = {}
-    for trial in trials:
-        of.setdefault(trial.requirement, []).append(trial)
-    known: dict[str, list[Expectation]] = {}
-    for expectation in expectations:
-        known.setdefault(expectation.requirement, []).append(expectation)
+    trials, expectations = tuple(trials), tuple(expectations)
     rulings = [
-        _rule_one(r, tuple(of.get(r.id, ())), claims, known.get(r.id, [])) for r in requirements
+        _rule_one(
+            row,
+            tuple(trial for trial in trials if trial.requirement == row.id),
+            claims,
+            [known for known in expectations if known.requirement == row.id],
+        )
+        for row in requirements
     ]
     return _blocked([_tolerated(r, tolerated.get(r.requirement.id)) for r in rulings], retry)
 
@@ -362,12 +364,15 @@ class Summary:
 
 def summarize(rulings: Sequence[Ruling]) -> Summary:
     """The number of requirements with each verdict, and the root causes."""
-    counts: dict[str, dict[str, int]] = {}
-    for r in rulings:
-        level = counts.setdefault(r.requirement.level, {})
-        level[r.verdict] = level.get(r.verdict, 0) + 1
-    roots = tuple(r for r in rulings if not r.conforms and r.verdict != "blocked")
-    return Summary(counts, roots, sum(bool(r.trials) and r.verdict != "unclaimed" for r in rulings))
+    counts = {
+        level: Counter(r.verdict for r in rulings if r.requirement.level == level)
+        for level in dict.fromkeys(r.requirement.level for r in rulings)
+    }
+    return Summary(
+        counts,
+        roots=tuple(r for r in rulings if not r.conforms and r.verdict != "blocked"),
+        tested=sum(bool(r.trials) and r.verdict != "unclaimed" for r in rulings),
+    )
 
 
 def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:

@@ -25,7 +25,6 @@ broken but by another input or error is listed, because another fault may hide b
 Regressions of a should are listed, and count only when the level asked for is should.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,20 +149,16 @@ def compare(old: Report, new: Report, *, allow_known: bool = False) -> Compariso
     Returns:
       Every change, in the order of the contract.
     """
-    before, after = _by_id(old), _by_id(new)
-    changes = [
-        Change(before.get(identifier), after.get(identifier))
-        for identifier in sorted(before.keys() | after.keys(), key=_contract_order)
-    ]
-    groups: dict[str, list[Change]] = {name: [] for name in Comparison.__dataclass_fields__}
-    for change in changes:
+    before, after = ({one.id: one for one in report.requirements} for report in (old, new))
+    groups: dict[str, list[Change]] = {
+        name: [] for name in Comparison.__dataclass_fields__ if name not in ("old", "new")
+    }
+    for identifier in sorted(before.keys() | after.keys(), key=_contract_order):
+        change = Change(before.get(identifier), after.get(identifier))
         if group := _group(change, allow_known=allow_known):
             groups[group].append(change)
     _follow(groups["regressions"], groups["consequences"])
-    sorted_changes = {
-        name: tuple(members) for name, members in groups.items() if name not in ("old", "new")
-    }
-    return Comparison(old, new, **sorted_changes)
+    return Comparison(old, new, **{name: tuple(members) for name, members in groups.items()})
 
 
 def _group(change: Change, *, allow_known: bool) -> str | None:
@@ -195,10 +190,6 @@ def _follow(regressions: list[Change], consequences: list[Change]) -> None:
         consequences += found
         regressions[:] = [change for change in regressions if change not in found]
         causes |= {change.latest.id for change in found}
-
-
-def _by_id(report: Report) -> Mapping[str, Outcome]:
-    return {outcome.id: outcome for outcome in report.requirements}
 
 
 def _contract_order(identifier: str) -> tuple[int, tuple[str | int, ...]]:

@@ -168,20 +168,18 @@ class Report:
         """The document of the published form; requirements in the order of their ids."""
         ordered = sorted(self.requirements, key=lambda outcome: place(outcome.id))
         plain = dataclasses.asdict(dataclasses.replace(self, requirements=tuple(ordered)))
-        document: dict[str, Any] = json.loads(json.dumps({"schema": SCHEMA} | plain))
-        return document  # with lists for tuples, as JSON has them
+        # as JSON has it, with lists for tuples
+        return dict(json.loads(json.dumps({"schema": SCHEMA} | plain)))
 
 
 def _outcome(document: Mapping[str, Any]) -> Outcome:
     example = document["counterexample"]
-    lists = {name: tuple(document[name]) for name in ("needs", "blocked_by", "tests")}
-    fields = {
-        **document,
-        **lists,
+    own = {
+        **{name: tuple(document[name]) for name in ("needs", "blocked_by", "tests")},
         "counterexample": None if example is None else Counterexample(**example),
         "also": tuple(Counterexample(**each) for each in document.get("also", ())),
     }
-    return Outcome(**fields)
+    return Outcome(**{**document, **own})
 
 
 def place(identifier: str) -> tuple[str | int, ...]:
@@ -202,9 +200,8 @@ def suite() -> Product:
 @cache
 def schema() -> dict[str, Any]:
     """The published JSON Schema of a report."""
-    text = resources.files("scutch.report").joinpath("schema.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
+    file = resources.files("scutch.report").joinpath("schema.json")
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 def check_path(path: str | Path) -> None:
