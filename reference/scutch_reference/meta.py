@@ -222,10 +222,12 @@ class Partitioned(Node, AxisMetadata[A]):
 
     def replace_boxed(self, val: Any) -> Self:
         """Return a box with the same metadata around `val`; this box stays as it is (BOX-4)."""
-        # Trees have many boxes: this is the copy that makes no Python call, where
-        # `dataclasses.replace` makes several. The fields were checked when this box was made.
+        # Trees have many boxes: this is the quickest copy that there is, and makes no Python call,
+        # where `dataclasses.replace` makes several. The fields were checked when this box was made.
         copied = object.__new__(type(self))
-        copied.__dict__.update(self.__dict__, value=val)
+        fields = copied.__dict__
+        fields |= self.__dict__
+        fields["value"] = val
         return copied
 
     def add_axis(self, index: int, params: Params) -> Self:
@@ -268,7 +270,9 @@ class Partitioned(Node, AxisMetadata[A]):
         name = params[PARTITION_NAME]
         name = tuple(name) if type(name) is list else name
         copied = object.__new__(type(self))  # as in `replace_boxed`, and for the same reason
-        copied.__dict__.update(self.__dict__, names=change(self.names, index, name))
+        fields = copied.__dict__
+        fields |= self.__dict__
+        fields["names"] = change(self.names, index, name)
         return copied
 
     def get_partition_spec(self) -> PartitionSpec:
@@ -387,8 +391,11 @@ def _opened(nodes: list[Any], apply_constraint: bool) -> tuple[list[Any], bool]:
     such a box is read here, without a call. A class that overrides `unbox` is asked (BOX-26).
     """
     constrained = apply_constraint and context_mesh() is not None
-    classes = set() if constrained else {*map(type, nodes)}
-    plain = {cls for cls in classes if getattr(cls, "unbox", None) is Partitioned.unbox}
+    plain = {
+        cls
+        for cls in {*map(type, nodes)}
+        if not constrained and getattr(cls, "unbox", None) is Partitioned.unbox
+    }
     values = [
         x.value
         if type(x) in plain and (not apply_constraint or x.mesh is None)
@@ -484,13 +491,16 @@ def get_sharding(tree: Any, mesh: Mesh) -> Any:
     """
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
     nodes, structure = _flatten(tree)
-    usual = (None, Partitioned.get_sharding)
-    shardings = []
-    for node in nodes:  # A loop, since a function for each node would be a Python call for each.
-        own = getattr(type(node), "get_sharding", None) if is_box(node) else None
-        if own in usual:
-            spec = _spec(node)
-            shardings.append(None if spec is None else on_mesh(spec))
-        else:
-            shardings.append(own(node, mesh))
-    return structure.unflatten(shardings)
+    asked = set()
+    for cls in {*map(type, nodes)}:
+        own = getattr(cls, "get_sharding", Partitioned.get_sharding)
+        if own is not Partitioned.get_sharding and issubclass(cls, AxisMetadata):
+            asked.add(cls)
+    return structure.unflatten(
+        [
+            node.get_sharding(mesh)
+            if type(node) in asked
+            else (None if (spec := _spec(node)) is None else on_mesh(spec))
+            for node in nodes
+        ]
+    )
