@@ -237,9 +237,9 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
         nothing changes.
     """
     frame, plan, roots, leaves, _ = call
-    level, nodes = trace_level(), list[Any]()
-    if not (effects.are_values_only and plan.level == level):
-        nodes = flatten(roots)[1]
+    level = trace_level()
+    nodes = [] if effects.are_values_only and plan.level == level else flatten(roots)[1]
+    if nodes:
         _check_levels(frame, nodes, effects, level)
     containers, keys = plan.containers, plan.keys
     for number, (group, index) in effects.changed.items():
