@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.keys import small_key
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
@@ -229,6 +230,14 @@ def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
     assert not alike, f"the draws {alike} are the same"
 
 
+def _maps_lanes_by_name(array, axis):
+    """Leave the law where JAX itself does not map over an `Explicit` axis that is named (0.8.1)."""
+    try:
+        jax.eval_shape(jax.vmap(lambda lane: lane, axis, axis, spmd_axis_name="data"), array)
+    except ValueError:
+        not_available("this JAX maps no axis of an Explicit mesh by its name")
+
+
 @requirement("LIN-9p", must_reach=("vmap", "scan", "lanes", "rows", "split", "shared"))
 @costly
 @given(
@@ -285,6 +294,8 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
         if kind == "vmap" and where == "lanes" and not whole:
             other = placed(other, "data")
         inputs = carry, placed(x, *spec), other
+        if where == "lanes":
+            _maps_lanes_by_name(inputs[1], axis)
         found = lifted.init_with_output(keys, *inputs)
         again = lifted.apply(found[1], *inputs, rngs=keys)
     result = found[0][1] if kind == "scan" else found[0]

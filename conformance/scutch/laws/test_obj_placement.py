@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, options, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed, has_sharding, in_context
 from scutch.strategies import logical_placements
 
@@ -64,6 +64,7 @@ def _check_placed(nnx, placed, form, where, traced):
 
 
 @requirement("OBJ-9a", must_reach=("names", "spec", "context", "own", "traced", "explicit"))
+@options("nnx.Variable.out_sharding")
 @costly
 @given(
     placed=anywhere,
@@ -79,6 +80,7 @@ def test_a_variable_with_names_lies_as_they_say(nnx, placed, form, where, traced
 
 
 @requirement("OBJ-9g", must_reach=("sharding", "format", "context", "own", "traced", "explicit"))
+@options("nnx.Variable.out_sharding")
 @costly
 @given(
     placed=anywhere,
@@ -94,6 +96,7 @@ def test_a_variable_with_a_sharding_lies_by_it(nnx, placed, form, where, traced)
 
 
 @requirement("OBJ-9h", must_reach=("own", "alone", "traced"))
+@options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), where=st.sampled_from(["own", "alone"]), traced=st.booleans())
 def test_a_variable_with_a_sharding_alone_lies_by_it(nnx, placed, where, traced):
     """A variable made with a `NamedSharding` lies by it where no mesh is in context, and none or
@@ -103,6 +106,7 @@ def test_a_variable_with_a_sharding_alone_lies_by_it(nnx, placed, where, traced)
 
 
 @requirement("OBJ-9b", must_reach=("own", "context", "both"))
+@options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), whose=st.sampled_from(["own", "context", "both"]))
 def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, whose):
     """A variable made with logical names lies by the mesh axes that the rules give them: its own
@@ -120,6 +124,7 @@ def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, who
 
 
 @requirement("OBJ-9c", must_reach=("metadata", "context"))
+@options("nnx.Variable.out_sharding")
 @given(
     placed=logical_placements(),
     form=forms,
@@ -189,6 +194,7 @@ def _refuse_two_meshes(nnx, placed, other, form, naming=()):
 
 
 @requirement("OBJ-9e", must_reach=("sharding", "format"))
+@options("nnx.Variable.out_sharding")
 @given(**two_meshes)
 def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
     """A variable with a sharding on one mesh and another `mesh` in its metadata is refused."""
@@ -196,6 +202,7 @@ def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
 
 
 @requirement("OBJ-9f", must_reach=("sharding", "format"))
+@options("nnx.Variable.out_sharding")
 @given(**two_meshes)
 def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
     """The message of the error of OBJ-9e has the axes of both meshes, with their sizes."""
@@ -204,6 +211,7 @@ def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
 
 
 @requirement("OBJ-9i", must_reach=("names", "rules", "none"))
+@options("nnx.Variable.out_sharding")
 @costly
 @given(placed=logical_placements(), how=st.sampled_from(["names", "rules", "none"]))
 def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how):

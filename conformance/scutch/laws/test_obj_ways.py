@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, options, reached, refused, requirement
 from scutch.lawkit.states import raw_values
 
 KEYS = ("note", "tag")
@@ -203,6 +203,7 @@ WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
 
 
 @requirement("OBJ-11c", must_reach=(*OLD_NAMES, *WRITTEN))
+@options("nnx.Variable.out_sharding")
 @given(
     key=st.sampled_from(OLD_NAMES),
     ways=st.lists(st.sampled_from(WRITTEN), min_size=3, unique=True),
