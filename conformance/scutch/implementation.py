@@ -14,7 +14,7 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -383,12 +383,17 @@ def names_in(package: str) -> list[str]:
       ImportError: There is no such package.
     """
     modules = {c: [*map(_Renamed, modules_of(package, c, in_part=True))] for c in LAYOUT}
-    return [
-        f"{capability}.{name}"
-        for capability in LAYOUT
-        for name in sorted(NAMES[capability])
-        if any(hasattr(module, name) for module in modules[capability])
-    ]
+    return [f"{c}.{name}" for c, held in modules.items() for name in names_held(c, held)]
+
+
+def names_held(capability: str, modules: Collection[Any]) -> list[str]:
+    """The standard's names of a capability that some of the modules have, in alphabetical order.
+
+    Args:
+      capability: A key of `LAYOUT`.
+      modules: Anything with attributes.
+    """
+    return sorted(n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
 
 
 def _is_there(path: str) -> bool:

@@ -8,7 +8,7 @@ claimed name by name. The owner of the package deletes what is not meant to be j
 
 import importlib
 
-from scutch.implementation import LAYOUT, NAMES, modules_of
+from scutch.implementation import LAYOUT, NAMES, modules_of, names_held
 
 _TEXT = '''"""The adapter of {package} for scutch: `scutch run --implementation THIS_FILE.py`."""
 
@@ -37,8 +37,7 @@ def draft(package: str) -> str:
     version = getattr(importlib.import_module(package), "__version__", "0")
     lines = []
     for capability in LAYOUT:
-        modules = modules_of(package, capability, in_part=True)
-        found = sorted(n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
+        found = names_held(capability, modules_of(package, capability, in_part=True))
         if len(found) == len(NAMES[capability]):
             lines += [f"        {capability!r},"]
         else:

@@ -233,12 +233,11 @@ def leaves(nnx: Any, root: Any) -> dict[tuple[Any, ...], Any]:
       A variable once, under the first path that leads to it; an array under each path.
     """
     found: dict[tuple[Any, ...], Any] = {}
-    met: set[int] = set()
+    met: dict[int, Any] = {}  # Kept alive, so that no later value has the `id` of one that is gone.
     for path, value in walk(nnx, root):
-        first_met = isinstance(value, nnx.Variable) and id(value) not in met
-        if first_met or is_array(value):
+        if is_array(value) or (isinstance(value, nnx.Variable) and id(value) not in met):
             found[path] = value
-        met.add(id(value))
+        met[id(value)] = value
     return found
 
 

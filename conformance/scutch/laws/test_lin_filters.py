@@ -230,7 +230,7 @@ def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
     assert not alike, f"the draws {alike} are the same"
 
 
-def _maps_lanes_by_name(array, axis):
+def _need_lanes_mapped_by_name(array, axis):
     """Leave the law where JAX itself does not map over an `Explicit` axis that is named (0.8.1)."""
     try:
         jax.eval_shape(jax.vmap(lambda lane: lane, axis, axis, spmd_axis_name="data"), array)
@@ -295,7 +295,7 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
             other = placed(other, "data")
         inputs = carry, placed(x, *spec), other
         if where == "lanes":
-            _maps_lanes_by_name(inputs[1], axis)
+            _need_lanes_mapped_by_name(inputs[1], axis)
         found = lifted.init_with_output(keys, *inputs)
         again = lifted.apply(found[1], *inputs, rngs=keys)
     result = found[0][1] if kind == "scan" else found[0]
