@@ -75,6 +75,10 @@ FILES = {
 them than the contract asks for, so only functions that some law calls get any."""
 
 
+MAKING = ("scutch.inputs", "scutch.lawkit")
+"""Packages of the judge that make classes and values of an implementation, and keep them."""
+
+
 @dataclass(frozen=True)
 class Sight:
     """What a law did on the implementation as it is.
@@ -197,7 +201,7 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
         name, examples = request
         called: set[str] = set()
         if fault is None:
-            forget(sys.modules[by_name[name].function.__module__])
+            forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
             trace(str(subject.root), called)
         try:
             trial = try_law(by_name[name], load(subject.where), examples=examples, shrink=False)
@@ -209,11 +213,18 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
     return answer
 
 
-def forget(laws: ModuleType) -> None:
-    """Have a module of laws compute again what one has computed for others, which see it too."""
-    for each in vars(laws).values():
-        if hasattr(each, "cache_clear"):
-            each.cache_clear()
+def modules_of(*packages: str) -> list[str]:
+    """The names of the modules of some packages that are imported."""
+    starts = tuple(f"{package}." for package in packages)
+    return [name for name in sys.modules if f"{name}.".startswith(starts)]
+
+
+def forget(modules: Sequence[str]) -> None:
+    """Have modules compute again what they have computed for other laws, which see it too."""
+    for name in modules:
+        for each in list(vars(sys.modules[name]).values()):
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
 
 
 def trace(folder: str, called: set[str]) -> None:
