@@ -4,7 +4,8 @@ A *fault* is what a programmer might have got wrong: a comparison the other way 
 that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
 text. None of them changes a type annotation, a docstring, a warning, or what an error says: no law
 could tell.
-Nor is `strict` of `zip` taken away: it says to the reader what the code before has made sure of.
+Nor is `strict` of `zip` taken away, which says to the reader what the code before has made sure of,
+nor `slots` of a dataclass, which saves memory.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
     [fault.new for fault in faults_in(source, "example.py")]
@@ -19,6 +20,7 @@ import ast
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -46,6 +48,8 @@ LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
 UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
 """What decorates or is called for type checkers or people alone."""
+KEYWORDS_UNSEEN = ("strict", "slots")
+"""Keywords that change nothing of what a program computes."""
 
 Span = tuple[int, int]
 
@@ -57,7 +61,8 @@ class Fault:
     Args:
       file: The file, relative to its package.
       line: Its first changed line, from 1.
-      scope: The classes and functions around it, such as `Variable.set_value`; empty outside.
+      scope: The classes and functions around it, such as `Variable.set_value`; empty outside. A
+        class without functions counts as what is around it.
       in_function: Whether it stands in a function, so that only who calls that can see it.
       span: Where the text stands that is replaced: its first byte, and the first byte after it.
       new: What stands there instead.
@@ -125,7 +130,7 @@ def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.A
     called = node.value if isinstance(node, ast.Expr) else node
     if isinstance(called, ast.Call) and _name(called) in UNSEEN:
         return
-    if isinstance(node, ast.keyword) and node.arg == "strict":
+    if isinstance(node, ast.keyword) and node.arg in KEYWORDS_UNSEEN:
         return
     yield node, scope, in_function
     if isinstance(node, LEFT_OUT):
@@ -141,14 +146,20 @@ def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.A
         if name in ("annotation", "returns"):
             continue
         inside = scope, in_function
-        # Defaults and decorators of a function count as its own: who calls it sees them.
-        own = name == "body" or isinstance(node, ast.FunctionDef)
-        if own and isinstance(node, ast.FunctionDef | ast.ClassDef):
+        # Defaults and decorators of a function count as its own: who calls it sees them. Those of a
+        # class do, too: who calls one of its functions sees them.
+        if isinstance(node, ast.FunctionDef) or _has_functions(node):
             path = f"{scope}.{node.name}".removeprefix(".")
             inside = path, in_function or isinstance(node, ast.FunctionDef)
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, ast.AST):
                 yield from _nodes(each, *inside)
+
+
+def _has_functions(node: ast.AST) -> TypeGuard[ast.ClassDef]:
+    """Whether a node is a class with functions of its own."""
+    functions = (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef))
+    return isinstance(node, ast.ClassDef) and next(functions, None) is not None
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
@@ -183,7 +194,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
         case ast.Constant(value=int() as number):
             yield node, str(number + 1)
         case ast.Call():
-            for keyword in node.keywords if _name(node) != "zip" else ():
+            for keyword in node.keywords:
+                if keyword.arg in KEYWORDS_UNSEEN:
+                    continue
                 rest = [each for each in node.keywords if each is not keyword]
                 yield node, _with(node, keywords=rest)
 

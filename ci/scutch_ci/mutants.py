@@ -29,6 +29,7 @@ import importlib.util
 import json
 import multiprocessing
 import random
+import re
 import sys
 import threading
 import time
@@ -321,16 +322,22 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
 
 
 def seeing(fault: Fault, laws: Mapping[str, Sight]) -> list[str]:
-    """The laws that call the function of a fault, or any of its file if it is in none.
+    """The laws that call the function of a fault, or any of its class or its file if it is in none.
 
     Those come first that are quick and call little else: they are about that function.
     """
-    place = fault.place if fault.in_function else f"{fault.file}:"
     found = [
         name for name, sight in laws.items()
-        if any(each.startswith(place) for each in sight.functions)
+        if any(shows_in(fault, each) for each in sight.functions)
     ]  # fmt: skip
     return sorted(found, key=lambda name: laws[name].seconds * len(laws[name].functions))
+
+
+def shows_in(fault: Fault, function: str) -> bool:
+    """Whether who calls a function, given as `file:scope`, can see a fault."""
+    if not fault.scope:
+        return function.startswith(f"{fault.file}:")
+    return function.startswith(f"{fault.place}.") or function == fault.place
 
 
 # ---------------------------------------------------------------- one mutant
@@ -380,6 +387,7 @@ class Listed:
       file: Of its package; `*` for all.
       reason: Why no law can tell.
       function: A function or class in which no fault counts; empty for one fault.
+      holds: A regular expression; only a fault that replaces a text with it does not count.
       taken: The lines that the fault takes away, joined, for one fault.
       added: The lines that it adds.
     """
@@ -388,6 +396,7 @@ class Listed:
     file: str
     reason: str
     function: str = ""
+    holds: str = ""
     taken: str = ""
     added: str = ""
 
@@ -401,9 +410,11 @@ def listed(file: Path = LISTED) -> tuple[Listed, ...]:
 def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool:
     """Whether a fault is one that nobody could tell."""
     source = subject.sources[fault.file]
+    replaced = source.encode()[slice(*fault.span)].decode()
     return any(
         fault.changed_lines(source) == (each.taken, each.added)
         if each.taken else each.function in ("*", fault.scope, *fault.scope.split("."))
+        and re.search(each.holds, replaced) is not None
         for each in entries
         if each.implementation == subject.where and each.file in ("*", fault.file)
     )  # fmt: skip
@@ -418,8 +429,7 @@ def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault]
     everything = [f for file, text in subject.sources.items() for f in faults_in(text, file)]
     counted = [fault for fault in everything if not is_listed(fault, subject, entries)]
     called = {place for sight in laws.values() for place in sight.functions}
-    files = {place.partition(":")[0] for place in called}
-    planted = [f for f in counted if (f.place if f.in_function else f.file) in called | files]
+    planted = [fault for fault in counted if any(shows_in(fault, place) for place in called)]
     unseen = {f.place: "" for f in counted if f.in_function and f.place not in called}
     return planted, list(unseen)
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 from scutch_ci import front_page, mutants
@@ -60,6 +61,7 @@ def changes(source):
         ("raise ValueError(f'{a + 1} is not {b == c}')", ["pass"]),
         ("def f(a: int | None = None) -> int | str: ...", []),
         ("x = zip(a, b, strict=True)", []),
+        ("@dataclass(slots=True)\nclass C: ...", []),
         ("@overload\ndef f(a=1): return a", []),
         ("def f(a=1): ...", []),
         ("warnings.warn(a, stacklevel=2)", []),
@@ -82,6 +84,37 @@ def test_a_fault_says_where_it_is_and_what_it_changes():
 def test_a_default_is_seen_by_who_calls_the_function():
     (fault,) = faults_in("def f(a=1): a\n", "file.py")
     assert (fault.place, fault.in_function) == ("file.py:f", True)
+
+
+def test_what_decorates_a_class_is_seen_by_who_calls_one_of_its_functions():
+    source = "@dataclass(order=False)\nclass C:\n    def f(self): pass\n"
+    faults = faults_in(source, "file.py")
+    assert {(fault.place, fault.in_function) for fault in faults} == {("file.py:C", False)}
+    calls = {name: mutants.Sight("passed", 1.0, (f"file.py:{name}",)) for name in ("C.f", "D.f")}
+    assert [mutants.seeing(fault, calls) for fault in faults] == [["C.f"]] * len(faults)
+
+
+def test_a_class_without_functions_is_seen_by_who_calls_any_of_its_file():
+    faults = faults_in("class C:\n    a: int = 1\n", "file.py")
+    calls = {"D.f": mutants.Sight("passed", 1.0, ("file.py:D.f",))}
+    assert [mutants.seeing(fault, calls) for fault in faults] == [["D.f"]]
+
+
+@pytest.mark.parametrize(
+    ("entry", "left"),
+    [
+        ({"function": "f"}, []),
+        ({"function": "f", "holds": r"\bref\b"}, ["return None", "x.a != b"]),
+        ({"taken": "return x.a == b", "added": "return None"}, ["pass", "x.a != b"]),
+    ],
+)
+def test_an_entry_is_about_a_function_or_a_part_of_it_or_one_fault(entry, left):
+    source = "def f(x):\n    x.ref = 1\n    return x.a == b\n"
+    subject = SimpleNamespace(where="mine", sources={"file.py": source})
+    entries = [mutants.Listed("mine", "file.py", "why", **entry)]
+    faults = [f for f in faults_in(source, "file.py") if "2" not in f.new]
+    counted = [fault.new for fault in faults if not mutants.is_listed(fault, subject, entries)]
+    assert counted == left
 
 
 def test_text_that_is_not_ascii_is_changed_in_the_right_place():
