@@ -25,6 +25,7 @@ import argparse
 import functools
 import hashlib
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import json
 import multiprocessing
@@ -141,6 +142,14 @@ class Subject:
         if spec is None or spec.origin is None:
             raise SystemExit(f"ci/mutants: {where} is not installed")
         return cls(where, PACKAGES[where], Path(spec.origin).parent)
+
+    @property
+    def version(self) -> str:
+        """The release of the implementation, which need not be imported; empty if it has none."""
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -313,8 +322,11 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
 
 
 def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
-    """The laws that can convict: they pass on the implementation as it is, and always should."""
-    expected = {entry.test for entry in known.shipped() if entry.implementation == subject.where}
+    """The laws that can convict: they pass on the implementation as it is, and always should.
+
+    What is known of its other releases says nothing.
+    """
+    expected = {each.test for each in known.shipped() if each.applies(subject.where, subject.version)}
     return {
         name: sight for name, sight in seen.items()
         if sight.outcome in ("passed", "untested") and name not in expected
