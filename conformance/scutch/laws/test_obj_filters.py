@@ -76,15 +76,16 @@ TAGGED = Graph(
 @given(
     root=object_trees(variable=tagged),
     wanted=st.one_of(
-        st.tuples(st.sampled_from(["predicate", "path"]), st.sampled_from(ATTRIBUTES)),
+        st.tuples(st.sampled_from(["predicate", "path"]), st.sampled_from((*ATTRIBUTES, "", 0))),
         st.tuples(st.sampled_from(["tag", "name"]), st.sampled_from(["hot", "frozen"])),
     ),
 )
 @example(root=TAGGED, wanted=("name", "hot"))
 @example(root=TAGGED, wanted=("tag", "hot"))
 def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
-    """A callable is asked with a path and a variable; `PathContains(k)` takes leaves with `k` in
-    their path; `WithTag(t)`, or the string, takes variables whose metadata has `tag` equal to `t`.
+    """A callable is asked with a path and a variable; `PathContains(k)` takes leaves with `k` as a
+    part of their path, and none where it is only in the text of a part; `WithTag(t)`, or the
+    string, takes variables whose metadata has `tag` equal to `t`.
     """
     if _check(nnx, root, wanted):
         reached(wanted[0])

@@ -158,23 +158,46 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
 few_filters = st.lists(type_filters(), min_size=1, max_size=2)
 
 
-def _refused_split(nnx, root, wanted):
-    """The message of the error that `split` raises, and the paths that its filters leave out."""
+def _refused_split(nnx, root, wanted, how="split"):
+    """The message of the error that `split`, or `split_state` of the state, raises, and the paths
+    that the filters leave out.
+    """
     left = [
         path
         for path, leaf in leaves(nnx, root).items()
         if not any(takes(nnx, each, path, leaf) for each in wanted)
     ]
     assume(left)
-    error = refused(lambda: nnx.split(root, *(build_filter(nnx, each) for each in wanted)))
-    return str(error), left
+    given_to = root if how == "split" else nnx.split(root)[1]
+    filters = [build_filter(nnx, each) for each in wanted]
+    return str(refused(lambda: getattr(nnx, how)(given_to, *filters))), left
 
 
-@requirement("OBJ-1f")
-@given(root=object_trees(), wanted=few_filters)
-def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted):
-    """`split` with filters that leave a leaf out raises an error."""
-    _refused_split(nnx, root, wanted)
+@requirement("OBJ-1f", must_reach=("split", "split_state"))
+@given(root=object_trees(), wanted=few_filters, how=st.sampled_from(["split", "split_state"]))
+def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted, how):
+    """`split`, and `split_state` of a state, with filters that leave a leaf out raise an error."""
+    _refused_split(nnx, root, wanted, how)
+    reached(how)
+
+
+@requirement("OBJ-1w", must_reach=("one too many", "one too few"))
+@given(root=object_trees(), place=st.integers(0, 9), more=st.booleans(), apart=st.booleans())
+def test_merging_needs_the_leaves_of_the_definition_and_no_others(nnx, root, place, more, apart):
+    """`merge` refuses states that lack a leaf of the definition, and states that have one more; all
+    in one state, or each leaf in a state of its own.
+    """
+    definition, state = nnx.split(root)
+    flat = flat_state(nnx, state)
+    if more:
+        reached("one too many")
+        flat["unknown",] = nnx.Param(np.ones(2))
+    else:
+        assume(flat)
+        reached("one too few")
+        del flat[list(flat)[place % len(flat)]]
+    parts = [[pair] for pair in flat.items()] if apart else [flat.items()]
+    refused(lambda: nnx.merge(definition, *map(nnx.from_flat_state, parts)))
 
 
 @requirement("OBJ-1s")
@@ -361,6 +384,28 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
         assert alike(nnx.merge(definition, state).e, value)
         found.append(definition)
     assert says_equal(found[0], found[1]) is mark
+
+
+@requirement("OBJ-1x", must_reach=("array", "variable", "object", "alone", "in a container"))
+@given(
+    root=object_trees(), kind=st.sampled_from(["array", "variable", "object"]),
+    wraps=st.sampled_from(["alone", "list", "tuple", "dict"]), library=st.sampled_from("nj"),
+)  # fmt: skip
+def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library):
+    """An array, a variable or an object that is marked as static, alone or in a container, is
+    refused, when the attribute is set, or when the object is split, at the latest.
+    """
+    reached(kind)
+    reached("alone" if wraps == "alone" else "in a container")
+    array = np.ones(2, "float32") if library == "n" else jax.numpy.ones(2)
+    value = {"array": array, "variable": nnx.Param(array), "object": classes(nnx)["Branch"]()}[kind]
+    wrapped = {"alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value}}[wraps]
+
+    def split():
+        root.e = nnx.static(wrapped)
+        nnx.split(root)
+
+    refused(split)
 
 
 @requirement("OBJ-1v", must_reach=("object", "variable", "none"))

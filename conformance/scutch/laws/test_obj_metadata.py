@@ -161,6 +161,46 @@ def _with_spoilt_note(nnx, way, container, wraps):
     return variable
 
 
+HANDED = ("set_value", "attribute", "copy", "replace", "get_value", "value", "copied")
+
+
+@requirement("OBJ-5v", must_reach=HANDED)
+@given(
+    content=st.lists(st.integers(0, 3), max_size=2), wraps=st.sampled_from(["list", "dict"]),
+    ways=st.lists(st.sampled_from(HANDED), min_size=4, unique=True),
+)  # fmt: skip
+def test_a_value_that_is_a_container_is_handed_over_in_copies(nnx, content, wraps, ways):
+    """Changing a list or dict of arrays that a variable was set to, or copied with, or that reading
+    its value gave, does not change the value of the variable; nor does changing the value of its
+    copy.
+    """
+
+    def fresh():
+        inner = [np.full(2, each) for each in content]
+        return {"x": inner} if wraps == "list" else {"x": dict(zip("pq", inner, strict=False))}
+
+    for way in ways:
+        reached(way)
+        variable, container = nnx.Param(fresh()), fresh()
+        match way:
+            case "set_value":
+                variable.set_value(container)
+            case "attribute":
+                variable.value = container
+            case "copy" | "replace":
+                variable = getattr(variable, way)(container)
+            case "get_value":
+                container = variable.get_value()
+            case "value":
+                container = variable.value
+            case "copied":
+                container = variable.copy().get_raw_value()
+        inner = container["x"]
+        inner.append(9) if isinstance(inner, list) else inner.update(z=9)
+        container["y"] = 9
+        assert alike(variable.get_raw_value(), fresh()), way
+
+
 @requirement("OBJ-5l", must_reach=GIVEN)
 @given(
     value=st.sampled_from(["some", 1, None, ("x", 2)]),
@@ -202,8 +242,9 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
 )  # fmt: skip
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed, notes):
     """`get_partition_spec` of a state gives each annotated variable the spec of its names, and
-    others the empty spec; `get_named_sharding` gives the sharding of that spec on a mesh. A mesh
-    and further metadata that the initializer was given are those of the variable.
+    others, arrays without a variable among them, the empty spec; `get_named_sharding` gives the
+    sharding of that spec on a mesh. A mesh and further metadata that the initializer was given are
+    those of the variable.
     """
     reached(how)
     rules = dict(placed.rules)
@@ -224,12 +265,14 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed
             variable = nnx.Param(array, out_sharding=names, eager_sharding=False)
         case "bare":
             names, variable = (), nnx.Param(array)
-    state = nnx.state(_holder(nnx, variable))
-    spec = PartitionSpec(*names)
-    assert alike(raw_values(nnx, nnx.get_partition_spec(state)), {("a",): spec})
+    holder = _holder(nnx, variable)
+    holder.b = array
+    state = nnx.state(holder)
+    specs = {("a",): PartitionSpec(*names), ("b",): PartitionSpec()}
+    assert alike(raw_values(nnx, nnx.get_partition_spec(state)), specs)
     shardings = raw_values(nnx, nnx.get_named_sharding(state, placed.mesh))
-    assert alike(shardings, {("a",): NamedSharding(placed.mesh, spec)})
-    assert alike(raw_values(nnx, state), {("a",): array})
+    assert alike(shardings, {at: NamedSharding(placed.mesh, spec) for at, spec in specs.items()})
+    assert alike(raw_values(nnx, state), {("a",): array, ("b",): array})
 
 
 @st.composite

@@ -13,7 +13,7 @@ from scutch.inputs.filters import build_filter
 from scutch.inputs.graphs import leaves, metadata, same_leaves
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds, says_equal
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import copies, state_dicts, type_filters
 
@@ -48,7 +48,8 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
 @given(mapping=state_dicts())
 def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     """A state flattens to pairs of path and leaf, in which integers stay integers, and these pairs
-    make an equal state; items and attributes lead along the paths to the leaves themselves.
+    make an equal state; items and attributes lead along the paths to the leaves themselves. Where
+    there is nothing, an item is a `KeyError`, and an attribute an `AttributeError`.
     """
     state = nnx.State(mapping)
     pairs = list(nnx.to_flat_state(state))
@@ -66,6 +67,9 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
             by_name = getattr(by_name, key) if isinstance(key, str) else by_name[key]
         assert by_item is leaf
         assert by_name is leaf
+    assert isinstance(raised(lambda: back["unknown"]), KeyError)
+    assert isinstance(raised(lambda: back.unknown), AttributeError)
+    assert isinstance(raised(lambda: back._unknown), AttributeError)
 
 
 @requirement("OBJ-4d", must_reach=("variable",))
@@ -124,10 +128,15 @@ def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     refused(_replacing(nnx, mapping, place), naming=("unknown",))
 
 
-@requirement("OBJ-4h", must_reach=("deep", "written", "deleted"))
-@given(mapping=state_dicts(), place=st.integers(0, 7), deletes=st.booleans())
-def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, deletes):
-    """A leaf that is written or deleted by items, at any depth, is changed in the state itself."""
+WRITTEN = ("item", "attribute", "mapping")
+
+
+@requirement("OBJ-4h", must_reach=("deep", "deleted", *WRITTEN))
+@given(mapping=state_dicts(), place=st.integers(0, 7), how=st.sampled_from(["deleted", *WRITTEN]))
+def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, how):
+    """A leaf that is written by items or by attributes, or deleted, at any depth, is changed in the
+    state itself; a mapping that is written becomes a state in it.
+    """
     state = nnx.State(mapping)
     expected = flat_state(nnx, state)
     assume(expected)
@@ -136,13 +145,23 @@ def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, deletes):
     home = state
     for key in path[:-1]:
         home = home[key]
-    if deletes:
-        reached("deleted")
+    assume(how != "attribute" or isinstance(path[-1], str))
+    reached(how)
+    leaf = nnx.Param(np.full(3, 7))
+    if how == "deleted":
         del home[path[-1]]
         del expected[path]
+    elif how == "mapping":
+        home[path[-1]] = {"new": {"leaf": leaf}}
+        del expected[path]
+        expected[*path, "new", "leaf"] = leaf
+        assert home[path[-1]].new.leaf is leaf
     else:
-        reached("written")
-        home[path[-1]] = expected[path] = nnx.Param(np.full(3, 7))
+        if how == "attribute":
+            setattr(home, path[-1], leaf)
+        else:
+            home[path[-1]] = leaf
+        expected[path] = leaf
     assert same_leaves(nnx, flat_state(nnx, state), expected)
 
 

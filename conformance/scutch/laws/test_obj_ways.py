@@ -42,11 +42,16 @@ def _by_item(variable, number):
     variable[...] = _array(number)
 
 
+def _by_slice(variable, number):
+    variable[:] = number
+
+
 # Each way to change a variable, and what it does to the value and the metadata of the model.
 CHANGES = {
     "set_value": (lambda v, n: v.set_value(_array(n)), lambda value, notes, n: (n, notes)),
     "attribute": (_by_attribute, lambda value, notes, n: (n, notes)),
     "item": (_by_item, lambda value, notes, n: (n, notes)),
+    "slice": (_by_slice, lambda value, notes, n: (n, notes)),
     "set_raw_value": (lambda v, n: v.set_raw_value(_array(n)), lambda value, notes, n: (n, notes)),
     "keyword": (
         lambda v, n: v.set_metadata(note=n),

@@ -103,6 +103,16 @@ class RefusesWithoutAPath:
 
 
 @of_objects
+class DropsWhatHasNoPlace:
+    """Breaks OBJ-1w: a leaf that the definition does not have is passed over."""
+
+    def merge(definition, *states, **options):
+        known = {path[1:] for path, _ in definition.leaves}
+        flat = [(p, leaf) for p, leaf in nnx.to_flat_state(*states) if p in known]
+        return nnx.merge(definition, nnx.from_flat_state(flat), **options)
+
+
+@of_objects
 class DefinitionWithoutMetadata:
     """Breaks OBJ-1h: objects that differ in metadata alone have equal definitions."""
 
@@ -196,6 +206,14 @@ class NumbersAreStatic:
 
     def data(value):
         return value if isinstance(value, int | float) else nnx.data(value)
+
+
+@of_objects
+class StaticOnDemand:
+    """Breaks OBJ-1x: what cannot be static is data, though it is marked."""
+
+    def static(value):
+        return value if nnx.has_data(value) else nnx.static(value)
 
 
 # ---------------------------------------------------------------- updates

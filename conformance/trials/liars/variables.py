@@ -24,11 +24,14 @@ class ReadsTwice:
 
 @of_objects
 class ItemsAreRaw:
-    """Breaks OBJ-5b: assigning to an item runs no hook."""
+    """Breaks OBJ-5b: assigning to all items at once runs no hook."""
 
     class Param(nnx.Param):
         def __setitem__(self, index, value):
-            self.set_raw_value(value)
+            if index is ...:
+                self.set_raw_value(value)
+            else:
+                super().__setitem__(index, value)
 
 
 @of_objects
@@ -90,6 +93,16 @@ class HandsOutItsOwn:
     class Param(nnx.Param):
         def get_metadata(self, *args):
             return super().get_metadata(*args) if args else dict(self.raw_metadata)
+
+
+@of_objects
+class HandsOutItsValue:
+    """Breaks OBJ-5v: a value that is a container is handed out itself."""
+
+    class Param(nnx.Param):
+        def get_value(self, **options):
+            held = self.get_raw_value()
+            return held if isinstance(held, dict) else super().get_value(**options)
 
 
 @of_objects
