@@ -38,6 +38,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -326,7 +327,9 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
 
     What is known of its other releases says nothing.
     """
-    expected = {each.test for each in known.shipped() if each.applies(subject.where, subject.version)}
+    expected = {
+        each.test for each in known.shipped() if each.applies(subject.where, subject.version)
+    }
     return {
         name: sight for name, sight in seen.items()
         if sight.outcome in ("passed", "untested") and name not in expected
@@ -396,7 +399,7 @@ class Listed:
 
     Args:
       implementation: The one that it is about.
-      file: Of its package; `*` for all.
+      file: Of its package, or a pattern: `*` for all.
       reason: Why no law can tell.
       function: A function or class in which no fault counts; empty for one fault.
       holds: A regular expression; only a fault that replaces a text with it does not count.
@@ -428,7 +431,7 @@ def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool
         if each.taken else each.function in ("*", fault.scope, *fault.scope.split("."))
         and re.search(each.holds, replaced) is not None
         for each in entries
-        if each.implementation == subject.where and each.file in ("*", fault.file)
+        if each.implementation == subject.where and fnmatch(fault.file, each.file)
     )  # fmt: skip
 
 

@@ -1,20 +1,27 @@
-"""Options of a lifted transformation reach JAX's own: OBJ-8o and LIN-9f.
+"""Options of a lifted transformation reach JAX's own: OBJ-8o, OBJ-8r and LIN-9f.
 
 Some options change how a program runs, and none of its numbers: how far a loop is unrolled, what is
 kept for the backward pass, whether a function is inlined. They can be seen in the traced program,
 so nothing is compiled.
 
-The oracle is the program that JAX's own transformation is traced to, with equal options.
+The oracle is the program that JAX's own transformation is traced to, with equal options; or the
+program of the same lift, when it is given the function and the options together.
 """
+
+import operator
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.agreement import attempted
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import at_least, options, reached, requirement
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 SEEN = {
@@ -137,3 +144,125 @@ def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
     found = _in_program(kind, lambda carry, x: lifted().apply(variables, carry, x), X, second)
     expected = _in_program(kind, _by_jax(kind, options), X, second)
     assert found == expected
+
+
+NAMES = ("layers", None)
+"""Of the axes of the variable of a lifted function; the first one is that of the lift."""
+
+
+def _optional(**some):
+    """Options, of which each may be left out."""
+    return st.fixed_dictionaries({}, optional={n: st.sampled_from(v) for n, v in some.items()})
+
+
+mapped = st.sampled_from(
+    [{"in_axes": (0, 0)}, {"in_axes": (0, 1)}, {"in_axes": (0, -1)},
+     {"in_axes": None, "axis_size": 3}]
+)  # fmt: skip
+slopes = st.sampled_from(
+    [{}, {"allow_int": True}, {"holomorphic": True}, {"holomorphic": True, "allow_int": True}]
+)
+FIRST = {
+    "vmap": st.builds(
+        operator.or_, mapped,
+        _optional(
+            out_axes=(0, 1), axis_name=("lane",), spmd_axis_name=("data",),
+            transform_metadata=("layers",),
+        ),
+    ),
+    "scan": _optional(
+        in_axes=(0, 1, -1), out_axes=(1, -1), length=(3, 3, 2), reverse=(True, False),
+        unroll=(1, 2, 3), transform_metadata=("layers",),
+    ),
+    "grad": st.builds(operator.or_, slopes, _optional(argnums=(1, (1,)), has_aux=(True,))),
+    "remat": _optional(prevent_cse=(True, False), policy=POLICIES, static_argnums=(2, (2,))),
+}  # fmt: skip
+"""Options of each transformation; the axes of `scan` are those of what it slices and stacks."""
+FIRST["value_and_grad"] = FIRST["grad"]
+MORE = ("vmap", "vmap", "scan")
+"""Those that have the most options are drawn more often."""
+
+
+def _dtype(options):
+    """The dtype that the arrays have for which JAX asks for an option of `grad`."""
+    if "holomorphic" in options:
+        return "complex64"
+    return "int32" if "allow_int" in options else "float32"
+
+
+def _built(transforms, nnx, kind, options):
+    """The options, with what the texts in them stand for."""
+    options = _with_policy(options) if "policy" in options else dict(options)
+    if "transform_metadata" in options:
+        options["transform_metadata"] = {nnx.PARTITION_NAME: options["transform_metadata"]}
+    if kind == "scan":
+        carry = transforms.Carry
+        options["in_axes"] = (0, carry, options.get("in_axes", 0))
+        options["out_axes"] = (carry, options.get("out_axes", 0))
+    return options
+
+
+def _computing(kind, options, mesh):
+    """A function of a module and what else a lift hands to it, in whose program options show."""
+
+    def mapped(module, x):
+        y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec()))
+        y = jax.lax.psum(y, "lane") if "axis_name" in options else y
+        return module.a.get_value() * jnp.sum(y)
+
+    def looped(module, carry, x):
+        return carry + jnp.sum(x), module.a.get_value() * jnp.sum(x)
+
+    def loss(module, x):
+        total = jnp.sum(module.a.get_value()) * jnp.sum(x * x)
+        return (total, x) if "has_aux" in options else total
+
+    def kept(module, x, scale):
+        return jnp.sin(module.a.get_value()) * jnp.sum(x) * (1 if scale == 2 else 3)
+
+    return {"vmap": mapped, "scan": looped, "remat": kept}.get(kind, loss)
+
+
+@requirement("OBJ-8r", must_reach=(*FIRST, "refused"))
+@options("nnx.Variable.out_sharding")
+@at_least(100)
+@given(
+    drawn=st.sampled_from([*FIRST, *MORE]).flatmap(
+        lambda kind: st.tuples(st.just(kind), FIRST[kind])
+    ),
+    fitting=st.sampled_from([True, True, True, False]),
+)
+def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fitting):
+    """`lift(**options)(function)` is traced to the program of `lift(function, **options)`, with
+    the same names of axes inside, or both are refused.
+    """
+    kind, options = drawn
+    function = _computing(kind, options, jax.sharding.Mesh(jax.devices()[:1], ("data",)))
+    lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
+
+    def seen(lifted_from):
+        """The program, and the names of the axes of the variable inside."""
+        found = []
+
+        def noting(module, *rest):
+            found.append(tuple(module.a.get_metadata("out_sharding")))
+            return function(module, *rest)
+
+        def whole(x):
+            module = classes(nnx)["Node"]()
+            value = jnp.ones((3, 2), "complex64" if dtype == "complex64" else "float32")
+            module.a = nnx.Param(value, out_sharding=NAMES, eager_sharding=False)
+            arguments = {"scan": (jnp.zeros(()), x), "remat": (x, 2)}.get(kind, (x,))
+            lifted = lifted_from(noting, _built(transforms, nnx, kind, options))
+            return jax.tree.leaves(lifted(module, *arguments))
+
+        program = jax.make_jaxpr(whole)(jnp.ones((3, 3), dtype))
+        return re.sub("0x[0-9a-f]+", "", str(program)), found
+
+    together, first = (
+        attempted(lambda given=given: seen(given))
+        for given in (lambda f, given: lift(f, **given), lambda f, given: lift(**given)(f))
+    )
+    reached(kind if together.error is None else "refused")
+    assert (together.error is None) == (first.error is None), f"{together.error}, {first.error}"
+    assert alike(first.results, together.results)

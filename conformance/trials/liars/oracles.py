@@ -362,6 +362,14 @@ class NeverUnrolls:
         return nnx.scan(f, **options)
 
 
+@lifted
+class ForgetsWhatCameFirst:
+    """Breaks OBJ-8r: a decorator of `remat` knows nothing of the options that it was made with."""
+
+    def remat(f=None, **options):
+        return nnx.remat if f is None else nnx.remat(f, **options)
+
+
 @of_linen
 class NeverUnrollsModules:
     """Breaks LIN-9f: a loop of a module is unrolled by one step, whatever was asked for."""
