@@ -298,22 +298,25 @@ def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, want
     _assert_mapped(linen, model, True, how, wanted, where, init=True)
 
 
-@requirement("LIN-9t")
+@requirement("LIN-9t", must_reach=("changed", "nested"))
 @costly
 @given(
-    model=parts(("Dense", "Scale", "Shift")),
-    lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
-    axis=st.sampled_from([0, -1, None]),
-)
-def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis):
+    model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
+    axis=st.sampled_from([0, -1, None]), train=st.booleans(),
+)  # fmt: skip
+def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train):
     """`remat_scan` of a module computes what the loop computes that applies the module with one
-    slice of the stacked parameters after the other, and has its gradients.
+    slice of the stacked variables after the other, and has its gradients and its changed
+    collections.
     """
-    part = model.module()
-    options = {} if axis is None else {"variable_axes": {"params": axis}}
+    part = model.module(train=train)
+    options = {} if axis is None else {"variable_axes": {True: axis}}
     kind = linen.remat_scan(type(part), lengths=lengths, **options)
-    count = int(np.prod(lengths))
-    slices = [model.variables(seed, boxed=False)["params"] for seed in range(count)]
+    slices = [model.variables(seed, boxed=False) for seed in range(int(np.prod(lengths)))]
+    changing = mutable_collections(slices[0], train=train)
+    for name, told in (("changed", changing), ("nested", len(lengths) > 1)):
+        if told:
+            reached(name)
 
     def stacked(slices, lengths):
         if not lengths:
@@ -327,16 +330,23 @@ def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis):
 
     def by_lift(slices, x):
         module = kind(part.layers, part.width, part.train)
-        return module.apply({"params": stacked(slices, lengths)}, x), ()
+        return module.apply(stacked(slices, lengths), x, mutable=changing)
 
     def by_loop(slices, x):
-        for params in slices:
-            x = part.apply({"params": params}, x)
-        return x, ()
+        changed = []
+        for variables in slices:
+            x, updates = part.apply(variables, x, mutable=changing)
+            changed.append(dict(updates))
+        return x, stacked(changed, lengths)
 
-    found, expected = jax.jit(
-        lambda: [weighted_gradients(route, slices, model.x) for route in (by_lift, by_loop)]
-    )()
+    def seen(route):
+        def of_params(params, x):
+            return route([s | p for s, p in zip(slices, params, strict=True)], x)
+
+        params = [{c: t for c, t in each.items() if alike(c, "params")} for each in slices]
+        return weighted_gradients(of_params, params, model.x)
+
+    found, expected = jax.jit(lambda: [seen(route) for route in (by_lift, by_loop)])()
     assert_close(found, expected, **GRADIENTS)
 
 

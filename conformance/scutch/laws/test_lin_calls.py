@@ -4,6 +4,7 @@ The oracle is JAX's own transformation of a plain function: of one that takes wh
 or of `apply` of the part that is transformed.
 """
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -140,28 +141,42 @@ steps = st.tuples(st.integers(0, 1), st.integers(1, 2), st.integers(0, 1), st.in
 
 
 FIELDS = {
-    "number": (lambda n: n, lambda field: field),
-    "tuple": (lambda n: ("a", n), lambda field: field[1]),
-    "dictionary": (lambda n: {"n": n}, lambda field: field["n"]),
-    "nested": (lambda n: {"a": ({"n": n}, 0)}, lambda field: field["a"][0]["n"]),
+    "number": (lambda n, part: n, lambda field: field),
+    "tuple": (lambda n, part: ("a", n), lambda field: field[1]),
+    "dictionary": (lambda n, part: {"n": n}, lambda field: field["n"]),
+    "nested": (lambda n, part: {"a": ({"n": n}, 0)}, lambda field: field["a"][0]["n"]),
+    "part": (lambda n, part: part(n), lambda field: field()),
+    "parts": (lambda n, part: [part(0), part(n)], lambda field: field[1]() + field[0]()),
 }
-"""What a module may have as a field: made of a number, which the module reads from it."""
+"""What a module may have as a field: made of a number, which the module reads from it, and of a
+class of modules that are called to read theirs.
+"""
 
 
-@requirement("LIN-9h", must_reach=("again", "anew", *FIELDS))
+@requirement("LIN-9h", must_reach=("again", "anew", "computed", *FIELDS))
 @costly
 @given(
     steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
-    kind=st.sampled_from(list(FIELDS)),
+    kind=st.sampled_from(list(FIELDS)), computed=st.booleans(),
 )  # fmt: skip
-def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form, kind):
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
+    linen, steps, form, kind, computed
+):
     """A module under lifted `jit` is traced once for each field, shape and static argument that it
     is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
-    or not.
+    or not, and whether it has a field that its constructor does not take or not.
     """
     traced = []
     reached(kind)
+    if computed:
+        reached("computed")
     made, read = FIELDS[kind]
+
+    class Number(linen.Module):
+        number: int
+
+        def __call__(self):
+            return self.number
 
     class Body(linen.Module):
         field: Any
@@ -172,11 +187,17 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
             scale = self.param("scale", linen.initializers.ones, ())
             return scale * (x + 10 * read(self.field) + 100 * static)
 
-    lifted = linen.jit(Body, static_argnums=(2,))
-    kept = {field: lifted(made(field)) for field in (0, 1)}
+    class Computing(Body):
+        made: Any = dataclasses.field(init=False)
+
+        def setup(self):
+            self.made = Number(1)
+
+    lifted = linen.jit(Computing if computed else Body, static_argnums=(2,))
+    kept = {field: lifted(made(field, Number)) for field in (0, 1)}
     before = set()
     for field, length, static, seed in steps:
-        module = lifted(made(field)) if form == "class" else kept[field]
+        module = lifted(made(field, Number)) if form == "class" else kept[field]
         x = np.full(length, seed, "float32")
         found = module.apply({"params": {"scale": np.float32(2 + seed)}}, x, static)
         assert np.array_equal(found, (2 + seed) * (x + 10 * field + 100 * static))
@@ -287,42 +308,59 @@ def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux
     assert_close(dict(updates), within(changed), "changed collections", **GRADIENTS)
 
 
-@requirement("LIN-9j", must_reach=("changed",))
+@requirement("LIN-9j", must_reach=("changed", "not differentiated", "by default"))
 @costly
-@given(model=parts(), train=st.booleans(), wanted=collections, factor=st.sampled_from([2.0, -1.0]))
-def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor):
+@given(
+    model=parts(), train=st.booleans(), wanted=st.one_of(st.none(), collections),
+    factor=st.sampled_from([2.0, -1.0]), beside=st.lists(st.integers(1, 3), max_size=2),
+)  # fmt: skip
+def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor, beside):
     """A function of a part under `custom_vjp` computes what it computes, and has the cotangents
-    that its backward function gives, in the variables and in the input.
+    that its backward function gives, in the variables and in the input; that function is told the
+    arguments that are not differentiated.
     """
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
+    vjp_options, options = {}, {}
+    if wanted is None:
+        reached("by default")
+    else:
+        vjp_options, options = {"vjp_variables": wanted}, {"grad_vars": wanted}
+    if beside:
+        reached("not differentiated")
+        options["nondiff_argnums"] = tuple(range(2, 2 + len(beside)))
 
-    def function(part, x):
-        return part(x)
+    def function(part, x, *numbers):
+        return sum([1, *numbers]) * part(x)
 
-    def forward(part, x):
-        return linen.vjp(function, part, x, vjp_variables=wanted)
+    def forward(part, x, *numbers):
+        return linen.vjp(lambda part, x: function(part, x, *numbers), part, x, **vjp_options)
 
-    def backward(back, cotangent):
+    def backward(*given):
+        *numbers, back, cotangent = given
         of_variables, of_x = back(cotangent)
-        return jax.tree.map(lambda leaf: factor * leaf, of_variables), 3 * of_x
+        return jax.tree.map(lambda leaf: factor * leaf, of_variables), sum([3, *numbers]) * of_x
 
-    own = linen.custom_vjp(function, forward_fn=forward, backward_fn=backward, grad_vars=wanted)
-    lifted = outer(linen, part, own)
-    taken, rest = _taken(variables, wanted)
+    own = linen.custom_vjp(function, forward_fn=forward, backward_fn=backward, **options)
+    lifted = outer(linen, part, lambda part, x: own(part, x, *beside))
+    plain = outer(linen, part, lambda part, x: function(part, x, *beside))
+    taken, rest = _taken(variables, wanted or "params")
 
-    def slope(apply, placed):
+    def slope(module):
         def called(taken, x):
-            output, updates = apply(placed({**rest, **taken}), x, mutable=changing)
+            output, updates = module.apply(within({**rest, **taken}), x, mutable=changing)
             return output, dict(updates)
 
         return jax.jit(lambda taken, x: weighted_gradients(called, taken, x))(taken, model.x)
 
-    (_, (output, updates)), (of_variables, of_x) = slope(lifted.apply, within)
-    (_, (plain, changed)), (plain_variables, plain_x) = slope(part.apply, lambda tree: tree)
+    (_, (output, updates)), (of_variables, of_x) = slope(lifted)
+    (_, (expected, changed)), (plain_variables, plain_x) = slope(plain)
     if changed:
         reached("changed")
-    expected = jax.tree.map(lambda leaf: factor * leaf, plain_variables), 3 * plain_x
-    assert_close((of_variables, of_x), expected, "gradients", **GRADIENTS)
-    assert_close(output, plain, "outputs", **GRADIENTS)
-    assert_close(updates, within(changed), "changed collections", **GRADIENTS)
+    gradients = (
+        jax.tree.map(lambda leaf: factor * leaf, plain_variables),
+        sum([3, *beside]) * plain_x,
+    )
+    assert_close((of_variables, of_x), gradients, "gradients", **GRADIENTS)
+    assert_close(output, expected, "outputs", **GRADIENTS)
+    assert_close(updates, changed, "changed collections", **GRADIENTS)

@@ -217,14 +217,12 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
     assert np.array_equal(updates["cache"]["total"], expected[-1])
 
 
-@requirement("LIN-8h", must_reach=("split", "shared"))
-@dear
-@given(kind=st.sampled_from(LIFTS), split=st.booleans(), seed=st.integers(0, 9))
-def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
-    """Under `scan` and `vmap`, dropout drops other entries in each layer or copy where its stream
-    is split, and the same ones where it is shared.
-    """
-    reached("split" if split else "shared")
+REPEATS = (*LIFTS, "while_loop", "remat_scan")
+
+
+def _repeated(linen, kind, split):
+    """A module that gives what dropout leaves of ones, in each of two layers, copies or turns."""
+    splits = {"split_rngs": {"dropout": split}}
 
     class Body(linen.Module):
         @linen.compact
@@ -232,10 +230,45 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
             dropped = linen.Dropout(0.5, deterministic=False)(x)
             return (x, dropped) if kind == "scan" else dropped
 
-    x, rngs = np.ones((8, 16), "float32"), {"dropout": small_key(seed)}
-    lifted, rest = stacked(linen, kind, Body, 2, split_rngs={"dropout": split})
-    result = lifted().apply({}, x, *rest, rngs=rngs)
-    found = result[1] if kind == "scan" else result
+    class Turn(linen.Module):
+        """One turn: it writes what is left into the row of its number."""
+
+        @linen.compact
+        def __call__(self, state):
+            turn, rows = state
+            dropped = linen.Dropout(0.5, deterministic=False)(jnp.ones(rows.shape[1:]))
+            return turn + 1, rows.at[turn].set(dropped)
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, rows):
+            start = (jnp.asarray(0), rows)
+            if kind == "remat_scan":
+                options = {} if split else splits  # by default all streams are split
+                return linen.remat_scan(Turn, lengths=(2,), **options)()(start)[1]
+            if kind == "while_loop":
+                return linen.while_loop(
+                    lambda turn, state: state[0] < 2, lambda turn, state: turn(state), Turn(),
+                    start, **splits,
+                )[1]  # fmt: skip
+            lifted, rest = stacked(linen, kind, Body, 2, **splits)
+            found = lifted()(rows[0], *rest)
+            return found[1] if kind == "scan" else found
+
+    return Outer()
+
+
+@requirement("LIN-8h", must_reach=("split", "shared", *REPEATS))
+@dear
+@given(kind=st.sampled_from(REPEATS), split=st.booleans(), seed=st.integers(0, 9))
+def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
+    """Under `scan`, `vmap`, `while_loop` and `remat_scan`, dropout drops other entries in each
+    layer, copy or turn where its stream is split, and the same ones where it is shared.
+    """
+    reached("split" if split else "shared")
+    reached(kind)
+    rows, rngs = jnp.ones((2, 8, 16)), {"dropout": small_key(seed)}
+    found = _repeated(linen, kind, split).apply({}, rows, rngs=rngs)
     assert np.array_equal(found[0], found[1]) is not split
 
 

@@ -1,4 +1,4 @@
-"""What a lifted module takes from its surroundings: LIN-9l to LIN-9p (`002_`).
+"""What a lifted module takes from its surroundings: LIN-9l, LIN-9n to LIN-9p (`002_`).
 
 The oracles are the module itself, without the lift, and what JAX refuses.
 """
@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, raised, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import meshes
@@ -95,43 +95,6 @@ def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls,
         variables = jax.tree.map(lambda leaf: np.full(leaf.shape, 2, leaf.dtype), shapes[1])
         found, expected = (m.apply(variables, X, mutable=mutable, **options) for m in (ours, plain))
         assert_close(found, expected, "outputs and changes", **MODELS)
-
-
-@requirement("LIN-9m", must_reach=("collection", "stream"))
-@given(
-    kind=st.sampled_from(["jit", "remat"]), what=st.sampled_from(["collection", "stream"]),
-    name=st.sampled_from(["noise", "extra", "extra_noise"]),
-    form=st.sampled_from(["name", "list", "deny", "none"]),
-)  # fmt: skip
-def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form):
-    """A collection that `variables` of a lifted `jit` or `remat` does not take cannot be read
-    inside, nor can a key be drawn from a stream that `rngs` does not take; without the filter they
-    can.
-    """
-    reached(what)
-
-    class Body(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            if what == "stream":
-                return x + jax.random.uniform(self.make_rng(name), x.shape)
-            return x + self.get_variable(name, "held", default=np.float32(np.nan))
-
-    option = "rngs" if what == "stream" else "variables"
-    without = {
-        "name": "others", "list": ["others", "params"], "deny": linen.DenyList(name), "none": False,
-    }[form]  # fmt: skip
-    variables, rngs = {name: {"held": np.float32(1)}}, {name: small_key(0)}
-
-    def applied(**options):
-        module = getattr(linen, kind)(Body, **options)()
-        return np.asarray(module.apply(variables, X, rngs=rngs))
-
-    assert np.isfinite(applied()).all()
-    if what == "stream":
-        refused(lambda: applied(**{option: without}))
-    else:
-        assert np.isnan(applied(**{option: without})).all()
 
 
 @requirement("LIN-9n", must_reach=("scan", "vmap", "refused", "accepted"))

@@ -130,17 +130,18 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     assert near(found, np.stack(each, out), **CALLS)
 
 
-@requirement("LIN-4e", must_reach=("split", "shared"))
+@requirement("LIN-4e", must_reach=("split", "shared", *LIFTS, "remat_scan"))
 @dear
 @given(
-    kind=st.sampled_from(LIFTS), split=st.booleans(), length=st.sampled_from([2, 3]),
-    seed=st.integers(0, 9),
+    kind=st.sampled_from([*LIFTS, "remat_scan"]), split=st.booleans(),
+    length=st.sampled_from([2, 3]), seed=st.integers(0, 9),
 )  # fmt: skip
 def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, length, seed):
-    """Under `scan` and `vmap`, the layers or copies start with different parameters where the
-    stream `params` is split, and with equal ones where it is not.
+    """Under `scan`, `vmap` and `remat_scan`, the layers or copies start with different parameters
+    where the stream `params` is split, and with equal ones where it is not.
     """
     reached("split" if split else "shared")
+    reached(kind)
 
     class Body(linen.Module):
         @linen.compact
@@ -148,11 +149,13 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
             x = x + self.param("weight", linen.initializers.normal(1.0), (3,))
             return (x, None) if kind == "scan" else x
 
-    options = {
-        "variable_axes": {"params": 0}, "split_rngs": {"params": split},
-        "metadata_params": {PARTITION_NAME: None},
-    }  # fmt: skip
-    lifted, rest = stacked(linen, kind, Body, length, **options)
+    options = {"variable_axes": {"params": 0}, "split_rngs": {"params": split}}
+    if kind == "remat_scan":
+        options = {} if split else options  # by default all streams are split
+        lifted, rest = linen.remat_scan(Body, lengths=(length,), **options), ()
+    else:
+        named = {"metadata_params": {PARTITION_NAME: None}}
+        lifted, rest = stacked(linen, kind, Body, length, **options, **named)
     variables = lifted().init(small_key(seed), np.ones(3), *rest)
     weights = np.asarray(variables["params"]["weight"])
     for one in range(length):

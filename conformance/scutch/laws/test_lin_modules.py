@@ -164,7 +164,11 @@ def _unfit(model, at, how):
     return variables, path
 
 
-PAIRS = ("param param", "variable variable", "param module", "module module", "variable module")
+PAIRS = (
+    "param param", "variable variable", "param module", "module module", "variable module",
+    "field param", "field variable", "field module",
+)  # fmt: skip
+"""Two things with one name. A field holds a module, which has the name of the field."""
 
 
 @requirement("LIN-1h", must_reach=PAIRS)
@@ -189,11 +193,18 @@ def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
 def _twofold(linen, pair, name):
     """A class of modules that gives one name to two things, of the kinds in `pair`."""
 
-    class Twofold(linen.Module):
+    held = {"__module__": __name__}
+    if "field" in pair:
+        held |= {"__annotations__": {name: linen.Module}, name: linen.Dense(2)}
+    base = type("Held", (linen.Module,), held)
+
+    class Twofold(base):
         @linen.compact
         def __call__(self, x):
             for kind in pair.split():
-                if kind == "param":
+                if kind == "field":
+                    x = getattr(self, name)(x)
+                elif kind == "param":
                     x = x + self.param(name, linen.initializers.zeros, ())
                 elif kind == "variable":
                     x = x + self.variable("cache", name, jnp.zeros, ()).value

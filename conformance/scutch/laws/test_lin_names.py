@@ -86,7 +86,7 @@ def _seeing(linen, init, seen, kind, **options):
       linen: The namespace of modules.
       init: An initializer, which may box what it makes.
       seen: A list; each run of the body appends its parameter, boxed.
-      kind: `scan` or `vmap`.
+      kind: `scan`, `vmap` or `add_metadata_axis`.
       options: Those of the lift.
     """
 
@@ -100,6 +100,8 @@ def _seeing(linen, init, seen, kind, **options):
     class Outer(linen.Module):
         @linen.compact
         def __call__(self, x):
+            if kind == "add_metadata_axis":
+                return linen.add_metadata_axis(Body, **options)(name="body")(x)
             lifted, rest = stacked(linen, kind, Body, 4, **options)
             return lifted(name="body")(x, *rest)
 
@@ -111,10 +113,10 @@ wrapped = st.sampled_from(["with_partitioning", "with_logical_partitioning"])
 names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (None, None)])
 
 
-@requirement("LIN-2c", must_reach=LIFTS)
+@requirement("LIN-2c", must_reach=(*LIFTS, "add_metadata_axis"))
 @given(
-    kind=st.sampled_from(LIFTS), wrap=wrapped, names=names, axis=st.sampled_from([0, 1, 2]),
-    name=st.sampled_from(["layers", None]),
+    kind=st.sampled_from([*LIFTS, "add_metadata_axis"]), wrap=wrapped, names=names,
+    axis=st.sampled_from([0, 1, 2]), name=st.sampled_from(["layers", None]),
 )  # fmt: skip
 def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, name):
     """Inside the body of a lift, at init and at apply, a box has its names without the partition
@@ -122,10 +124,10 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
     """
     reached(kind)
     seen = []
+    split = {} if kind == "add_metadata_axis" else {"split_rngs": {"params": True}}
     module = _seeing(
         linen, getattr(linen, wrap)(linen.initializers.ones, names), seen, kind,
-        variable_axes={"params": axis}, split_rngs={"params": True},
-        metadata_params={PARTITION_NAME: name},
+        variable_axes={"params": axis}, metadata_params={PARTITION_NAME: name}, **split,
     )  # fmt: skip
     variables = jax.eval_shape(module.init, small_key(0), X)
     at_init = len(seen)

@@ -126,17 +126,20 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup):
 widths = st.lists(st.integers(1, 3), max_size=2)
 
 
-@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after"))
+@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after", "setup"))
 @costly
 @given(
     kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths, after=widths,
-    bias=st.booleans(),
+    bias=st.booleans(), setup=st.booleans(),
 )  # fmt: skip
-def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias):
+def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias, setup):
     """A function of the module itself under `jit` or `remat`, in the middle of a compact method,
-    has the parts, with their names, values and outputs, that its body has in that place.
+    has the parts, with their names, values and outputs, that its body has in that place; it has
+    what `setup` makes.
     """
     reached(kind)
+    if setup:
+        reached("setup")
     for name, parts in (("inside", inside), ("after", after)):
         if parts:
             reached(name)
@@ -149,10 +152,16 @@ def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, af
     class Body(linen.Module):
         lifted: bool
 
+        def setup(self):
+            if setup:
+                self.shift = self.param("shift", linen.initializers.ones, ())
+                self.part = linen.Dense(2)
+
         @linen.compact
         def __call__(self, x):
             def function(self, x):
                 scale = self.param("scale", linen.initializers.ones, ())
+                x = self.part(x) + self.shift if setup else x
                 return layers(x, inside) * scale
 
             x = layers(x, before)

@@ -1,8 +1,8 @@
 """Options of a lifted transformation reach JAX's own: OBJ-8o, OBJ-8r and LIN-9f.
 
 Some options change how a program runs, and none of its numbers: how far a loop is unrolled, what is
-kept for the backward pass, whether a function is inlined. They can be seen in the traced program,
-so nothing is compiled.
+kept for the backward pass, whether a function is inlined, which axis of a mesh lanes lie along.
+They can be seen in the traced program, so nothing is compiled.
 
 The oracle is the program that JAX's own transformation is traced to, with equal options; or the
 program of the same lift, when it is given the function and the options together.
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
 from scutch.lawkit.agreement import attempted
@@ -28,6 +28,8 @@ SEEN = {
     "scan": (("scan",), ("reverse", "unroll", "length")),
     "remat": (("checkpoint", "remat", "remat2"), ("prevent_cse", "policy")),
     "jit": (("jit", "pjit"), ("inline", "keep_unused")),
+    "remat_scan": (("checkpoint", "remat", "remat2"), ("policy",)),
+    "vmap": (("sharding_constraint",), ("sharding",)),
 }
 """For each transformation, its primitive in a program (the names differ between releases of JAX),
 and the options that are kept with it."""
@@ -39,6 +41,8 @@ def _options(kind):
         "scan": {"reverse": st.booleans(), "unroll": st.integers(1, 4)},
         "remat": {"prevent_cse": st.booleans(), "policy": st.sampled_from(POLICIES)},
         "jit": {"inline": st.booleans(), "keep_unused": st.booleans()},
+        "remat_scan": {"policy": st.sampled_from(POLICIES)},
+        "vmap": {"spmd_axis_name": st.just("data"), "axis_name": st.just("lanes")},
     }[kind]
     return st.tuples(st.just(kind), st.fixed_dictionaries({}, optional=some))
 
@@ -75,18 +79,34 @@ def _in_program(kind, function, *arguments):
     return "no such equation"
 
 
-def _body(kind, scale):
+def _body(kind, scale, options=()):
     """A function of an array that `jax.lax.scan` takes, or one that all others take."""
     if kind == "scan":
         return lambda carry, x: (carry + scale() * x, carry * x)
+    if kind == "vmap":
+        names = [name for name in options if name == "axis_name"]
+        return lambda carry, x: _placed(carry * scale() * x, len(names))
+    if kind == "remat_scan":
+        return lambda carry, x: jnp.sin(carry) * scale() * x
     return lambda carry, x: jnp.sum(jnp.sin(carry) * scale() * x)
+
+
+def _placed(x, lanes):
+    """An array, summed over the lanes if they have a name, and laid out on a mesh."""
+    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+    total = x + jax.lax.psum(x, ("lanes",) * lanes)
+    return jax.lax.with_sharding_constraint(total, NamedSharding(mesh, PartitionSpec("model")))
 
 
 def _by_jax(kind, options):
     """JAX's own transformation of the body."""
-    body = _body(kind, lambda: 2.0)
+    body = _body(kind, lambda: 2.0, options)
     if kind == "scan":
         return lambda carry, xs: jax.lax.scan(body, carry, xs, **options)
+    if kind == "vmap":
+        return jax.vmap(body, (None, 0), **options)
+    if kind == "remat_scan":
+        return lambda carry, _: jax.checkpoint(lambda x: body(x, x), **options)(carry)
     return {"remat": jax.checkpoint, "jit": jax.jit}[kind](body, **options)
 
 
@@ -124,26 +144,39 @@ def test_options_of_lifted_transformations_are_in_the_program(transforms, nnx, c
     assert _in_program(kind, whole, X, second) == expected
 
 
-@requirement("LIN-9f", must_reach=("scan", "remat"))
-@given(chosen=st.sampled_from(["scan", "remat"]).flatmap(_options))
+LINEN = ("scan", "remat", "remat_scan", "vmap")
+
+
+@requirement("LIN-9f", must_reach=LINEN)
+@given(chosen=st.sampled_from(LINEN).flatmap(_options))
 def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
-    """`unroll`, `reverse`, `prevent_cse` and `policy` are in the program as they are with JAX."""
+    """`unroll`, `reverse`, `prevent_cse`, `policy`, `spmd_axis_name` and `axis_name` are in the
+    program as they are with JAX.
+    """
     kind, options = chosen[0], _with_policy(chosen[1])
     reached(kind)
-    second = XS if kind == "scan" else X
+    second = X if kind == "remat" else XS
+    repeated = kind == "remat_scan"
 
     class Body(linen.Module):
         @linen.compact
-        def __call__(self, carry, x):
+        def __call__(self, carry, *x):
             scale = self.param("scale", lambda key: jnp.array(2.0))
-            return _body(kind, lambda: scale)(carry, x)
+            return _body(kind, lambda: scale, options)(carry, *(x or (carry,)))
 
-    shared = {"variable_broadcast": "params", "split_rngs": {"params": False}}
-    lifted = getattr(linen, kind)(Body, **options, **(shared if kind == "scan" else {}))
+    extra = {
+        "scan": {"variable_broadcast": "params", "split_rngs": {"params": False}},
+        "vmap": {"variable_axes": {"params": None}, "in_axes": (None, 0)},
+        "remat_scan": {"variable_broadcast": "params", "variable_axes": {}, "lengths": (1, 1)},
+    }.get(kind, {})
+    lifted = getattr(linen, kind)(Body, **options, **extra)
     variables = {"params": {"scale": jnp.array(2.0)}}
-    found = _in_program(kind, lambda carry, x: lifted().apply(variables, carry, x), X, second)
-    expected = _in_program(kind, _by_jax(kind, options), X, second)
-    assert found == expected
+
+    def applied(carry, x):
+        return lifted().apply(variables, carry, *(() if repeated else (x,)))
+
+    found = _in_program(kind, applied, X, second)
+    assert found == _in_program(kind, _by_jax(kind, options), X, second)
 
 
 NAMES = ("layers", None)

@@ -1,6 +1,7 @@
-"""Lies of branches, loops and mapped variables of Linen modules: LIN-9q to LIN-9w."""
+"""Lies of branches, loops, mapped variables and gradients in Linen modules: LIN-9q to LIN-9x."""
 
 from scutch_reference import linen
+from scutch_reference.linen import scope
 from trials.liars.modules import of_linen
 
 
@@ -73,3 +74,17 @@ class NamesNothing:
 
     def add_metadata_axis(target, **options):
         return target
+
+
+@of_linen
+class DrawsAgainForTheGradient:
+    """Breaks LIN-9x: `grad` has the output of one draw, and the gradient of another."""
+
+    def grad(fn, mdl, *primals, has_aux=False, **options):
+        variables = mdl.scope.variables
+        before = scope.copied(variables)
+        first = linen.grad(fn, mdl, *primals, has_aux=has_aux, **options)
+        variables.clear()
+        variables.update(before)
+        second = linen.grad(fn, mdl, *primals, has_aux=has_aux, **options)
+        return (second[0], first[1]) if has_aux else second

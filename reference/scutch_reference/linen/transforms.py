@@ -167,11 +167,11 @@ def map_variables(
 
     def transform(call: Call) -> Any:
         path, initializing = call.module.path, call.scope.initializing
-        held = call.collections(mapped_collections)
-        others, _ = divided(call.collections(variables), DenyList(mapped_collections))
+        unmapped = both(variables, DenyList(mapped_collections))
+        held, others = call.collections(mapped_collections), call.collections(unmapped)
         keys = {name: key for name, key in call.scope.rngs.items() if matches(rngs, name)}
         changes = mutable or (init and initializing)
-        may_change = True if changes else DenyList(mapped_collections)
+        may_change = (unmapped, mapped_collections) if changes else unmapped
         inside = at_path(trans_in_fn(Scope(held).at(path)), path)
         allowed = both(call.scope.mutable, may_change)
         output, all_changed = call.run(

@@ -1,0 +1,165 @@
+"""What is there inside of a lift, and what is drawn there: LIN-9m, LIN-9x, LIN-9y (`002_`).
+
+The first law asks for each lift what its filters say. The others need no oracle for what is drawn:
+the part is linear in its input, so that its gradient shows which numbers it was computed with.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import assert_close
+from scutch.lawkit.inside import KINDS, inside
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS, GRADIENTS
+
+X = np.arange(1, 7, dtype="float32")
+WHAT = ("collection", "stream", "writing")
+
+
+@requirement("LIN-9m", must_reach=(*WHAT, *KINDS))
+@costly
+@given(
+    kind=st.sampled_from(KINDS), what=st.sampled_from(WHAT),
+    name=st.sampled_from(["noise", "extra", "extra_noise"]),
+    form=st.sampled_from(["name", "several", "deny", "none"]),
+)  # fmt: skip
+def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form):
+    """A collection that the filter of a lift does not take cannot be read or written inside, nor
+    can a key be drawn from a stream that its filter does not take; those that are taken can.
+    """
+    reached(kind)
+    reached(what)
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if what == "stream":
+                return x + jax.random.uniform(self.make_rng(name))
+            if what == "writing":
+                self.put_variable(name, "held", jnp.float32(7))
+                return x
+            return x + self.get_variable(name, "held", default=np.float32(np.nan))
+
+    without = {
+        "name": "others", "several": ("others", "params"), "deny": linen.DenyList(name),
+        "none": False,
+    }[form]  # fmt: skip
+    within = {"name": name, "several": ("others", name), "deny": linen.DenyList("others")}
+    taken = within.get(form, True)
+    variables, rngs = {name: {"part": {"held": np.float32(1)}}}, {name: small_key(0)}
+    writes = what == "writing"
+
+    def applied(choice):
+        filters = (True, choice) if what == "stream" else (choice, True)
+        module = inside(linen, kind, Body, *filters, writes=writes)
+        return module.apply(variables, X, rngs=rngs, mutable=[name] if writes else False)
+
+    found = applied(taken)
+    if writes:
+        assert np.array_equal(found[1][name]["part"]["held"], 7)
+    else:
+        assert np.isfinite(found).all()
+    if what == "collection":
+        assert np.isnan(applied(without)).all()
+    else:
+        refused(lambda: applied(without))
+
+
+DRAWS = ("vjp", "jvp", "grad", "value_and_grad", "custom_vjp", "jit", "remat", "cond", "switch")
+"""Lifts in which a part draws. The first four give a gradient themselves."""
+
+
+def _drawing(linen, kind, body):
+    """A module that gives what its part gives inside of a lift, and its gradient if it has one."""
+
+    def called(part, x):
+        return part(x)
+
+    def with_aux(part, x):
+        output = part(x)
+        return output.sum(), output
+
+    def by_vjp(part, x):
+        output, back = linen.vjp(called, part, x)
+        return output, back(jnp.ones_like(x))[1]
+
+    def by_value_and_grad(part, x):
+        (_, output), (gradient,) = linen.value_and_grad(with_aux, part, x, has_aux=True)
+        return output, gradient
+
+    def by_grad(part, x):
+        (gradient,), output = linen.grad(with_aux, part, x, has_aux=True)
+        return output, gradient
+
+    ways = {
+        "vjp": by_vjp,
+        "jvp": lambda part, x: linen.jvp(called, part, (x,), (jnp.ones_like(x),), {}),
+        "grad": by_grad,
+        "value_and_grad": by_value_and_grad,
+        "custom_vjp": lambda part, x: [
+            linen.custom_vjp(called, partial(linen.vjp, called), lambda back, out: back(out))(
+                part, x
+            )
+        ],
+        "cond": lambda part, x: [linen.cond(x.sum() > 0, called, called, part, x)],
+        "switch": lambda part, x: [linen.switch(0, [called, called], part, x)],
+    }
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if kind in ("jit", "remat"):
+                return [getattr(linen, kind)(body)(name="part")(x)]
+            return ways[kind](body(name="part"), x)
+
+    return Outer()
+
+
+@requirement("LIN-9x", must_reach=(*DRAWS, "parameter"))
+@costly
+@given(
+    kind=st.sampled_from(DRAWS), seed=st.integers(0, 99), jitted=st.booleans(),
+    parameter=st.booleans(),
+)  # fmt: skip
+def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, parameter):
+    """Where a part draws inside of a lift, a gradient in its input, or in its parameter, is that of
+    the output with the numbers that were drawn for it; another key gives other numbers.
+    """
+    reached(kind)
+    if parameter:
+        reached("parameter")
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            scale = self.param("scale", linen.initializers.ones, ()) if parameter else 1
+            return x * scale * (0.5 + jax.random.uniform(self.make_rng("noise"), x.shape))
+
+    module = _drawing(linen, kind, Body)
+    variables = {"params": {"part": {"scale": np.float32(2)}}} if parameter else {}
+
+    def seen(key):
+        """The output, the gradient of its sum in the input, and the variables' where it is told."""
+
+        def of(variables, x):
+            output, *gradients = module.apply(variables, x, rngs={"noise": key})
+            return output.sum(), (output, gradients)
+
+        slope = jax.grad(of, (0, 1), has_aux=True)
+        of_all, (output, gradients) = slope(variables, X)
+        return output, of_all, gradients
+
+    output, (of_variables, of_x), inside_it = (jax.jit(seen) if jitted else seen)(small_key(seed))
+    assert_close(of_x * X, output, "gradient in the input", **CALLS)
+    for each in inside_it:
+        assert_close(each * X, output, "gradient inside, in the input", **CALLS)
+    for each in jax.tree.leaves(of_variables):
+        assert_close(2 * each, output.sum(), "gradient in the parameter", **GRADIENTS)
+    other, *_ = seen(small_key(seed + 100))
+    assert not np.array_equal(output, other)
