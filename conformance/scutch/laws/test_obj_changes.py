@@ -122,8 +122,11 @@ WHOLE = {
 """What is written to all of a value, made of an array like it and a number."""
 
 
-def _check_written(nnx, library, dtype, index, number, *, whole="array", array=np.asarray):
-    """Write a number to a part of a variable, and compare it with NumPy's array."""
+def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
+    """Write a number to a part of a variable, and compare it with NumPy's array.
+
+    What is written, and an index that is an array, are made by `array`, of NumPy or JAX.
+    """
     reached(library)
     start = np.arange(6).reshape(3, 2).astype(dtype)
     held = start.copy() if library == "numpy" else jnp.asarray(start)
@@ -134,6 +137,7 @@ def _check_written(nnx, library, dtype, index, number, *, whole="array", array=n
         value = WHOLE[whole](np.full_like(start, number), number)
     expected[index] = value
     given = array(index) if isinstance(index, np.ndarray) else index
+    value = array(value) if library == "jax" else value
     variable[given] = value
     found = variable.get_value()
     assert alike(found.dtype, start.dtype)
@@ -147,15 +151,16 @@ def _check_written(nnx, library, dtype, index, number, *, whole="array", array=n
 @given(
     part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")), library=libraries,
     dtype=st.sampled_from(["float32", "int32"]), number=st.integers(-3, 3),
-    whole=st.sampled_from(list(WHOLE)),
+    whole=st.sampled_from(list(WHOLE)), of_jax=st.booleans(),
 )  # fmt: skip
-def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole):
+def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, of_jax):
     """Writing to an index of a variable changes that part of its value as NumPy does it, and
     nothing of the array of JAX that was there; reading it gives the part. What is written is
     broadcast, and gets the dtype that the value has.
     """
     reached(part)
-    _check_written(nnx, library, dtype, PARTS[part], number, whole=whole)
+    array = jnp.asarray if of_jax else np.asarray
+    _check_written(nnx, library, dtype, PARTS[part], number, whole=whole, array=array)
 
 
 @requirement("OBJ-5s", must_reach=("numpy", "jax"))

@@ -287,9 +287,12 @@ def _assert_goes_on(name, found, following):
     assert holds(some, found), f"{name} gives {found}; expected a part of {following}"
 
 
-@requirement("OBJ-6j", must_reach=("with", "decorator", "nested", "left alone", *CHOSEN))
+BLOCKS = ("with", "decorator", "decorator by keyword")
+
+
+@requirement("OBJ-6j", must_reach=(*BLOCKS, "nested", "left alone", *CHOSEN))
 @given(
-    seeds=seeds, before=asked, how=st.sampled_from(["with", "decorator"]),
+    seeds=seeds, before=asked, how=st.sampled_from(BLOCKS),
     shape=st.sampled_from(SHAPES), chosen=st.sampled_from(list(CHOSEN)), nested=st.booleans(),
 )  # fmt: skip
 def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shape, chosen, nested):
@@ -317,11 +320,17 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
                 reached("left alone")
                 assert alike(_draw(streams, [name]), _draw(alone, [name]))
 
-    if how == "with":
-        with nnx.split_rngs(holder, **options):
-            inside(holder)
-    else:
-        nnx.split_rngs(**options)(inside)(holder)
+        return "the result"
+
+    match how:
+        case "with":
+            with nnx.split_rngs(holder, **options):
+                result = inside(holder)
+        case "decorator":
+            result = nnx.split_rngs(**options)(inside)(holder)
+        case _:
+            result = nnx.split_rngs(**options)(inside)(holder=holder)
+    assert alike(result, "the result")
     for name in seeds:
         found, following = _draw(rngs, [name] * 2), _draw(alone, [name] * 4)
         if name in taken:
@@ -332,14 +341,15 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
     assert len({*map(plain_text, given_out)}) == len([*given_out]), "a key came twice"
 
 
-@requirement("OBJ-6k", must_reach=("method", "block", "others"))
-@given(
-    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(["method", "block"])
-)
+WAYS = ("method", *BLOCKS)
+
+
+@requirement("OBJ-6k", must_reach=(*WAYS, "others"))
+@given(seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS))
 def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
-    """A fork of streams, a new object or for the time of a block, gives keys that the streams do
-    not give, the same again for the same seeds; the streams go on as if nothing had been drawn from
-    the fork.
+    """A fork of streams, a new object or for the time of a block or a call, gives keys that the
+    streams do not give, the same again for the same seeds; the streams go on as if nothing had been
+    drawn from the fork.
     """
     assume(len({*seeds.values()}) == len(seeds))
     reached(how)
@@ -356,8 +366,12 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
             forked = rngs.fork()
             assert alike(list(forked), list(rngs))
             return first, _draw(forked, inside), _draw(rngs, after)
-        with nnx.fork_rngs(rngs):
-            middle = _draw(rngs, inside)
+        if how == "with":
+            with nnx.fork_rngs(rngs):
+                middle = _draw(rngs, inside)
+        else:
+            call = nnx.fork_rngs()(lambda rngs: _draw(rngs, inside))
+            middle = call(rngs) if how == "decorator" else call(rngs=rngs)
         return first, middle, _draw(rngs, after)
 
     keys = drawn(inside)

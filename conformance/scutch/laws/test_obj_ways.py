@@ -34,6 +34,17 @@ def _replace_all(variable, number):
     variable.set_metadata({**kept, "tag": number})
 
 
+def _same_by_keyword(variable, number):
+    """Set all metadata to what they are."""
+    if kept := variable.get_metadata():
+        variable.set_metadata(**kept)
+
+
+def _same_by_pair(variable, number):
+    for key, value in variable.get_metadata().items():
+        variable.set_metadata(key, value)
+
+
 def _by_attribute(variable, number):
     variable.value = _array(number)
 
@@ -62,6 +73,8 @@ CHANGES = {
         lambda value, notes, n: (value, {**notes, "tag": n}),
     ),
     "mapping": (_replace_all, lambda value, notes, n: (value, {"tag": n})),
+    "same by keyword": (_same_by_keyword, lambda value, notes, n: (value, notes)),
+    "same by pair": (_same_by_pair, lambda value, notes, n: (value, notes)),
 }
 # Each way to make another variable of one, and what that has.
 COPIES = {
@@ -158,26 +171,33 @@ GIVEN = ("class", "constructor", "initializer", "later")
 EVENTS = ("on_create_value", "on_get_value", "on_set_value", "on_add_axis", "on_remove_axis")
 
 
-@requirement("OBJ-11b", must_reach=(*GIVEN, *EVENTS))
+@requirement("OBJ-11b", must_reach=(*GIVEN, *EVENTS, "several"))
 @given(
     how=st.sampled_from(GIVEN),
     events=st.lists(st.sampled_from(EVENTS), min_size=3, unique=True),
     often=st.integers(1, 3),
+    several=st.booleans(),
+    added=st.tuples(st.integers(0, 2), st.sampled_from(["new", "other", None])),
 )
-def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often):
-    """A hook runs once for each event, whether the class has it as a method, the constructor or an
-    initializer of `with_metadata` brought it, or it was set later; hooks of values change these.
+def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often, several, added):
+    """A hook, or each of two, runs once for each event, with what the event is about, whether the
+    class has it as a method, the constructor or an initializer of `with_metadata` brought it, or it
+    was set later; hooks of values change these.
     """
-    counted = dict.fromkeys(events, 0)
+    each = 2 if several and how != "class" else 1
+    noted = {event: [] for event in events}
 
     def hook(event):
         def run(variable, *arguments):
-            counted[event] += 1
+            noted[event].append(arguments)
             return arguments[0] + 1
 
         return run
 
     hooks = {event: hook(event) for event in events}
+    if each > 1:
+        reached("several")
+        hooks = {event: (run, run) for event, run in hooks.items()}
     cls = nnx.Param
     if how == "class":
         cls = type("Noting", (nnx.Param,), hooks)
@@ -190,17 +210,22 @@ def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often):
         variable.set_metadata(**hooks)
     for name in (how, *events):
         reached(name)
-    created = int("on_create_value" in events and how != "later")
-    set_, got = (int(event in events) for event in ("on_set_value", "on_get_value"))
+    created = each * ("on_create_value" in events and how != "later")
+    set_, got = (each * (event in events) for event in ("on_set_value", "on_get_value"))
     assert alike(variable.get_raw_value(), _array(created)), "after it was made"
     for _ in range(often):
         variable.set_value(_array(5))
-        variable.add_axis(0, "new")
-        variable.remove_axis(0, "new")
+        variable.add_axis(*added)
+        variable.remove_axis(*added)
         assert alike(variable.get_raw_value(), _array(5 + set_)), "after it was set"
         assert alike(variable.get_value(), _array(5 + set_ + got)), "when it was read"
-    expected = {event: created if event == "on_create_value" else often for event in events}
-    assert counted == expected
+    expected = {event: created if event == "on_create_value" else each * often for event in events}
+    assert {event: len(runs) for event, runs in noted.items()} == expected
+    of_axes = [runs for event, runs in noted.items() if "axis" in event]
+    assert alike(of_axes, [[added] * each * often for _ in of_axes])
+    plain = [nnx.Param(_array(0)), nnx.Param(nnx.with_metadata(lambda: _array(0))())]
+    kept = [{*made.get_metadata()} for made in plain]
+    assert alike(*kept), f"without hooks the constructor and the initializer keep {kept}"
 
 
 OLD_NAMES = ("sharding", "sharding_names", "out_sharding")
