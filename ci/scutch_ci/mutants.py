@@ -78,6 +78,8 @@ FILES = {
 them than the contract asks for, so only functions that some law calls get any."""
 
 
+CACHED = type(functools.cache(len))
+"""What `functools.cache` and `functools.lru_cache` make of a function."""
 MAKING = ("scutch.inputs", "scutch.lawkit")
 """Packages of the judge that make classes and values of an implementation, and keep them."""
 
@@ -234,7 +236,7 @@ def forget(modules: Sequence[str]) -> None:
     """Have modules compute again what they have computed for other laws, which see it too."""
     for name in modules:
         for each in list(vars(sys.modules[name]).values()):
-            if hasattr(each, "cache_clear"):
+            if isinstance(each, CACHED):
                 each.cache_clear()
 
 
@@ -492,7 +494,8 @@ def main(arguments: Sequence[str]) -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     prepare()
     subject = Subject.of(options.implementation)
-    laws = convicting(subject, sights(subject, options.jobs))
+    seen = sights(subject, options.jobs)
+    laws = convicting(subject, seen)
     planted, unseen = candidates(subject, laws)
     if options.unseen:
         print(*[place for place in unseen if options.file in place], sep="\n")
@@ -502,7 +505,9 @@ def main(arguments: Sequence[str]) -> int:
         drawn = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
         chosen = sorted(drawn, key=chosen.index)
     if not chosen:
-        print("ci/mutants: there is no fault to plant", file=sys.stderr)
+        told = Counter(sight.outcome for sight in seen.values())
+        laws_did = ", ".join(f"{number} {outcome}" for outcome, number in told.items())
+        print(f"ci/mutants: no fault to plant; laws: {laws_did}", file=sys.stderr)
         return 2
     file = options.results or OUTPUT / f"{subject.where}.jsonl"
     if file.exists():  # without a line that was cut off, to which the next would be added
