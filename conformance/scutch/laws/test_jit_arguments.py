@@ -129,18 +129,20 @@ DONATED = {
     "by a negative number": {"donate_argnums": -2},
     "by numbers": {"donate_argnums": (0,)},
     "by name": {"donate_argnames": "module"},
+    "with an array": {"donate_argnums": (0, 1)},
     "not at all": {},
 }
-"""Ways to say that the first of two arguments is donated."""
+"""Ways to say that the first of two arguments, a module, is donated, and one in which the second
+is, an array, too."""
 
 
 def _donating(transforms, nnx, how, changes, passed):
     """Call a function that donates a module with two variables.
 
     Returns:
-      The two arrays that the variables held before the call, and the module.
+      The two arrays that the variables held before the call, the second argument, and the module.
     """
-    held = jax.device_put(np.arange(4.0)), jax.device_put(np.arange(2.0))
+    held = [jax.device_put(np.arange(n, dtype="float32")) for n in (4, 2, 3)]
     module = _module(nnx, held[0])
     module.b = nnx.BatchStat(held[1])
 
@@ -154,9 +156,9 @@ def _donating(transforms, nnx, how, changes, passed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX warns of donated buffers that it cannot use
         if passed == "by position":
-            jitted(module, np.float32(1))
+            jitted(module, held[2])
         else:
-            jitted(other=np.float32(1), module=module)
+            jitted(other=held[2], module=module)
     return held, module
 
 
@@ -174,8 +176,8 @@ ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)
 @few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(**ways)
 def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
-    """The arrays that a donated object held are deleted after the call, and those of an object that
-    was not donated are kept.
+    """The arrays that a donated object held, and an array that is donated with it, are deleted
+    after the call, and those that were not donated are kept.
     """
     if not _donates("by number"):
         not_available("this backend does not donate")
@@ -183,7 +185,8 @@ def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     held, _ = _donating(transforms, nnx, how, True, passed)
     donated = how != "not at all"
     reached("donated" if donated else "kept")
-    assert alike([array.is_deleted() for array in held], [donated] * len(held))
+    expected = [donated, donated, how == "with an array"]
+    assert alike([array.is_deleted() for array in held], expected)
 
 
 @requirement("JIT-4e", must_reach=("changed", "unchanged"))
@@ -197,6 +200,46 @@ def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, change
     factor = 2 if changes else 1
     assert np.array_equal(np.asarray(module.a.get_value()), np.arange(4.0) * factor)
     assert np.array_equal(np.asarray(module.b.get_value()), np.arange(2.0) + factor - 1)
+
+
+def _weighed(*more, scale):
+    return [array * scale for array in more]
+
+
+def _weighed_from(first, *more, scale=2):
+    return [first + scale, *(array * scale for array in more)]
+
+
+BEHIND_MORE = {"more": _weighed, "first and more": _weighed_from}
+
+
+@requirement("JIT-4h", must_reach=("static", "donated"))
+@few("so many arguments before a name, which is static or donated")
+@given(
+    takes=st.sampled_from(list(BEHIND_MORE)), count=st.integers(1, 4), static=st.booleans(),
+    numbered=st.booleans(),
+)  # fmt: skip
+def test_a_name_that_is_passed_by_name_alone_has_no_number(
+    transforms, takes, count, static, numbered
+):
+    """`static_argnames` and `donate_argnames` with a parameter behind `*more` are about that
+    parameter alone, however many arguments are passed by position, as with `jax.jit`.
+    """
+    reached("static" if static else "donated")
+    options = {"static_argnames" if static else "donate_argnames": "scale"}
+    if numbered:
+        options["donate_argnums" if static else "static_argnums"] = ()
+
+    def results(jit):
+        given = [jax.device_put(np.arange(2 + n, dtype="float32")) for n in range(count)]
+        scale = 3 if static else jax.device_put(np.float32(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX warns of donated buffers that it cannot use
+            found = jit(BEHIND_MORE[takes], **options)(*given, scale=scale)
+        donated = [each.is_deleted() for each in (*given, scale) if isinstance(each, jax.Array)]
+        return [np.asarray(each) for each in found], donated
+
+    assert alike(results(transforms.jit), results(jax.jit))
 
 
 CALLS = {

@@ -194,6 +194,41 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
+WRITTEN = ("replaced", "new", "deleted")
+
+
+@requirement("JIT-3l", must_reach=(*WRITTEN, "before", "each time"))
+@costly
+@given(
+    changes=st.lists(
+        st.tuples(st.sampled_from(WRITTEN), st.sampled_from(["text", 2, 3.5])),
+        min_size=1, max_size=3,
+    ),
+    early=st.booleans(), listed=st.booleans(),
+)  # fmt: skip
+def test_what_is_written_to_the_dictionary_of_attributes_is_seen(
+    transforms, nnx, changes, early, listed
+):
+    """The call after static data was set, replaced or deleted in `vars(object)`, which was taken
+    before the first call or is taken each time, runs with the new attributes.
+    """
+    module = graphs.classes(nnx)["Node"]()
+    module.a, module.b = nnx.Param(np.ones(2, "float32")), 1
+    root = nnx.List([module]) if listed else module
+    watched, attributes = Watched(transforms, nnx), vars(module) if early else None
+    reached("before" if early else "each time")
+    watched(root)
+    for kind, value in changes:
+        reached(kind)
+        taken = attributes if early else vars(module)
+        if kind == "deleted":
+            taken.pop("b", None)
+        else:
+            taken["b" if kind == "replaced" else "c"] = value
+        now = fingerprint(nnx, (root,))
+        assert alike(watched(root), now)
+
+
 TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
 
 

@@ -115,6 +115,42 @@ def test_a_compiled_form_has_shardings_beside_static_arguments(transforms, call)
     _assert_stages_same(transforms, call)
 
 
+def _sum_of(first, second, third, fourth, *, more=1):
+    """A function whose arguments all count differently."""
+    return first + 10 * second + 100 * third + 1000 * fourth + 10000 * more
+
+
+@requirement("JIT-10g", must_reach=("compiled", "called", "static", "bound", "bound by name"))
+@costly
+@given(
+    bound=st.integers(0, 2), by_name=st.booleans(), static=st.sampled_from([None, 0, 1, -1]),
+    way=st.sampled_from(["compiled", "called"]),
+)  # fmt: skip
+def test_static_numbers_of_a_partial_count_what_is_not_bound(
+    transforms, bound, by_name, static, way
+):
+    """With a partial function, `static_argnums` counts from the first argument that is not bound;
+    its compiled form is called with all but bound and static arguments, as that of `jax.jit` is.
+    """
+    said = {"static": static is not None, "bound": bound > 0, "bound by name": by_name, way: True}
+    for name in [name for name, holds in said.items() if holds]:
+        reached(name)
+    numbers = [jax.numpy.float32(n) for n in range(1, 5)]
+    rest = numbers[bound:]
+    if static is not None:
+        rest[static] = 7
+
+    def result(jit):
+        named = {"more": jax.numpy.float32(2)} if by_name else {}
+        jitted = jit(functools.partial(_sum_of, *numbers[:bound], **named), static_argnums=static)
+        if way == "called":
+            return jitted(*rest)
+        without = [each for each in rest if isinstance(each, jax.Array)]
+        return jitted.lower(*rest).compile()(*without)
+
+    assert alike(result(transforms.jit), result(jax.jit))
+
+
 def _assert_lowered_same(transforms, call):
     """Lower a described call with JAX, if it lets us; then the lift must let us, too."""
 

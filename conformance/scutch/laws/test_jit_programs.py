@@ -5,6 +5,7 @@ programs with steps of one group (see `scutch.inputs.programs`), so that it judg
 change.
 """
 
+import jax
 import jax.numpy as jnp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import assert_close
+from scutch.lawkit.equality import assert_close, holds
 from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays, copies, programs, small_graphs, variables
@@ -126,6 +127,62 @@ def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
     call leaves.
     """
     _run(transforms, nnx, program_copies, calls=2)
+
+
+IN_PLACES = {
+    "attribute": lambda one, two: one,
+    "list": lambda one, two: [one, two],
+    "dict": lambda one, two: {"x": one, "y": two},
+    "tuple": lambda one, two: (one, two),
+    "tree": lambda one, two: {"x": (one,), "y": [two]},
+}
+"""Where two arrays stand in an attribute of an object, outside of variables."""
+
+
+@requirement("JIT-1k", must_reach=(*IN_PLACES, "one of them", "other changes", "again"))
+@costly
+@given(
+    places=st.lists(st.sampled_from(list(IN_PLACES)), min_size=1, max_size=3),
+    changed=st.lists(st.integers(0, 5), min_size=1, max_size=3), others=st.booleans(),
+    calls=st.integers(1, 2),
+)  # fmt: skip
+def test_arrays_without_a_variable_are_the_eager_ones(
+    transforms, nnx, places, changed, others, calls
+):
+    """Arrays that are no variables, as attributes of an object and in its plain containers, are
+    after the jitted call those that the eager call leaves, also where the function changes static
+    data and adds a variable beside.
+    """
+
+    def made():
+        root = graphs.classes(nnx)["Node"]()
+        for n, (name, place) in enumerate(zip("abc", places, strict=False)):
+            reached(place)
+            held = IN_PLACES[place](*(jnp.full(2, 10.0 * n + i) for i in range(2)))
+            setattr(root, name, nnx.data(held))
+        return root
+
+    def work(root, x):
+        parts = {name: getattr(root, name) for name in "abc"[: len(places)]}
+        leaves, structure = jax.tree.flatten(parts)
+        chosen = {each % len(leaves) for each in changed}
+        if len(chosen) < len(leaves):
+            reached("one of them")
+        new = [leaf + x if holds(chosen, n) else leaf for n, leaf in enumerate(leaves)]
+        for name, part in jax.tree.unflatten(structure, new).items():
+            setattr(root, name, nnx.data(part))
+        if others:
+            reached("other changes")
+            root.d, root.e = getattr(root, "d", 0) + 1, nnx.Param(x)
+        return leaves
+
+    if calls > 1:
+        reached("again")
+    eager, lifted, jitted = made(), made(), transforms.jit(work)
+    for call in range(calls):
+        expected, result = work(eager, jnp.float32(call + 1)), jitted(lifted, jnp.float32(call + 1))
+        difference = graphs.differences(nnx, (eager, expected), (lifted, result))
+        assert not difference, f"after call {call + 1}, eager and jitted: {difference}"
 
 
 def _assigning(transforms, program):

@@ -145,6 +145,9 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
     assert np.array_equal(variable[given], expected[index])
     assert library == "numpy" or np.array_equal(held, start)
     assert isinstance(found, jax.Array if library == "jax" else np.ndarray)
+    variable.set_metadata(note=number)
+    assert alike(variable.get_metadata("note"), number)
+    assert np.array_equal(variable.get_raw_value(), expected)
 
 
 @requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS, *WHOLE))

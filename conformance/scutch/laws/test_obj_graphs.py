@@ -26,10 +26,10 @@ from scutch.inputs.graphs import (
     same_leaves,
     walk,
 )
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, alike_in_any_order, holds, plain_text, says_equal
 from scutch.lawkit.marks import reached, refused, requirement
-from scutch.lawkit.states import flat_state
+from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 
@@ -127,6 +127,40 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     assert not {*map(id, nodes(nnx, root))} & {*map(id, nodes(nnx, copy))}
     _scramble(nnx, copy)
     assert not differences(nnx, before, root)
+
+
+@requirement("OBJ-1y", must_reach=("arrays", "variables", "neither"))
+@given(
+    pair=copies(object_trees(variable=variables(arrays(max_rank=2)))),
+    how=st.sampled_from(["arrays", "variables", "neither"]),
+)
+def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
+    """With `arrays=True`, a clone has arrays of its own, too; with `variables=False`, it has the
+    variables of the original in new objects; both at once, which cannot be, are refused.
+    """
+    if not holds(inspect.signature(nnx.clone).parameters, "arrays"):
+        not_available("clone has no option for arrays")
+    reached(how)
+    root, before = pair
+    options = {"arrays": how != "variables", "variables": how == "arrays"}
+    if how == "neither":
+        refused(lambda: nnx.clone(root, **options))
+        return
+    copy = nnx.clone(root, **options)
+    assert not differences(nnx, before, copy)
+    ours, theirs = leaves(nnx, root), leaves(nnx, copy)
+    same = {path: ours[path] is theirs[path] for path in ours}
+    is_variable = {path: isinstance(leaf, nnx.Variable) for path, leaf in ours.items()}
+    if how == "variables":
+        assert not [path for path in ours if is_variable[path] and not same[path]]
+    else:
+        raw = [raw_value(nnx, each[path]) for path in ours for each in (ours, theirs)]
+        assert not [one for one, other in zip(raw[::2], raw[1::2], strict=True) if one is other]
+    found = [
+        {id(node) for node in nodes(nnx, each) if not isinstance(node, nnx.Variable)}
+        for each in (root, copy)
+    ]
+    assert not found[0] & found[1]
 
 
 @requirement("OBJ-1e", must_reach=("several",))

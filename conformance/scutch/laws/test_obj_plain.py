@@ -12,7 +12,7 @@ from scutch.inputs.callables import FIELDS, FORMS, callable_with
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.strategies.transformations import (
     plain_grad_calls,
     plain_listed_calls,
@@ -119,6 +119,23 @@ def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(trans
     position.
     """
     _assert_same(_lift(transforms, call), call)
+
+
+LIFTS = ("jit", "vmap", "scan", "grad", "value_and_grad", "remat", "shard_map")
+
+
+@requirement("OBJ-8s", must_reach=LIFTS)
+@given(
+    lift=st.sampled_from(LIFTS),
+    name=st.sampled_from(["unknown", "in_axis", "static_argnum", "argnum", "mash"]),
+)
+def test_an_option_that_there_is_not_is_refused_before_any_call(transforms, lift, name):
+    """Each lift refuses an option that JAX's transformation does not have, when it is given the
+    function, and not first when that is called.
+    """
+    reached(lift)
+    specs = {"mesh": None, "in_specs": None, "out_specs": None} if lift == "shard_map" else {}
+    refused(lambda: getattr(transforms, lift)(abs, **specs, **{name: 1}))
 
 
 @requirement("OBJ-8q", must_reach=(*OWN, *FORMS))

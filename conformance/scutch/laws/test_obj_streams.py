@@ -5,13 +5,14 @@ The oracles are a second set of streams with the same seeds, and the functions o
 """
 
 import copy
+import inspect
 
 import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import options, reached, refused, requirement
 
@@ -416,3 +417,49 @@ def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how):
         third = nnx.Rngs(**{name: new[name] + 1})
         nnx.reseed(third, **{name: new[name]})
         assert alike(found, _draw(third, [name] * 2))
+
+
+POLICIES = {
+    "by default": {},
+    "match_shape": {"policy": "match_shape"},
+    "function": {"policy": lambda path, key, shape: jax.random.split(key, shape)},
+}
+
+
+@requirement("OBJ-6n", must_reach=(*POLICIES, "left alone"))
+@given(
+    seeds=seeds, new=seeds, shape=st.sampled_from(SHAPES), policy=st.sampled_from(list(POLICIES))
+)
+def test_lanes_that_are_reseeded_have_keys_of_their_own(nnx, seeds, new, shape, policy):
+    """`reseed` refuses a stream that has several keys, which one seed cannot give; with the policy
+    to match the shape, or with one that is a function, each lane draws keys of its own, which
+    follow from the new seed alone. Streams of other names go on.
+    """
+    if not holds(inspect.signature(nnx.reseed).parameters, "policy"):
+        not_available("reseed has no policies")
+    assume(len({*new.values()}) == len(new))
+    lanes = shape if isinstance(shape, tuple) else (shape,)
+
+    def split(moved):
+        rngs = nnx.Rngs(**{name: seed + moved for name, seed in seeds.items()})
+        nnx.split_rngs(rngs, splits=shape)
+        return rngs
+
+    reached(policy)
+    if policy == "by default":
+        assume({*seeds} & {*new})
+        refused(lambda: nnx.reseed(split(0), **new))
+        return
+    one, other, alone = split(0), split(9), split(0)
+    for rngs in (one, other):
+        nnx.reseed(rngs, **POLICIES[policy], **new)
+    drawn = []
+    for name in seeds:
+        found, again = (_drawn_in_lanes(nnx, rngs[name], lanes, 2) for rngs in (one, other))
+        if name in new:
+            assert alike(found, again)
+            drawn.extend(found)
+        else:
+            reached("left alone")
+            assert alike(found, _drawn_in_lanes(nnx, alone[name], lanes, 2))
+    assert len({*map(plain_text, drawn)}) == len([*drawn]), "a key came twice"

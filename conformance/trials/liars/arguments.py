@@ -104,3 +104,31 @@ class AcceptsIndivisible:
             return jitted(*arguments, **keywords)
         except IndivisibleSizeError:
             return nnx.jit(state["function"])(*arguments, **keywords)
+
+
+@lifted
+class CountsPastMore:
+    """Breaks JIT-4h: a name behind `*more` has the number that follows that of `more`."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: CountsPastMore.jit(function, **options)
+        names = list(inspect.signature(fun).parameters)
+        for kind in ("static", "donate") if "more" in names else ():
+            name = options.get(f"{kind}_argnames")
+            if name in names and name != "more":
+                options[f"{kind}_argnums"] = names.index(name)
+        return nnx.jit(fun, **options)
+
+
+@lifted
+class CountsWhatIsBound:
+    """Breaks JIT-10g: static numbers of a partial function count bound arguments."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: CountsWhatIsBound.jit(function, **options)
+        number, bound = options.get("static_argnums"), getattr(fun, "args", ())
+        if isinstance(number, int) and isinstance(fun, functools.partial) and len(bound) <= number:
+            options["static_argnums"] = number - len(bound)
+        return nnx.jit(fun, **options)

@@ -72,6 +72,16 @@ class ShallowClone:
 
 
 @of_objects
+class ClonesNoArrays:
+    """Breaks OBJ-1y: a clone has the arrays of the original in any case."""
+
+    def clone(node, variables=True, *, arrays=False):
+        if arrays and not variables:
+            raise ValueError("arrays of a clone are in its variables")
+        return nnx.clone(node, variables=variables)
+
+
+@of_objects
 class EveryFilterThatTakesIt:
     """Breaks OBJ-1e: a leaf is in the states of all filters that take it."""
 

@@ -68,6 +68,28 @@ class OverlooksStaticData:
     )
 
 
+@lifted
+class OverlooksAFloat:
+    """Breaks JIT-3l: a number that took the place of another is not seen."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        found = [m for m in modules(arguments, keywords) if isinstance(getattr(m, "b", None), int)]
+        state.setdefault("held", []).extend(found)
+        changed = [
+            module for module in modules(arguments, keywords)
+            if isinstance(getattr(module, "b", None), float)
+            and any(module is old for old in state["held"])
+        ]  # fmt: skip
+        new = [module.b for module in changed]
+        for module in changed:
+            module.b = 1
+        result = jitted(*arguments, **keywords)
+        for module, value in zip(changed, new, strict=True):
+            module.b = value
+        return result
+
+
 def _alike(one, other):
     return jax.numpy.array_equal(one.get_value(), other.get_value())
 

@@ -213,3 +213,10 @@ class DifferentiatesParamsAlone:
         if isinstance(argnums, int):
             argnums = nnx.DiffState(argnums, nnx.Param)
         return nnx.grad(f, argnums=argnums, **options)
+
+
+@lifted
+class PassesOptionsOver:
+    """Breaks OBJ-8s: an option that `vmap` does not have is passed over."""
+
+    vmap = _without(nnx.vmap, "unknown")

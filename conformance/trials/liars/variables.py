@@ -260,6 +260,16 @@ class GoesOnCounting:
 
 
 @of_objects
+class OneKeyForAllLanes:
+    """Breaks OBJ-6n: the lanes of a reseeded stream have one key."""
+
+    def reseed(node, *, policy="scalars_only", **seeds):
+        if policy == "match_shape":
+            policy = lambda path, key, shape: jax.numpy.broadcast_to(key, shape)  # noqa: E731
+        nnx.reseed(node, policy=policy, **seeds)
+
+
+@of_objects
 class TakesOverValues:
     """Breaks OBJ-5q: of another variable, the value alone is taken over."""
 

@@ -41,13 +41,11 @@ class PrefixRules(NamedTuple):
       default: The value where a prefix says None.
       none_is_free: Whether None leaves the choice to another occurrence of the same variable, such
         as in the output.
-      moves_committed: Whether an array that the user has put on devices is sent elsewhere, too.
     """
 
     what: str = ""
     default: Any = None
     none_is_free: bool = False
-    moves_committed: bool = False
 
 
 class Frame:
@@ -263,16 +261,17 @@ class Frame:
     def _sent(self, leaf: Any, number: int) -> Any:
         """A leaf where it is to be; one that the user put elsewhere is for JAX to judge."""
         sharding = self.placements[number]
-        if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer | jax.ShapeDtypeStruct):
+        if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer):
             return leaf
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
-        if present is not None:
-            is_kept = getattr(leaf, "committed", True) and not self.rules.moves_committed
-            if present.is_equivalent_to(sharding, np.ndim(leaf)) or (
-                is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
-            ):
-                return leaf
+        if present is None:
+            return jax.device_put(leaf, sharding)
+        stays = getattr(leaf, "committed", True) and not _is_cut_alike(
+            np.shape(leaf), present, sharding
+        )
+        if stays or present.is_equivalent_to(sharding, np.ndim(leaf)):
+            return leaf
         return jax.device_put(leaf, sharding)
 
     def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:

@@ -38,15 +38,14 @@ class ShardMapped(Lifted[P, R]):
       mesh: The devices, or None for the mesh in context.
       check: Whether to check that values agree between devices where specs say so.
       auto: Axes of the mesh that are left to the compiler.
-      **options: Those of `Lifted`.
     """
 
     lifts = staticmethod(jax.jit)
     by_position = True
-    rules = PrefixRules(what="specs", default=partition_spec(()), moves_committed=True)
+    rules = PrefixRules(what="specs", default=partition_spec(()))
 
-    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Collection[Any], **options: Any):
-        super().__init__(*args, **options)
+    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Collection[Any]):
+        super().__init__(*args)
         self.mesh = mesh
         self.check = check
         self.auto = frozenset(auto)

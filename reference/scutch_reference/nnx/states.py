@@ -34,7 +34,7 @@ Pairs = Iterable[tuple[Path, V]] | Mapping[Path, V]
 
 def _order(key: Any) -> tuple[int, Any]:
     """Sort integers before strings, and keys of other types by their text."""
-    return (0, key) if isinstance(key, int) else (1, key if isinstance(key, str) else repr(key))
+    return (0, key) if isinstance(key, int) else (1, str(key))
 
 
 class FlatState(tuple[tuple[Path, V], ...]):
