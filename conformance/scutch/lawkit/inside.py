@@ -34,6 +34,7 @@ def _summed(part: Any, x: Any) -> tuple[Any, Any]:
 def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writes: bool) -> Any:
     """What the part gives for `x`; called in a compact method of the module that has the part."""
     collections, streams = seen["variables"], seen["rngs"]
+    seen = {name: choice for name, choice in seen.items() if choice is not True}  # the default
     if alike(kind, "map_variables"):
         return linen.map_variables(body, "params", **seen)(name="part")(x)
     if kind in CLASSES:
@@ -47,10 +48,11 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
         step = linen.scan(lambda part, c, x: (c, part(x)), **{how: collections}, **shared)
         return step(part, 0.0, x)[1]
     if alike(kind, "while_loop"):
-        carried, fixed = (collections, False) if writes else (False, collections)
+        how = "carry_variables" if writes else "broadcast_variables"
+        options = shared if collections is True and not writes else shared | {how: collections}
         return linen.while_loop(
             lambda part, state: state[0] < 1, lambda part, state: (1, part(state[1])), part, (0, x),
-            carry_variables=carried, broadcast_variables=fixed, **shared,
+            **options,
         )[1]  # fmt: skip
     return {
         "vjp": lambda: linen.vjp(_called, part, x, **seen)[0],

@@ -1,4 +1,4 @@
-"""Branches, loops and mapped variables of Linen modules are JAX's: LIN-9q to LIN-9w (`002_`).
+"""Branches, loops and mapped variables of Linen modules are JAX's: LIN-9q to LIN-9y (`002_`).
 
 A generated model is the part of a module, which calls it in branches, in a loop, or with other
 variables. The oracle is JAX's own `switch` or `while_loop` of `apply` of the part, or `apply` of it
@@ -7,14 +7,13 @@ to variables that were mapped before.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import models
 from scutch.inputs.linen_calls import COLLECTIONS
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
 from scutch.lawkit.tolerances import GRADIENTS
 from scutch.strategies import parts
@@ -207,11 +206,12 @@ def _names(wanted):
 class _Mapped:
     """A part that computes with mapped variables, alone or as a part of another module."""
 
-    def __init__(self, linen, part, how, wanted, where, init):
+    def __init__(self, linen, part, how, wanted, where, init, *, mutable=True):
         self.part, self.alone = part, alike(where, "outside")
         self.names = _names(wanted)
         self.into, self.out = MAPS[how]
-        kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, mutable=True)
+        options = {"mutable": True} if mutable else {}
+        kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, **options)
 
         class Outer(linen.Module):
             @linen.compact
@@ -298,56 +298,30 @@ def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, want
     _assert_mapped(linen, model, True, how, wanted, where, init=True)
 
 
-@requirement("LIN-9t", must_reach=("changed", "nested"))
+@requirement("LIN-9y", must_reach=("outside", "inside"))
 @costly
 @given(
-    model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
-    axis=st.sampled_from([0, -1, None]), train=st.booleans(),
+    model=parts(("Counter", "BatchNorm")), how=drawn["how"], init=st.booleans(),
+    wanted=st.sampled_from([["counts", "batch_stats"], True]), where=drawn["where"],
 )  # fmt: skip
-def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train):
-    """`remat_scan` of a module computes what the loop computes that applies the module with one
-    slice of the stacked variables after the other, and has its gradients and its changed
-    collections.
+def test_mapped_variables_change_only_where_it_is_asked_for(linen, model, how, init, wanted, where):
+    """A module under `map_variables` without `mutable` that changes a mapped collection is refused,
+    also where it may make variables in `init`; where it changes none, it is applied.
     """
-    part = model.module(train=train)
-    options = {} if axis is None else {"variable_axes": {True: axis}}
-    kind = linen.remat_scan(type(part), lengths=lengths, **options)
-    slices = [model.variables(seed, boxed=False) for seed in range(int(np.prod(lengths)))]
-    changing = mutable_collections(slices[0], train=train)
-    for name, told in (("changed", changing), ("nested", len(lengths) > 1)):
-        if told:
-            reached(name)
+    reached(where)
+    for train in (True, False):
+        part = model.module(train=train)
+        both = _Mapped(linen, part, how, wanted, where, init=False, mutable=False)
+        variables = both.mapped(both.out, model.variables(boxed=False))
+        changing = mutable_collections(variables, train=True)
 
-    def stacked(slices, lengths):
-        if not lengths:
-            return slices[0]
-        size = len(slices) // lengths[0]
-        inner = [
-            stacked(slices[first : first + size], lengths[1:])
-            for first in range(0, len(slices), size)
-        ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis or 0), *inner)
+        def applied(both=both, variables=variables, changing=changing):
+            return jax.eval_shape(lambda v: both.apply(v, model.x, changing), variables)
 
-    def by_lift(slices, x):
-        module = kind(part.layers, part.width, part.train)
-        return module.apply(stacked(slices, lengths), x, mutable=changing)
-
-    def by_loop(slices, x):
-        changed = []
-        for variables in slices:
-            x, updates = part.apply(variables, x, mutable=changing)
-            changed.append(dict(updates))
-        return x, stacked(changed, lengths)
-
-    def seen(route):
-        def of_params(params, x):
-            return route([s | p for s, p in zip(slices, params, strict=True)], x)
-
-        params = [{c: t for c, t in each.items() if alike(c, "params")} for each in slices]
-        return weighted_gradients(of_params, params, model.x)
-
-    found, expected = jax.jit(lambda: [seen(route) for route in (by_lift, by_loop)])()
-    assert_close(found, expected, **GRADIENTS)
+        if train:
+            refused(applied)
+        else:
+            applied()
 
 
 @requirement("LIN-9u")

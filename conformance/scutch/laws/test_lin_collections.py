@@ -76,6 +76,31 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
     refused(_writing(linen, collection, name, mutable))
 
 
+@requirement("LIN-8m", must_reach=("no initializer", "not mutable"))
+@given(
+    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
+    initializer=st.booleans(), mutable=st.sampled_from([False, ["others"], True]),
+    other=st.booleans(),
+)  # fmt: skip
+def test_a_missing_variable_is_refused(linen, collection, name, initializer, mutable, other):
+    """A variable that is missing, and that has no initializer or lies in a collection that is not
+    mutable, raises an error; with both it is made.
+    """
+
+    class Reads(linen.Module):
+        @linen.compact
+        def __call__(self):
+            first = (jnp.zeros, ()) if initializer else ()
+            return self.variable(collection, name, *first).value
+
+    variables = {collection: {"another": np.zeros(())}} if other else {}
+    if initializer and mutable is True:
+        assert np.array_equal(Reads().apply(variables, mutable=mutable)[0], 0)
+    else:
+        reached("not mutable" if initializer else "no initializer")
+        refused(lambda: Reads().apply(variables, mutable=mutable))
+
+
 @requirement("LIN-8j")
 @given(
     collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
@@ -302,3 +327,55 @@ def test_sown_values_are_collected_in_order(linen, how, times, length):
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
     silent = module.apply({}, x, *rest)
     assert not (isinstance(silent, tuple) and isinstance(silent[-1], dict))
+
+
+def _captured(how, linen):
+    """What `capture_intermediates` is for each way to choose: all calls, a method, or a class."""
+    return {
+        "all": True,
+        "method": lambda module, name: alike(name, "doubled"),
+        "class": lambda module, name: isinstance(module, linen.Dense) and alike(name, "__call__"),
+    }[how]
+
+
+@requirement("LIN-8l", must_reach=("all", "method", "class"))
+@costly
+@given(
+    how=st.sampled_from(["all", "method", "class"]), widths=st.lists(st.integers(1, 3), max_size=2),
+    times=st.integers(1, 2), mutable=st.sampled_from([False, ["counts"], "intermediates"]),
+)  # fmt: skip
+def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable):
+    """`apply` with `capture_intermediates` returns beside the output those of each call, or of each
+    method that a predicate takes, by the paths of the modules and in the order of the calls.
+    """
+    reached(how)
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            for n, width in enumerate(widths):
+                part = linen.Dense(width, name=f"part_{n}")
+                x = [part(x) for _ in range(times)][-1]
+            return self.doubled(x)
+
+        def doubled(self, x):
+            return 2 * x
+
+    x = np.arange(4, dtype="float32").reshape(2, 2)
+    variables, outputs, found = {"params": {}}, {}, x
+    for n, width in enumerate(widths):
+        kernel = np.linspace(-1, 1, found.shape[1] * width, dtype="float32").reshape(-1, width)
+        bias = np.arange(width, dtype="float32")
+        variables["params"][f"part_{n}"] = {"kernel": kernel, "bias": bias}
+        found = found @ kernel + bias
+        outputs[f"part_{n}"] = {"__call__": (found,) * times}
+    expected = {
+        "all": {**outputs, "__call__": (2 * found,)},
+        "method": {"doubled": (2 * found,)},
+        "class": outputs,
+    }[how]
+    result, updates = Whole().apply(
+        variables, x, mutable=mutable, capture_intermediates=_captured(how, linen)
+    )
+    assert_close(result, 2 * found, **GRADIENTS)
+    assert_close(dict(updates).get("intermediates", {}), expected, **GRADIENTS)

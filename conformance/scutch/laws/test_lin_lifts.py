@@ -1,4 +1,4 @@
-"""What lifted transformations and models compute: LIN-4 (`002_`).
+"""What lifted transformations and models compute: LIN-4, LIN-9t (`002_`).
 
 A *lifted* transformation, such as `scan`, `vmap`, `jit` or `remat`, is JAX's transformation for
 modules: it takes care of their variables and keys as well.
@@ -21,9 +21,10 @@ from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.parts import mutable_collections, weighted_gradients
 from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
 from scutch.lawkit.training import assert_trains_as_evaluated
-from scutch.strategies import lifted_models
+from scutch.strategies import lifted_models, parts
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
 
@@ -197,6 +198,58 @@ def test_layers_compute_their_formulas(model, train):
         _as_written_out(model)
         return
     assert_trains_as_evaluated(model)
+
+
+@requirement("LIN-9t", must_reach=("changed", "nested"))
+@costly
+@given(
+    model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
+    axis=st.sampled_from([0, -1, None]), train=st.booleans(),
+)  # fmt: skip
+def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train):
+    """`remat_scan` of a module computes what the loop computes that applies the module with one
+    slice of the stacked variables after the other, and has its gradients and its changed
+    collections.
+    """
+    part = model.module(train=train)
+    options = {} if axis is None else {"variable_axes": {True: axis}}
+    kind = linen.remat_scan(type(part), lengths=lengths, **options)
+    slices = [model.variables(seed, boxed=False) for seed in range(int(np.prod(lengths)))]
+    changing = mutable_collections(slices[0], train=train)
+    for name, told in (("changed", changing), ("nested", len(lengths) > 1)):
+        if told:
+            reached(name)
+
+    def stacked(slices, lengths):
+        if not lengths:
+            return slices[0]
+        size = len(slices) // lengths[0]
+        inner = [
+            stacked(slices[first : first + size], lengths[1:])
+            for first in range(0, len(slices), size)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis or 0), *inner)
+
+    def by_lift(slices, x):
+        module = kind(part.layers, part.width, part.train)
+        return module.apply(stacked(slices, lengths), x, mutable=changing)
+
+    def by_loop(slices, x):
+        changed = []
+        for variables in slices:
+            x, updates = part.apply(variables, x, mutable=changing)
+            changed.append(dict(updates))
+        return x, stacked(changed, lengths)
+
+    def seen(route):
+        def of_params(params, x):
+            return route([s | p for s, p in zip(slices, params, strict=True)], x)
+
+        params = [{c: t for c, t in each.items() if alike(c, "params")} for each in slices]
+        return weighted_gradients(of_params, params, model.x)
+
+    found, expected = jax.jit(lambda: [seen(route) for route in (by_lift, by_loop)])()
+    assert_close(found, expected, **GRADIENTS)
 
 
 ANSWERS = ("outputs", "gradients", "specs", "shardings")

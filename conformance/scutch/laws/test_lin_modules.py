@@ -102,27 +102,126 @@ def test_parts_are_named_by_class_and_count(model):
     assert alike_in_any_order(paths, model.declared_variables())
 
 
-@requirement("LIN-1f", must_reach=("init_with_output", "method", "bind"))
+NAMED = ("none", "jit", "remat", "vmap")
+
+
+@requirement("LIN-1p", must_reach=NAMED)
+@given(
+    lift=st.sampled_from(NAMED), classes=st.lists(st.sampled_from("AB"), min_size=2, max_size=4),
+    named=st.integers(0, 4),
+)  # fmt: skip
+def test_parts_of_another_class_shift_no_number(linen, lift, classes, named):
+    """The parts of one class have the names that they have without the parts of another class,
+    lifted or not; a part that has a name of its own shifts no number either.
+    """
+    reached(lift)
+    shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
+    options = shared if lift == "vmap" else {}
+
+    def part_of(cls):
+        def call(self, x):
+            return x + self.param("w", linen.initializers.ones, ())
+
+        made = type(cls, (linen.Module,), {"__module__": __name__, "__call__": linen.compact(call)})
+        return made if lift == "none" else getattr(linen, lift)(made, **options)
+
+    parts = {cls: part_of(cls) for cls in "AB"}
+
+    def names(chosen, named=None):
+        """The names of the parts of the classes, in their order; one of them is given."""
+        found = []
+
+        class Whole(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                for n, cls in enumerate(chosen):
+                    part = parts[cls](**({"name": "own"} if alike(n, named) else {}))
+                    x = part(x)
+                    found.append(part.name)
+                return x
+
+        jax.eval_shape(Whole().init, small_key(0), np.ones(2))
+        return found
+
+    every = names(classes, named)
+    for cls in "AB":
+        places = [n for n, each in enumerate(classes) if alike(each, cls) and n != named]
+        ours, alone = [every[n] for n in places], names([cls] * len(places))
+        assert alike(ours, alone), f"they are {ours}; alone they are {alone}"
+
+
+CALLS = ("init_with_output", "method", "bind", "method of init", "by name", "apply of a bound one")
+
+
+@requirement("LIN-1f", must_reach=CALLS)
 @costly
-@given(model=still_models, how=st.sampled_from(["init_with_output", "method", "bind"]))
+@given(model=still_models, how=st.sampled_from(CALLS))
 def test_other_calls_compute_alike(model, how):
-    """`init_with_output`, another method, and a bound module compute what `init` and `apply`
-    compute.
+    """`init_with_output`, another method, arguments by name, and a bound module compute what `init`
+    and `apply` compute.
     """
     reached(how)
     module = model.module()
-    if how == "init_with_output":
+    if how in ("init_with_output", "method of init", "by name"):
+        initialized = model.initialized()
+        if how == "method of init":
+            for method in ("doubled", type(module).doubled):
+                assert alike(module.init(models.keys(), model.x, method=method), initialized)
+            return
+        if how == "by name":
+            assert alike(module.init(models.keys(), x=model.x), initialized)
         output, variables = module.init_with_output(models.keys(), model.x)
-        assert alike(variables, model.initialized())
-        assert_close(output, module.apply(variables, model.x), **MODELS)
+        assert alike(variables, initialized)
+        expected = module.apply(variables, x=model.x)
+        assert_close(output, expected, **MODELS)
+        assert_close(expected, module.apply(variables, model.x), **MODELS)
         return
     variables = model.variables()
+    if how == "apply of a bound one":
+        bound = module.bind(model.variables(1))
+        assert_close(bound.apply(variables, model.x), module.apply(variables, model.x), **MODELS)
+        return
     expected = 2 * module.apply(variables, model.x)
     if how == "bind":
         assert_close(module.bind(variables).doubled(model.x), expected, **MODELS)
     else:
         for method in ("doubled", type(module).doubled):
             assert_close(module.apply(variables, model.x, method=method), expected, **MODELS)
+
+
+@requirement("LIN-1q", must_reach=("param", "variable", "by name", "by position"))
+@given(
+    how=st.sampled_from(["param", "variable"]), shape=st.sampled_from([(), (2,), (3, 2)]),
+    dtype=st.sampled_from(["float32", "int32"]), by_name=st.integers(0, 3),
+    mean=st.integers(1, 9),
+)  # fmt: skip
+def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by_name, mean):
+    """`param` and `variable` call their initializer with the further arguments that they are given,
+    by position and by name: in `init`, and where `param` checks what is passed to `apply`.
+    """
+    reached(how)
+    names = ("shape", "dtype", "mean")[3 - by_name :]
+    reached("by name" if names else "by position")
+
+    def filled(shape, dtype, mean):
+        return jnp.full(shape, mean, dtype)
+
+    def with_key(key, *args, **kwargs):
+        return filled(*args, **kwargs)
+
+    class Holds(linen.Module):
+        @linen.compact
+        def __call__(self):
+            given = [shape, dtype, mean]
+            named = dict(zip(names, given[3 - by_name :], strict=True))
+            rest = given[: 3 - by_name]
+            if how == "variable":
+                return self.variable("held", "w", filled, *rest, **named).value
+            return self.param("w", with_key, *rest, **named)
+
+    variables, expected = Holds().init(small_key(0)), jnp.full(shape, mean, dtype)
+    assert all(alike(leaf, expected) for leaf in jax.tree.leaves(variables))
+    assert alike(Holds().apply(variables), expected)
 
 
 @requirement("LIN-1g", must_reach=("missing", "shape"))

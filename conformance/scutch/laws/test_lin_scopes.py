@@ -83,8 +83,11 @@ WAYS = ("attribute", "attribute of a bound one", "part", "part of a bound one", 
 
 
 @requirement("LIN-1m", must_reach=WAYS)
-@given(way=st.sampled_from(WAYS), name=numbered_names("seen", "part"), setup=st.booleans())
-def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup):
+@given(
+    way=st.sampled_from(WAYS), name=numbered_names("seen", "part"), setup=st.booleans(),
+    called=st.booleans(),
+)  # fmt: skip
+def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
     """Setting an attribute of a bound module outside `setup`, making a part outside `setup` and of
     compact methods, and writing a variable of a module that was bound without `mutable`, raise
     errors.
@@ -110,8 +113,14 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup):
         def adding(self, x):
             return linen.Dense(3, name=name)(x)
 
+        @linen.compact
+        def compacted(self, x):
+            return x + self.param("other", linen.initializers.zeros, ())
+
     variables = {"counts": {name: np.zeros(())}, "params": {"other": np.zeros(())}}
     bound = Part().bind(variables)
+    if called:  # what a compact method may do, its module may not do afterwards
+        bound.compacted(X)
     refused(
         {
             "attribute": lambda: Part().apply(variables, X),

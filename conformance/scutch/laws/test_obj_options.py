@@ -20,7 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
 from scutch.lawkit.agreement import attempted
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, options, reached, requirement
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
@@ -84,8 +84,7 @@ def _body(kind, scale, options=()):
     if kind == "scan":
         return lambda carry, x: (carry + scale() * x, carry * x)
     if kind == "vmap":
-        names = [name for name in options if name == "axis_name"]
-        return lambda carry, x: _placed(carry * scale() * x, len(names))
+        return lambda carry, x: _placed(carry * scale() * x, int(holds(options, "axis_name")))
     if kind == "remat_scan":
         return lambda carry, x: jnp.sin(carry) * scale() * x
     return lambda carry, x: jnp.sum(jnp.sin(carry) * scale() * x)

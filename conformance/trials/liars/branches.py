@@ -1,4 +1,4 @@
-"""Lies of branches, loops, mapped variables and gradients in Linen modules: LIN-9q to LIN-9x."""
+"""Lies of branches, loops, mapped variables and gradients in Linen modules: LIN-9q to LIN-9y."""
 
 from scutch_reference import linen
 from scutch_reference.linen import scope
@@ -88,3 +88,11 @@ class DrawsAgainForTheGradient:
         variables.update(before)
         second = linen.grad(fn, mdl, *primals, has_aux=has_aux, **options)
         return (second[0], first[1]) if has_aux else second
+
+
+@of_linen
+class ChangesWithoutBeingAsked:
+    """Breaks LIN-9y: mapped variables may change, whether that is asked for or not."""
+
+    def map_variables(target, mapped, into, out, *, mutable=False, **options):
+        return linen.map_variables(target, mapped, into, out, mutable=True, **options)

@@ -300,3 +300,40 @@ class ExpectsWhatIsStored:
             if meta.is_axis_metadata(made) and _shapes(made) != _shapes(meta.unbox(given)):
                 raise ValueError(f"{name!r} has the shapes {_shapes(given)}")
         return honest.param(self, name, init_fn, *args, **kwargs)
+
+
+@of_linen
+class NamesLiftsAlike:
+    """Breaks LIN-1p: every module under `jit` is of a class `Jit`."""
+
+    def jit(target, **options):
+        lifted = linen.jit(target, **options)
+        lifted.__name__ = "Jit"
+        return lifted
+
+
+@of_modules
+class LeavesOutNamedArguments:
+    """Breaks LIN-1q: what `variable` is given by name does not reach the initializer."""
+
+    def variable(self, col, name, init_fn=None, *args, unbox=True, **kwargs):
+        return honest.variable(self, col, name, init_fn, *args, unbox=unbox)
+
+
+@of_modules
+class CapturesEverything:
+    """Breaks LIN-8l: the outputs of all calls are captured, whichever are asked for."""
+
+    def apply(self, *args, capture_intermediates=False, **kwargs):
+        wanted = bool(capture_intermediates)
+        return honest.apply(self, *args, capture_intermediates=wanted, **kwargs)
+
+
+@of_modules
+class BeginsAnew:
+    """Breaks LIN-8m: a variable that is missing without an initializer begins as zero."""
+
+    def variable(self, col, name, init_fn=None, *args, **kwargs):
+        if init_fn is None and self.is_mutable_collection(col):
+            return honest.variable(self, col, name, jnp.zeros, ())
+        return honest.variable(self, col, name, init_fn, *args, **kwargs)

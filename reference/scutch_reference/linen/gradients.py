@@ -184,14 +184,13 @@ def custom_vjp(
     def call(mdl: Module, *args: Any) -> Any:
         plain, forward = call_of(fn, mdl, args), call_of(forward_fn, mdl, args)
         function, held, keys = plain.pure(True, True)
-        kept_function, _, _ = forward.pure(True, True)
 
         @functools.partial(jax.custom_vjp, nondiff_argnums=positions)
         def program(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
             return function(rest | differentiated, keys, *args)
 
         def run_forward(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
-            (output, kept), changed = kept_function(rest | differentiated, keys, *args)
+            (output, kept), changed = forward.run(args, {}, rest | differentiated, rngs=keys)
             return (output, changed), kept
 
         def run_backward(*given: Any) -> Any:

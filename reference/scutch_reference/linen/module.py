@@ -185,7 +185,7 @@ class Module:
         plain = {"setup", *inspect.get_annotations(cls)}
         for name, value in list(vars(cls).items()):
             special = name in plain or (name.startswith("__") and name != "__call__")
-            if inspect.isfunction(value) and not special and not hasattr(value, "nowrap"):
+            if inspect.isfunction(value) and not special and not getattr(value, "nowrap", False):
                 setattr(cls, name, _method(value))
             if isinstance(value, Field) and not value.init:  # It follows from other fields.
                 value.compare = False
@@ -291,7 +291,7 @@ class Module:
 
         def adopted(module: Module, name: str) -> Module:
             """The bound copy of a module in a field; one for all fields that have the module."""
-            if module.scope in (None, old) and id(module) not in bound:
+            if (module.scope is None or module.scope is old) and id(module) not in bound:
                 place = module.path if module.scope else (*path, module.name or name)
                 own = place[:-1] == path
                 if own:
@@ -322,7 +322,7 @@ class Module:
         """
         if stage is None:
             self._set_up()
-        if hasattr(function, "compact"):
+        if getattr(function, "compact", False):
             if self._stage == "unbound":
                 raise self._unbound()
             if self._stage == "ready":
@@ -397,12 +397,14 @@ class Module:
 
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
-          ModifyScopeVariableError: It is missing, and the collection is not mutable (LIN-8b).
+          ModifyScopeVariableError: It is missing, and the collection is not mutable, or there is no
+            `init_fn` (LIN-8m).
         """
         self._names.reserve(self.path, name, col)
         if not self.has_variable(col, name):
-            made = init_fn(*args, **kwargs) if init_fn and self.is_mutable_collection(col) else None
-            self.put_variable(col, name, made)
+            if init_fn is None or not self.is_mutable_collection(col):
+                raise errors.ModifyScopeVariableError(path=self.path, collection=col, name=name)
+            self.put_variable(col, name, init_fn(*args, **kwargs))
         return Variable(self, col, name, unbox)
 
     def has_variable(self, col: str, name: str) -> bool:

@@ -130,7 +130,7 @@ class NamesInUse(set[tuple[str, str | None]]):
         return next(name for name in numbered if (name, None) not in self)
 
 
-@dataclass(eq=False)
+@dataclass
 class Scope:
     """What one run of `init`, of `apply`, or of the body of a lifted transformation works on.
 
