@@ -5,7 +5,7 @@ that is missing, an update that is not made. `faults_in` lists those of a file, 
 text. None of them changes a type annotation, a docstring, a warning, or what an error says: no law
 could tell.
 Nor is `strict` of `zip` taken away, which says to the reader what the code before has made sure of,
-nor `slots` of a dataclass, which saves memory.
+nor `slots` of a dataclass, which saves memory, nor `repr`, which is about what it prints as.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
     [fault.new for fault in faults_in(source, "example.py")]
@@ -48,7 +48,7 @@ LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
 UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
 """What decorates or is called for type checkers or people alone."""
-KEYWORDS_UNSEEN = ("strict", "slots")
+KEYWORDS_UNSEEN = ("strict", "slots", "repr")
 """Keywords that change nothing of what a program computes."""
 
 Span = tuple[int, int]

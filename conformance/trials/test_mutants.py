@@ -62,6 +62,7 @@ def changes(source):
         ("def f(a: int | None = None) -> int | str: ...", []),
         ("x = zip(a, b, strict=True)", []),
         ("@dataclass(slots=True)\nclass C: ...", []),
+        ("@dataclass(repr=False)\nclass C: ...", []),
         ("@overload\ndef f(a=1): return a", []),
         ("def f(a=1): ...", []),
         ("warnings.warn(a, stacklevel=2)", []),

@@ -82,6 +82,7 @@ TAGGED = Graph(
 )
 @example(root=TAGGED, wanted=("name", "hot"))
 @example(root=TAGGED, wanted=("tag", "hot"))
+@example(root=TAGGED, wanted=("path", ""))
 def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
     """A callable is asked with a path and a variable; `PathContains(k)` takes leaves with `k` as a
     part of their path, and none where it is only in the text of a part; `WithTag(t)`, or the
