@@ -4,8 +4,10 @@ A *fault* is what a programmer might have got wrong: a comparison the other way 
 that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
 text. None of them changes a type annotation, a docstring, a warning, or what an error says: no law
 could tell.
-Nor is `strict` of `zip` taken away, which says to the reader what the code before has made sure of,
-nor `slots` of a dataclass, which saves memory, nor `repr`, which is about what it prints as.
+Nor are some options changed: `strict` of `zip` says to the reader what the code before has made
+sure of, `slots` of a dataclass saves memory, `repr` is about what it prints as, a file's `encoding`
+is UTF-8 without it wherever laws are tried, and `autograph` is about branches and loops on
+TensorFlow's tensors, of which a function of JAX has none.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
     [fault.new for fault in faults_in(source, "example.py")]
@@ -48,7 +50,7 @@ LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
 UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
 """What decorates or is called for type checkers or people alone."""
-KEYWORDS_UNSEEN = ("strict", "slots", "repr")
+KEYWORDS_UNSEEN = ("strict", "slots", "repr", "encoding", "autograph")
 """Keywords that change nothing of what a program computes."""
 
 Span = tuple[int, int]

@@ -63,6 +63,7 @@ def changes(source):
         ("x = zip(a, b, strict=True)", []),
         ("@dataclass(slots=True)\nclass C: ...", []),
         ("@dataclass(repr=False)\nclass C: ...", []),
+        ("x = text.write(a, encoding='utf-8', end=b)", ["x = text.write(a, encoding='utf-8')"]),
         ("@overload\ndef f(a=1): return a", []),
         ("def f(a=1): ...", []),
         ("warnings.warn(a, stacklevel=2)", []),

@@ -212,7 +212,7 @@ class RulesFallback(enum.Enum):
 def _is_names(spec: Any) -> bool:
     """Whether this has the names of one array, where a tree of names may stand too."""
     if type(spec) is not tuple:
-        return spec is None or isinstance(spec, PartitionSpec)
+        return False
     named = any(isinstance(name, str) or name is UNCONSTRAINED for name in spec)
     return named or all(name is None for name in spec)
 
@@ -228,8 +228,8 @@ def with_logical_constraint(
 
     Args:
       x: An array or a tree of arrays.
-      logical_axis_resources: The names of each axis, or a tree of them that is a prefix of `x`.
-        `None` for names leaves that part as it is.
+      logical_axis_resources: The names of each axis, or a tree of them that is a prefix of `x`;
+        `None` leaves `x` as it is.
       rules: The rules; `None` means those in context.
       mesh: The mesh; `None` means the one in context.
       fallback: What is done if no rule decides for a name.
@@ -242,12 +242,10 @@ def with_logical_constraint(
       UnmatchedAxisError: No rule decides for a name, and `fallback` is `RAISE_ERROR`.
     """
     checked = rules_or_context(rules)
-    if not checked or (mesh is None and context_mesh() is None):
+    if logical_axis_resources is None or not checked or (mesh is None and context_mesh() is None):
         return x
 
     def constrained(names: Any, part: Any) -> Any:
-        if names is None:
-            return part
         names = axis_names(names)
         spec, unmatched = resolve(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:

@@ -136,16 +136,14 @@ def formatted(array: Any, format: Any) -> Any:
     """Lay one array out on devices and in memory, as a `Format` of JAX says (OBJ-9).
 
     Args:
-      array: An array or tracer. Anything else, such as an abstract value, is returned as it is.
+      array: An array or tracer.
       format: A `Format` with a sharding, which JAX 0.4 calls `Layout`.
 
     Returns:
       An array of the same shape, dtype and numbers.
 
     Raises:
-      ValueError: JAX refuses the layout, or the sharding, for this array.
+      TypeError, ValueError: JAX refuses the layout, or the sharding, for this array.
     """
-    if not isinstance(array, ARRAYS):
-        return array
     place = _with_sharding_constraint if isinstance(array, Tracer) else jax.device_put
     return place(array, format)

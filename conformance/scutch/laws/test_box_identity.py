@@ -133,6 +133,8 @@ def test_boxes_survive_pickling(box):
 @example(pair=((1, ("data",), None), (2, (), Mesh((2,), ("data",))), (True, False, True)))
 @example(pair=((1, ("data",), None), (2, (), Mesh((2,), ("data",))), (True, True, False)))
 @example(pair=((1, ("data",), None), (2, (), Mesh((2,), ("data",))), (True, True, True)))
+@example(pair=((1.0, ("data",), None), (float("nan"), (), None), (False, True, True)))
+@example(pair=((float("nan"), ("data",), None), (1.0, (), None), (False, True, True)))
 def test_equality_follows_the_whole_content(subject, pair):
     """Two boxes of one class are equal exactly when their values, names and meshes are, and `!=` is
     the opposite of `==`.

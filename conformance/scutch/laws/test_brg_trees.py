@@ -19,7 +19,14 @@ from scutch.inputs.graphs import differences
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds, says_equal
 from scutch.lawkit.marks import few, reached, refused, requirement
-from scutch.strategies import arrays, collection_names, collections, object_trees, variable_trees
+from scutch.strategies import (
+    arrays,
+    collection_names,
+    collections,
+    numbers,
+    object_trees,
+    variable_trees,
+)
 
 _numbers = itertools.count()
 
@@ -238,6 +245,17 @@ def test_the_collection_is_the_first_key(bridge, col, rest, key):
 def test_the_refusal_shows_the_first_key(bridge, shown):
     """The error for a path that does not begin with a dictionary key shows its first key."""
     refused(lambda: bridge.get_col_name((OTHER_KEYS[shown],)), naming=(shown,))
+
+
+@requirement("BRG-6i")
+@given(
+    attributes=variable_trees(), deep=st.booleans(),
+    held=st.one_of(arrays(max_rank=1), numbers(), st.sampled_from(["text", b"text"])),
+)  # fmt: skip
+def test_what_is_no_variable_has_no_collection(bridge, attributes, deep, held):
+    """An array, a number or a text among the attributes, in the place of a variable, is refused."""
+    attributes |= {"rest": {"held": held}} if deep else {"held": held}
+    refused(lambda: bridge.nnx_attrs_to_linen_vars(attributes))
 
 
 @requirement("BRG-6f")

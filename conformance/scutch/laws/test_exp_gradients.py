@@ -52,14 +52,17 @@ def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
     assert alike([bool(v.trainable) for v in module.variables], [bool(trainable)] * count)
 
 
-@requirement("EXP-3b", must_reach=("some",))
+@requirement("EXP-3b", must_reach=("some", "of NumPy"))
 @costly
-@given(backend=backends(), params=parameter_trees(), flags=flags)
-def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags):
+@given(backend=backends(), params=parameter_trees(), flags=flags, of_numpy=st.booleans())
+def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags, of_numpy):
     """`trainable` as a tree with the structure of the parameters says for each variable whether it
-    is trainable.
+    is trainable; its leaves are booleans of Python or of NumPy.
     """
     tree, wanted = _flagged(params, flags)
+    if of_numpy and wanted:
+        reached("of NumPy")
+        tree = jax.tree.map(np.bool_, tree)
     if holds(wanted, True) and holds(wanted, False):
         reached("some")
     module = _module(on_any(export, backend), params, tree)

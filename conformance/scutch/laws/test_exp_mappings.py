@@ -1,5 +1,6 @@
 """One function or a mapping of them, and what is said about each: EXP-2."""
 
+import jax
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,29 +56,57 @@ def test_one_function_goes_by_the_default_key(export, backend, params, steps):
     assert alike(list(module.jax_methods), [KEY])
 
 
-@requirement("EXP-2b", must_reach=("other shapes",))
+RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",)}}
+"""Conversion options that narrow what a method takes; that of a platform is added where it runs."""
+
+
+@requirement("EXP-2b", must_reach=("other shapes", "constraint", "platform"))
 @dear
 @given(
     backend=backends(), described=program_maps(),
     polymorphic=st.fixed_dictionaries(dict.fromkeys(METHODS, st.booleans())),
+    restricted=st.fixed_dictionaries(
+        dict.fromkeys(METHODS, st.sampled_from([*RESTRICTIONS, "platform"]))
+    ),
 )  # fmt: skip
-def test_each_function_has_its_own_shape_and_options(export, backend, described, polymorphic):
-    """Of two functions with polymorphic shapes of their own, the one for rows of two numbers
-    refuses other rows, and the other one takes them.
+def test_each_function_has_its_own_shape_and_options(
+    export, backend, described, polymorphic, restricted
+):
+    """Of two functions with polymorphic shapes and options of their own, the one for rows of two
+    numbers refuses other rows, the one for two rows or more refuses one row, the one for another
+    platform refuses all, and others take them.
     """
     backend = on_any(export, backend)
+    elsewhere = "cpu" if jax.default_backend() == "tpu" else "tpu"
+    platform = {"native_serialization_platforms": (elsewhere,)}
+    restrictions = {**RESTRICTIONS, "platform": platform}
+    kinds = {
+        key: kind if polymorphic[key] or kind == "platform" else "none"
+        for key, kind in restricted.items()
+    }
     functions = exported.functions(described, PARAMS)
     shapes = {key: "b, 2" if polymorphic[key] else None for key in functions}
     if len(set(shapes.values())) == 2:
         reached("other shapes")
     options = {"input_polymorphic_shape": shapes, "jit_compile": dict.fromkeys(functions, False)}
-    options["jax2tf_kwargs"] = {key: {"with_gradient": False} for key in functions}
+    options["jax2tf_kwargs"] = {
+        key: {"with_gradient": False, **restrictions[kinds[key]]} for key in functions
+    }
     module = _module(backend, described, **options)
     assert alike_in_any_order(module.owner.methods, functions)
-    two, three = exported.batch(2, 2), exported.batch(2, 3)
+    one, two, three = exported.batch(1, 2), exported.batch(2, 2), exported.batch(2, 3)
     for key, function in functions.items():
+        reached(kinds[key])
+        if kinds[key] == "platform":
+            refused(lambda key=key: module.call(key, two))
+            continue
         expected = exported.plain(function(PARAMS, two))
         assert exported.is_close(module.call(key, two), expected)
+        if kinds[key] == "constraint":
+            refused(lambda key=key: module.call(key, one))
+        else:
+            expected = exported.plain(function(PARAMS, one))
+            assert exported.is_close(module.call(key, one), expected)
         if polymorphic[key]:
             refused(lambda key=key: module.call(key, three))
         else:
@@ -190,3 +219,17 @@ def test_a_module_tells_what_it_was_made_of(export, backend, params, described, 
     assert module.export_version is (
         kinds.ORBAX_MODEL if alike(backend.name, "jax") else kinds.TF_SAVEDMODEL
     )
+
+
+@requirement("EXP-2i")
+@costly
+@given(
+    backend=backends(), described=program_maps(), at=st.integers(0, 2),
+    option=st.sampled_from(["polymorphic_shape", "with_gradients", "platforms"]),
+)  # fmt: skip
+def test_unknown_options_are_refused(export, backend, described, at, option):
+    """A misspelt conversion option of any function is an error that names it."""
+    backend = on_any(export, backend)
+    keys = list(described)
+    given = {key: {} for key in keys} | {keys[at % len(keys)]: {option: None}}
+    refused(lambda: _module(backend, described, jax2tf_kwargs=given), naming=(option,))

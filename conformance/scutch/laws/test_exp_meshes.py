@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import exported
 from scutch.inputs.descriptions import Mesh
-from scutch.inputs.exported import TENSORFLOW, on_any, on_only
+from scutch.inputs.exported import JAX, TENSORFLOW, on_any, on_only
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, costly, dear, few, reached, refused, requirement
 from scutch.lawkit.placement import entries
@@ -70,15 +70,21 @@ def _useful(spec, mesh):
     return entries(PartitionSpec(*(n if n and mesh.shape[n] > 1 else None for n in spec)))
 
 
-@requirement("EXP-6a", must_reach=("cut",))
+@requirement("EXP-6a", must_reach=("cut", "whole"))
 @costly
-@given(backend=backends(), mesh=meshes, described=sharded_parameters(), again=st.booleans())
-def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, described, again):
-    """The variables of a module are sharded as `pspecs` says, after an update as well, and hold the
-    values of the parameters.
+@given(
+    backend=backends(), mesh=meshes, described=sharded_parameters(), again=st.booleans(),
+    whole=st.booleans(),
+)  # fmt: skip
+def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, described, again, whole):
+    """The variables of a module are sharded as `pspecs` says, also where each device has the whole
+    parameter, and after an update, and hold the values of the parameters.
     """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
+    if whole:
+        reached("whole")
+        params = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
     with backend.on(mesh):
         module, _ = _module(backend, params, pspecs=specs)
         if again:
@@ -153,13 +159,18 @@ def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, ax
 @at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters(), at=st.integers(0, 2))
 def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mesh, described, at):
-    """On an export mesh a module is refused if any one of its parameters is no array of JAX."""
+    """On an export mesh a module, or an update of one, is refused if any one of the parameters is
+    no array of JAX.
+    """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
     at %= len(described)
-    params["layers"][at] = np.asarray(params["layers"][at])
+    bad = {"layers": list(params["layers"])}
+    bad["layers"][at] = np.asarray(params["layers"][at])
     with backend.on(mesh):
-        refused(lambda: _module(backend, params, pspecs=specs))
+        refused(lambda: _module(backend, bad, pspecs=specs))
+        module, _ = _module(backend, params, pspecs=specs)
+        refused(lambda: module.owner.update_variables(bad))
 
 
 @requirement("EXP-6f", must_reach=("cut",))
@@ -172,7 +183,7 @@ def test_sharded_variables_compute_the_same_when_loaded(
     export, backend, mesh, described, steps, rows
 ):
     """A saved module with sharded variables gives, when it is loaded, the outputs of the functions
-    for every size of the batch.
+    for every size of the batch; without TensorFlow its variables are sharded as before.
     """
     backend = on_any(export, backend)
     params, specs = _parameters(described, mesh)
@@ -186,3 +197,5 @@ def test_sharded_variables_compute_the_same_when_loaded(
         expected = exported.plain(function(whole, x))
         with module.loaded(exported.batch(3, 2)) as loaded:
             assert exported.is_close(loaded.call(KEY, x), expected)
+            if alike(backend.name, JAX):
+                assert _layouts(loaded) == _layouts(module)

@@ -1,4 +1,4 @@
-"""Layers of Linen on inputs of every shape: LIN-4i and LIN-4j (`002_`).
+"""Layers of Linen on inputs of every shape and dtype: LIN-4g, LIN-4i, LIN-4j and LIN-8d (`002_`).
 
 The oracle is the function of `jax.numpy` that the layer is named for.
 """
@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, requirement
-from scutch.lawkit.tolerances import CALLS
+from scutch.lawkit.tolerances import CALLS, near
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)
@@ -64,3 +65,158 @@ def test_an_embedding_takes_rows_of_its_table(
 def test_an_embedding_of_one_row_takes_a_number(linen, features, seed, dtype, computed, boxed):
     """`Embed` with a table of one row gives that row for one integer."""
     _check_rows(linen, 1, (), features, seed, dtype, computed, boxed)
+
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def _normalized(x, scale, bias):
+    """The formula of a normalization of the last axis, with numbers of at least float32."""
+    x = x.astype("float32")
+    y = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
+    return y * scale + bias
+
+
+LAYERS = {
+    "Dense": (("kernel", "bias"), lambda x, kernel, bias: x @ kernel + bias),
+    "bare": (("kernel",), lambda x, kernel: x @ kernel),
+    "attend": (("embedding",), lambda x, table: x @ table.T),
+    "LayerNorm": (("scale", "bias"), _normalized),
+}
+"""Parameters of layers of two inputs and two outputs, and what they compute, with one dtype."""
+
+
+@requirement("LIN-4g", must_reach=(*LAYERS, "narrow", "whole numbers"))
+@costly
+@given(
+    layer=st.sampled_from(list(LAYERS)), seed=seeds, held=st.sampled_from(DTYPES),
+    given=st.sampled_from((*DTYPES, "int32")), computed=st.sampled_from((None, *DTYPES)),
+    around=st.sampled_from([(3,), (), (2, 1)]),
+)  # fmt: skip
+def test_layers_compute_in_the_dtype_that_jax_promotes_to(
+    linen, layer, seed, held, given, computed, around
+):
+    """`Dense`, with a bias and without, `LayerNorm` and `Embed.attend` compute in the dtype that
+    they are told, or else in that to which JAX promotes inputs and parameters, and have the
+    outputs of their formulas.
+    """
+    names, formula = LAYERS[layer]
+    numbers = np.random.default_rng(seed)
+    x = jnp.asarray(numbers.integers(-4, 4, (*around, 2)), given)
+    shapes = {"kernel": (2, 2), "embedding": (2, 2)}
+    params = {n: jnp.asarray(numbers.normal(size=shapes.get(n, 2)), held) for n in names}
+    dtype = jnp.dtype(computed) if computed else jnp.result_type(x, *params.values())
+    reached(layer)
+    reached("whole numbers" if given == "int32" else "wide" if dtype == "float32" else "narrow")
+    module = {
+        "Dense": lambda: linen.Dense(2, dtype=computed),
+        "bare": lambda: linen.Dense(2, use_bias=False, dtype=computed),
+        "attend": lambda: linen.Embed(2, 2, dtype=computed),
+        "LayerNorm": lambda: linen.LayerNorm(dtype=computed),
+    }[layer]()
+    method = {"method": "attend"} if layer == "attend" else {}
+    found = module.apply({"params": params}, x, **method)
+    inputs = (x, *params.values())
+    if layer != "LayerNorm":
+        inputs = [jnp.asarray(each, dtype) for each in inputs]
+    expected = formula(*inputs)
+    assert alike((found.shape, found.dtype), (expected.shape, dtype))
+    assert_close(found, jnp.asarray(expected, dtype), **CALLS)
+
+
+def _statistics(x, over, mask):
+    """Mean and variance over axes, of the entries that count."""
+    x = x.astype("float64")
+    mean = x.mean(over, where=mask, keepdims=True)
+    return mean, ((x - mean) ** 2).mean(over, where=mask, keepdims=True)
+
+
+@requirement("LIN-4g", must_reach=("LayerNorm", "BatchNorm", "running", "masked", "exact"))
+@costly
+@given(
+    kind=st.sampled_from(["LayerNorm", "BatchNorm", "running"]), seed=seeds,
+    rank=st.integers(2, 3), axes=st.permutations([0, 1, 2]), negative=st.booleans(),
+    used=st.sampled_from([("scale", "bias"), ("scale",), ("bias",), ()]),
+    masked=st.booleans(), fast=st.booleans(), in_call=st.booleans(),
+    numbers=st.sampled_from([(1e-3, 0.9), (0.1, 0.25)]),
+)  # fmt: skip
+def test_normalizations_compute_their_formulas(
+    linen, kind, seed, rank, axes, negative, used, masked, fast, in_call, numbers
+):
+    """`LayerNorm` and `BatchNorm` over any axes, with a scale, a bias or neither, and of entries
+    that a mask counts, compute the formula with the mean and variance of these entries; without the
+    fast variance also where the mean is large.
+    """
+    reached(kind)
+    reached("masked" if masked else "whole")
+    reached("fast" if fast else "exact")
+    draw, (epsilon, momentum) = np.random.default_rng(seed), numbers
+    x = draw.normal(0 if fast else 1000, 1, (2, 3, 4)[:rank]).astype("float32")
+    feature, *others = (axis for axis in axes if axis < rank)
+    over = tuple(others) if kind != "LayerNorm" else tuple(axes[: 1 + seed % 2])
+    over = tuple(axis for axis in over if axis < rank) or (0,)
+    counts = draw.random(x.shape) < 0.6
+    counts[tuple(0 if axis in over else slice(None) for axis in range(rank))] = True
+    options = {"mask": counts} if masked else {}
+    size, signed = x.shape[feature], (lambda axis: axis - rank) if negative else (lambda axis: axis)
+    along = [1] * rank
+    along[feature] = size
+    params = {name: draw.normal(size=size).astype("float32") for name in used}
+    shared = {
+        "epsilon": epsilon, "use_fast_variance": fast,
+        "use_scale": "scale" in used, "use_bias": "bias" in used,
+    }  # fmt: skip
+    statistics = _statistics(x, over, counts if masked else True)
+    variables = {"params": params}
+    if kind == "LayerNorm":
+        axes = {"reduction_axes": tuple(map(signed, over)), "feature_axes": signed(feature)}
+        found = linen.LayerNorm(**axes, **shared).apply(variables, x, **options)
+    else:
+        kept = {name: draw.random(size).astype("float32") for name in ("mean", "var")}
+        flag = {"use_running_average": kind == "running"}
+        module = linen.BatchNorm(
+            axis=signed(feature), momentum=momentum, **shared, **({} if in_call else flag)
+        )
+        found, _ = module.apply(
+            {**variables, "batch_stats": kept}, x, **options, **(flag if in_call else {}),
+            mutable=["batch_stats"],
+        )  # fmt: skip
+        if kind == "running":
+            statistics = [kept[name].reshape(along) for name in ("mean", "var")]
+    mean, variance = statistics
+    expected = (x - mean) / np.sqrt(variance + epsilon)
+    expected = expected * np.reshape(params.get("scale", np.ones(size)), along)
+    expected = expected + np.reshape(params.get("bias", np.zeros(size)), along)
+    assert alike((found.shape, found.dtype), (x.shape, x.dtype))
+    assert near(found, expected, rtol=1e-2, atol=1e-2)
+
+
+@requirement("LIN-8d", must_reach=("kept", "some", "dropped", "along an axis"))
+@costly
+@given(
+    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds, in_call=st.booleans(),
+    along=st.sampled_from([(), (0,), (1,), (-1,), (0, 2)]),
+)  # fmt: skip
+def test_dropout_drops_whole_axes(linen, rate, seed, in_call, along):
+    """Dropout leaves each entry zero or scaled, all along a broadcast axis alike and along another
+    one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key.
+    """
+    reached({0.0: "kept", 1.0: "dropped"}.get(rate, "some"))
+    x = np.arange(1, 513, dtype="float32").reshape(8, 8, 8)
+    flag = {"deterministic": False}
+    module = linen.Dropout(rate, broadcast_dims=along, **({} if in_call else flag))
+    rngs = {"dropout": small_key(seed)} if 0 < rate < 1 else {}
+    found = np.asarray(module.apply({}, x, rngs=rngs, **(flag if in_call else {})))
+    if rate in (0.0, 1.0):
+        assert np.array_equal(found, x if rate == 0.0 else np.zeros_like(x))
+        return
+    kept = np.not_equal(found, 0)
+    assert near(found, np.where(kept, x / (1 - rate), 0), **CALLS)
+    if along:
+        reached("along an axis")
+    for axis in range(3):
+        alike_along = np.array_equal(kept, np.broadcast_to(kept.take([0], axis), kept.shape))
+        if axis in along or axis - 3 in along:
+            assert alike_along
+        elif len(along) < 2:  # enough entries that they are not alike by chance
+            assert not alike_along

@@ -208,6 +208,18 @@ def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh, how, wh
     refused(lambda: _differing(transforms, nnx, mesh, how, where))
 
 
+@requirement("SHM-4f")
+@costly
+@given(mesh=several, how=differing["how"])
+def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh, how):
+    """The error for a variable that differs between devices shows the number of its argument, the
+    name of the parameter, or its own name in the object.
+    """
+    message = str(refused(lambda: _differing(transforms, nnx, mesh, how, "variable")))
+    shown = r"\[0\]|argument 0\b|'module'|['\[.]a\b"
+    assert re.search(shown, message), f"{message!r} does not match {shown!r}"
+
+
 @requirement("SHM-4d")
 @costly
 @given(mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True))

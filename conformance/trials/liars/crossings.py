@@ -314,6 +314,17 @@ class DictionariesOnly:
 
 
 @of_bridge
+class LeavesOut:
+    """Breaks BRG-6i: what is no variable is left out."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        crossing = nnx.Variable | nnx.GraphDef
+        flat = nnx.to_flat_state(attributes)
+        kept = [(path, held) for path, held in flat if isinstance(held, crossing)]
+        return bridge.nnx_attrs_to_linen_vars(nnx.from_flat_state(kept))
+
+
+@of_bridge
 class AnyKey:
     """Breaks BRG-6e: whatever a path begins with is taken for a collection."""
 

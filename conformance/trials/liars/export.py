@@ -243,6 +243,23 @@ class DropsShapes:
 
 
 @of_export
+class TakesAnyOption:
+    """Breaks EXP-2i: options that nobody knows are left out."""
+
+    class JaxModule(export.JaxModule):
+        def __init__(self, *args, jax2tf_kwargs=None, **options):
+            if isinstance(jax2tf_kwargs, dict):
+                misspelt = {"polymorphic_shape", "with_gradients", "platforms"}
+                jax2tf_kwargs = {
+                    key: {k: v for k, v in given.items() if k not in misspelt}
+                    if isinstance(given, dict)
+                    else given
+                    for key, given in jax2tf_kwargs.items()
+                }
+            super().__init__(*args, jax2tf_kwargs=jax2tf_kwargs, **options)
+
+
+@of_export
 class Discreet:
     """Breaks EXP-2h: the functions are not told."""
 

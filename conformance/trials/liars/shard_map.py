@@ -6,7 +6,12 @@ import re
 import jax
 from jax.sharding import PartitionSpec as P
 from scutch_reference import nnx
-from scutch_reference.errors import IndivisibleSizeError, MeshAxisError, NoFilterMatchError
+from scutch_reference.errors import (
+    IndivisibleSizeError,
+    MeshAxisError,
+    NoFilterMatchError,
+    ReplicationError,
+)
 from trials.liars.lifted import lifted, variables
 
 
@@ -228,6 +233,20 @@ class SaysNoArgument:
     """Breaks SHM-4e: the error has the axis and the sizes, and nothing else."""
 
     shard_map = _around(_nowhere)
+
+
+def _unnamed(mapped, arguments):
+    try:
+        return mapped(*arguments)
+    except ReplicationError:
+        raise ValueError("a value differs between devices") from None
+
+
+@lifted
+class SaysNoVariable:
+    """Breaks SHM-4f: the error says that something differs, and not what."""
+
+    shard_map = _around(_unnamed)
 
 
 @lifted

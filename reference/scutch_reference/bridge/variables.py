@@ -225,12 +225,11 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
     return attributes
 
 
-def _enter(col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any]) -> Path:
+def _enter(col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any]) -> Path | None:
     """Add the variables of a layer of a collection to the attributes of the layer.
 
     Returns:
-      The path below the layer where a variable meets what another collection has there; empty if
-      there is none.
+      The path below the layer where a variable meets what another collection has there, or `None`.
     """
     for key, held in layer.items():
         if _is_layer(type(held)):
@@ -245,7 +244,7 @@ def _enter(col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any]) -> Pa
         else:
             is_graph = isinstance(held, nnx.GraphDef)
             attributes[key] = held if is_graph else to_nnx_var(col, held)
-    return ()
+    return None
 
 
 def _holds(tree: Any, path: Path) -> bool:

@@ -36,7 +36,6 @@ import numpy as np
 from jax.export import Exported, deserialize, export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..jax_versions import Tracer
 from ..placement import partition_spec
 from .errors import ExportMeshError, ExportOptionError
 from .export_mesh import ExportMesh
@@ -165,7 +164,7 @@ class JaxBackend:
     def _apply(self, key: str, values: Sequence[Any], x: Any) -> Any:
         """Call a method, exported for a spec that takes the input."""
         spec = self._methods[key].input_spec(x)
-        return _called(self._exported_for(key, spec), self._mesh, values, x)
+        return _called(self._exported_for(key, spec), values, x)
 
     def _exported_for(self, key: str, spec: Any) -> Exported:
         """A method, exported for a spec when it is first asked for."""
@@ -196,15 +195,15 @@ class JaxBackend:
         """Write the folder that the module's docstring describes.
 
         Args:
-          folder: Where to write; it is made, with its parents, if it is not there. Files of the
-            same names are overwritten.
+          folder: Where to write; it is made if it is not there. Files of the same names are
+            overwritten.
           inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
             dtypes, and for its shapes where the polymorphic shape leaves them open.
 
         Raises:
           ValueError: The polymorphic shape of a method does not admit the shapes of its input.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         methods: dict[str, list[dict[str, Any]]] = {}
         for number, (key, method) in enumerate(self._methods.items()):
             methods[key] = []
@@ -246,7 +245,7 @@ def load(folder: Path) -> ExportedModule:
             for i, described in enumerate(manifest["variables"])
         ]
     functions = {
-        key: functools.partial(_first_that_takes, _read(folder, described), mesh)
+        key: functools.partial(_first_that_takes, _read(folder, described))
         for key, described in manifest["methods"].items()
     }
     return ExportedModule(variables, functions)
@@ -277,33 +276,20 @@ def _read(folder: Path, described: Sequence[Mapping[str, Any]]) -> list[Exported
     return [deserialize(bytearray((folder / each["file"]).read_bytes())) for each in described]
 
 
-def _first_that_takes(
-    several: Sequence[Exported], mesh: Mesh | None, values: Sequence[Any], x: Any
-) -> Any:
+def _first_that_takes(several: Sequence[Exported], values: Sequence[Any], x: Any) -> Any:
     """Call the first that takes the input; if there is none, the last one refuses it."""
     *others, last = several
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(x)]
     count = len(values)
     for exported in others:
         if [aval.shape for aval in exported.in_avals[count:]] == shapes:
-            return _called(exported, mesh, values, x)
-    return _called(last, mesh, values, x)
+            return _called(exported, values, x)
+    return _called(last, values, x)
 
 
-def _called(exported: Exported, mesh: Mesh | None, values: Sequence[Any], x: Any) -> Any:
-    """Call what was exported; an input on one device goes to the mesh first."""
-    if mesh is not None:
-        x = jax.tree.map(lambda leaf: _on_mesh(leaf, mesh), x)
+def _called(exported: Exported, values: Sequence[Any], x: Any) -> Any:
     result: Any = exported.call(list(values), x)  # type: ignore[no-untyped-call]
     return result
-
-
-def _on_mesh(leaf: Any, mesh: Mesh) -> Any:
-    """An input on the devices of a mesh, whole on each, unless it lies on them already."""
-    concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
-    if concrete and leaf.sharding.device_set != set(mesh.devices.flat):
-        return jax.device_put(leaf, NamedSharding(mesh, partition_spec(())))
-    return leaf
 
 
 def _sharding(mesh: Mesh | None, spec: PartitionSpec | None) -> NamedSharding | None:

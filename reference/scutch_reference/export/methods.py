@@ -6,15 +6,16 @@ as trees of `jax.ShapeDtypeStruct`: one with symbols for sizes that may vary, or
 combination of the sizes that are listed.
 
 >>> x = np.zeros((3, 2))
->>> Method(np.dot, polymorphic_shape="b, 2").input_specs(x)
+>>> Method(np.dot, "b, 2", None, {}, jit_compile=True).input_specs(x)
 [ShapeDtypeStruct(shape=(b, 2), dtype=float32)]
->>> [spec.shape for spec in Method(np.dot, "b, 2", symbol_values={"b": (1, 3)}).input_specs(x)]
+>>> listed = Method(np.dot, "b, 2", {"b": (1, 3)}, {}, jit_compile=True)
+>>> [spec.shape for spec in listed.input_specs(x)]
 [(1, 2), (3, 2)]
 """
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
@@ -43,10 +44,10 @@ class Method:
     """
 
     function: ApplyFn
-    polymorphic_shape: Any = None
-    symbol_values: Mapping[str, tuple[int, ...]] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    jit_compile: bool = True
+    polymorphic_shape: Any
+    symbol_values: Mapping[str, tuple[int, ...]] | None
+    options: Mapping[str, Any]
+    jit_compile: bool
 
     def input_specs(self, x: Any) -> list[Any]:
         """The inputs that the method is exported for: trees of `jax.ShapeDtypeStruct`.
