@@ -4,6 +4,7 @@ The oracle is the eager call. An object is *aliased* when two arguments, or two 
 hold it. When shardings are given, an aliased object gets one from each of its places.
 """
 
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,3 +136,43 @@ def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
     assume(specs[0] != specs[1])
     shardings = [NamedSharding(mesh, PartitionSpec(*spec)).spec for spec in specs]
     refused(_call(transforms, mesh, root, how, specs), naming=("Param", "a", *shardings))
+
+
+AXES = {"vmap": (0, 1, None), "shard_map": (("data",), ())}
+SQUARE = Graph(
+    (Object("Node", {"a": Ref(1), "b": Ref(2)}), Variable("Param", Array((2, 2), "float32")),
+     Object("Node", {"a": Ref(1)}))
+)  # fmt: skip
+
+
+@requirement("JIT-2e", must_reach=("same", "different", *AXES))
+@given(
+    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(AXES)),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places, mesh):
+    """`vmap` with different axes, and `shard_map` with different specs, for the places of one
+    object is refused and leaves the object as it was; with equal ones it is accepted.
+    """
+    reached(lift)
+    one, other = (AXES[lift][place % len(AXES[lift])] for place in places)
+    before, x = root.a.get_raw_value(), jnp.ones((2, 2))
+
+    def work(one, other, x):
+        return x
+
+    if lift == "vmap":
+        lifted = transforms.vmap(work, in_axes=(one, other, 0))
+    else:
+        specs = [PartitionSpec(*spec) for spec in (one, other, ("data",))]
+        lifted = transforms.shard_map(
+            work, mesh=mesh, in_specs=tuple(specs), out_specs=PartitionSpec("data")
+        )
+    error = raised(lambda: lifted(*_aliased(root, how), x))
+    if one == other:
+        reached("same")
+        assert error is None
+    else:
+        reached("different")
+        assert error is not None
+        assert np.array_equal(root.a.get_raw_value(), before)

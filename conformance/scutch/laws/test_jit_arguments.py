@@ -202,6 +202,37 @@ def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, change
     assert np.array_equal(np.asarray(module.b.get_value()), np.arange(2.0) + factor - 1)
 
 
+@requirement("JIT-4e", must_reach=("first", "second", "both"))
+@given(which=st.sampled_from(["first", "second", "both"]), changes=st.booleans(), own=st.booleans())
+def test_donated_objects_may_share_a_variable(transforms, nnx, which, changes, own):
+    """Where two arguments hold one variable, and one of them or both are donated, each variable can
+    be read after the call, and has the eager value.
+    """
+    reached(which)
+
+    def made():
+        one, other = _module(nnx, jax.device_put(np.arange(4.0))), _module(nnx)
+        other.a = one.a
+        if own:
+            other.b = nnx.Param(jax.device_put(np.arange(3.0)))
+        return one, other
+
+    def work(one, other, x):
+        for variable in graphs.nodes(nnx, [one, other]) if changes else ():
+            if isinstance(variable, nnx.Variable):
+                variable.set_value(variable.get_value() * 2)
+        return x + 1
+
+    numbers = {"first": 0, "second": 1, "both": (0, 1)}[which]
+    eager, lifted = made(), made()
+    work(*eager, np.float32(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns of donated buffers that it cannot use
+        transforms.jit(work, donate_argnums=numbers)(*lifted, np.float32(1))
+    difference = graphs.differences(nnx, eager, lifted)
+    assert not difference, f"eager and jitted: {difference}"
+
+
 def _weighed(*more, scale):
     return [array * scale for array in more]
 
