@@ -26,23 +26,25 @@ def _assert_same(transforms, call, way=lambda jit, call: call.made(jit)):
     return theirs
 
 
-def _assert_accepted_same(transforms, call):
-    """Make a described call with JAX, if it lets us, and with the lift."""
+def _assert_accepted_same(transforms, call, *, first=False):
+    """Make a described call with JAX, if it lets us, and with the lift, a decorator if asked."""
     theirs = call.made(jax.jit)
     assume(theirs.error is None)
-    different = difference(call.made(transforms.jit), theirs)
+    different = difference(call.made(transforms.jit, first=first), theirs)
     assert not different, different
     return theirs
 
 
-@requirement("JIT-10a", must_reach=("sharded and static", "donated", "two traces"))
+@requirement("JIT-10a", must_reach=("sharded and static", "donated", "two traces", "decorator"))
 @costly
-@given(call=plain_jit_calls())
-def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call):
-    """For drawn options in combination, lifted `jit` gives the values and shardings of `jax.jit`,
-    deletes the same donated buffers, and traces as often.
+@given(call=plain_jit_calls(), first=st.booleans())
+def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call, first):
+    """For drawn options in combination, lifted `jit`, as a decorator or with the function, gives
+    the values and shardings of `jax.jit`, deletes the same donated buffers, and traces as often.
     """
-    theirs = _assert_accepted_same(transforms, call)
+    theirs = _assert_accepted_same(transforms, call, first=first)
+    if first:
+        reached("decorator")
     options = call.described.options
     if options.get("in_shardings") and any("static" in plain_text(name) for name in options):
         reached("sharded and static")

@@ -1,4 +1,4 @@
-"""Options of a lifted transformation reach JAX's own: OBJ-8o, OBJ-8r and LIN-9f.
+"""Options of a lifted transformation reach JAX's own: OBJ-8o, OBJ-8r, OBJ-8u and LIN-9f.
 
 Some options change how a program runs, and none of its numbers: how far a loop is unrolled, what is
 kept for the backward pass, whether a function is inlined, which axis of a mesh lanes lie along.
@@ -8,6 +8,7 @@ The oracle is the program that JAX's own transformation is traced to, with equal
 program of the same lift, when it is given the function and the options together.
 """
 
+import functools
 import operator
 import re
 
@@ -21,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch.inputs.graphs import classes
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, options, reached, requirement
+from scutch.lawkit.marks import at_least, options, reached, refused, requirement
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 SEEN = {
@@ -208,10 +209,20 @@ FIRST = {
     ),
     "grad": st.builds(operator.or_, slopes, _optional(argnums=(1, (1,)), has_aux=(True,))),
     "remat": _optional(prevent_cse=(True, False), policy=POLICIES, static_argnums=(2, (2,))),
+    "jit": st.builds(
+        operator.or_,
+        st.sampled_from(
+            [{"static_argnums": 2}, {"static_argnames": "scale"}, {"in_shardings": ("x",)}, {}]
+        ),
+        _optional(
+            inline=(True,), keep_unused=(True,), donate_argnums=(1,), donate_argnames=("x",),
+            out_shardings=("all",),
+        ),
+    ),
 }  # fmt: skip
 """Options of each transformation; the axes of `scan` are those of what it slices and stacks."""
 FIRST["value_and_grad"] = FIRST["grad"]
-MORE = ("vmap", "vmap", "scan")
+MORE = ("vmap", "vmap", "scan", "jit", "jit")
 """Those that have the most options are drawn more often."""
 
 
@@ -222,11 +233,16 @@ def _dtype(options):
     return "int32" if "allow_int" in options else "float32"
 
 
-def _built(transforms, nnx, kind, options):
+def _built(transforms, nnx, kind, options, mesh):
     """The options, with what the texts in them stand for."""
+    on_mesh = NamedSharding(mesh, PartitionSpec())
     options = _with_policy(options) if "policy" in options else dict(options)
     if "transform_metadata" in options:
         options["transform_metadata"] = {nnx.PARTITION_NAME: options["transform_metadata"]}
+    if "in_shardings" in options:
+        options["in_shardings"] = (None, on_mesh, None)
+    if "out_shardings" in options:
+        options["out_shardings"] = on_mesh
     if kind == "scan":
         carry = transforms.Carry
         options["in_axes"] = (0, carry, options.get("in_axes", 0))
@@ -250,9 +266,9 @@ def _computing(kind, options, mesh):
         return (total, x) if "has_aux" in options else total
 
     def kept(module, x, scale):
-        return jnp.sin(module.a.get_value()) * jnp.sum(x) * (1 if scale == 2 else 3)
+        return jnp.sin(module.a.get_value()) * jnp.sum(x) * scale
 
-    return {"vmap": mapped, "scan": looped, "remat": kept}.get(kind, loss)
+    return {"vmap": mapped, "scan": looped, "remat": kept, "jit": kept}.get(kind, loss)
 
 
 @requirement("OBJ-8r", must_reach=(*FIRST, "refused"))
@@ -269,7 +285,8 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     the same names of axes inside, or both are refused.
     """
     kind, options = drawn
-    function = _computing(kind, options, jax.sharding.Mesh(jax.devices()[:1], ("data",)))
+    mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
+    function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
 
     def seen(lifted_from):
@@ -280,13 +297,17 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
             found.append(tuple(module.a.get_metadata("out_sharding")))
             return function(module, *rest)
 
+        def with_names(module, x, scale):
+            return noting(module, x, scale)
+
         def whole(x):
             module = classes(nnx)["Node"]()
             value = jnp.ones((3, 2), "complex64" if dtype == "complex64" else "float32")
             module.a = nnx.Param(value, out_sharding=NAMES, eager_sharding=False)
-            arguments = {"scan": (jnp.zeros(()), x), "remat": (x, 2)}.get(kind, (x,))
-            lifted = lifted_from(noting, _built(transforms, nnx, kind, options))
-            return jax.tree.leaves(lifted(module, *arguments))
+            of_kind = {"scan": (jnp.zeros(()), x), "remat": (x, 2), "jit": (x, 2)}
+            given_options = _built(transforms, nnx, kind, options, mesh)
+            lifted = lifted_from(with_names if kind == "jit" else noting, given_options)
+            return jax.tree.leaves(lifted(module, *of_kind.get(kind, (x,))))
 
         program = jax.make_jaxpr(whole)(jnp.ones((3, 3), dtype))
         return re.sub("0x[0-9a-f]+", "", str(program)), found
@@ -298,3 +319,61 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     reached(kind if together.error is None else "refused")
     assert (together.error is None) == (first.error is None), f"{together.error}, {first.error}"
     assert alike(first.results, together.results)
+
+
+CARRY = "carry"
+"""What stands for the mark of what a loop carries, in the cases below."""
+
+
+def _pair(carry, x):
+    """One step of a loop, which returns what it carries and what is stacked."""
+    return carry, carry
+
+
+# Axes of a loop that no loop has: those of its arguments, those of what it returns, one step, and
+# of which kind the arguments are: what is carried, or what is sliced.
+NO_LOOP = {
+    "two carried": ((CARRY, CARRY), (CARRY, 0), _pair, "cc"),
+    "two returned": ((CARRY, 0), (CARRY, CARRY), _pair, "cx"),
+    "not returned": ((CARRY, 0), 0, lambda carry, x: carry, "cx"),
+    "returned as a slice": ((CARRY, 0), (0, 0), _pair, "cx"),
+    "not carried": ((0, 0), (CARRY, 0), _pair, "xx"),
+    "two for one carry": (CARRY, CARRY, lambda carry, x: carry, "cx"),
+    "two for one carry and a slice": (CARRY, (CARRY, 0), _pair, "cc"),
+    "too few": ((CARRY,), (CARRY, 0), _pair, "cx"),
+    "text": ((CARRY, "text"), (CARRY, 0), _pair, "cx"),
+}
+OF_OBJECTS = ("of an array", "of a part")
+"""Axes by filter that are given for an array, or that leave out a variable."""
+
+
+@requirement("OBJ-8u", must_reach=(*NO_LOOP, *OF_OBJECTS))
+@given(
+    case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
+    lift=st.sampled_from(["vmap", "scan"]),
+)  # fmt: skip
+def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift):
+    """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that
+    is not carried, or that are too few. `scan` and `vmap` refuse a `StateAxes` for an array, and
+    one that has no axis for a variable.
+    """
+    reached(case)
+    carry, xs = jnp.zeros(2), jnp.ones((size, 2))
+    mark = transforms.Carry
+    if case in NO_LOOP:
+        in_axes, out_axes, step, kinds = NO_LOOP[case]
+        axes = {"in_axes": in_axes, "out_axes": out_axes}
+        is_mark = functools.partial(jax.tree.map, lambda axis: mark if axis == CARRY else axis)
+        arguments = [{"c": carry, "x": xs}[kind] for kind in kinds]
+        arguments = [{"a": each} for each in arguments] if tree else arguments
+        refused(lambda: transforms.scan(step, **is_mark(axes))(*arguments))
+        return
+    module = classes(nnx)["Node"]()
+    module.a, module.b = nnx.Param(xs), nnx.BatchStat(xs)
+    prefix = transforms.StateAxes({nnx.Param: 0} if case == "of a part" else {...: 0})
+    given_one = module if case == "of a part" else {"a": xs} if tree else xs
+    if lift == "vmap":
+        refused(lambda: transforms.vmap(lambda one: 0.0, in_axes=(prefix,))(given_one))
+    else:
+        options = {"in_axes": (mark, prefix), "out_axes": (mark, 0)}
+        refused(lambda: transforms.scan(_pair, **options)(carry, given_one))

@@ -363,6 +363,16 @@ class NeverUnrolls:
 
 
 @lifted
+class LoopsWithoutMark:
+    """Breaks OBJ-8u: what is carried and not returned is taken for what all steps share."""
+
+    def scan(f=None, in_axes=(nnx.Carry, 0), out_axes=(nnx.Carry, 0), **options):
+        if out_axes == 0 and isinstance(in_axes, tuple):
+            in_axes = tuple(None if axis is nnx.Carry else axis for axis in in_axes)
+        return nnx.scan(f, in_axes=in_axes, out_axes=out_axes, **options)
+
+
+@lifted
 class ForgetsWhatCameFirst:
     """Breaks OBJ-8r: a decorator of `remat` knows nothing of the options that it was made with."""
 
