@@ -1,11 +1,11 @@
 """One function or a mapping of them, and what is said about each: EXP-2."""
 
 import jax
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
-from scutch.inputs.exported import on_any
+from scutch.inputs.exported import TENSORFLOW, on_any
 from scutch.lawkit.equality import alike, alike_in_any_order
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies.exported import METHODS, backends, parameter_trees, program_maps, programs
@@ -68,6 +68,10 @@ RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",
     restricted=st.fixed_dictionaries(
         dict.fromkeys(METHODS, st.sampled_from([*RESTRICTIONS, "platform"]))
     ),
+)  # fmt: skip
+@example(
+    backend=TENSORFLOW, described={"f": ["add"]}, polymorphic=dict.fromkeys(METHODS, True),
+    restricted=dict.fromkeys(METHODS, "constraint"),
 )  # fmt: skip
 def test_each_function_has_its_own_shape_and_options(
     export, backend, described, polymorphic, restricted

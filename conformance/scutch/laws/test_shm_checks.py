@@ -216,7 +216,7 @@ def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh
     name of the parameter, or its own name in the object.
     """
     message = str(refused(lambda: _differing(transforms, nnx, mesh, how, "variable")))
-    shown = r"\[0\]|argument 0\b|'module'|['\[.]a\b"
+    shown = r"args\[0\]|argument 0\b|'module'|['\[.]a\b"
     assert re.search(shown, message), f"{message!r} does not match {shown!r}"
 
 
