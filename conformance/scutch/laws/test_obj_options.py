@@ -236,12 +236,12 @@ def _dtype(options):
 def _built(transforms, nnx, kind, options, mesh):
     """The options, with what the texts in them stand for."""
     on_mesh = NamedSharding(mesh, PartitionSpec())
-    options = _with_policy(options) if "policy" in options else dict(options)
-    if "transform_metadata" in options:
+    options = _with_policy(options) if holds(options, "policy") else dict(options)
+    if holds(options, "transform_metadata"):
         options["transform_metadata"] = {nnx.PARTITION_NAME: options["transform_metadata"]}
-    if "in_shardings" in options:
+    if holds(options, "in_shardings"):
         options["in_shardings"] = (None, on_mesh, None)
-    if "out_shardings" in options:
+    if holds(options, "out_shardings"):
         options["out_shardings"] = on_mesh
     if kind == "scan":
         carry = transforms.Carry
@@ -363,7 +363,7 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
     if case in NO_LOOP:
         in_axes, out_axes, step, kinds = NO_LOOP[case]
         axes = {"in_axes": in_axes, "out_axes": out_axes}
-        is_mark = functools.partial(jax.tree.map, lambda axis: mark if axis == CARRY else axis)
+        is_mark = functools.partial(jax.tree.map, lambda axis: mark if alike(axis, CARRY) else axis)
         arguments = [{"c": carry, "x": xs}[kind] for kind in kinds]
         arguments = [{"a": each} for each in arguments] if tree else arguments
         refused(lambda: transforms.scan(step, **is_mark(axes))(*arguments))
