@@ -195,15 +195,15 @@ class JaxBackend:
         """Write the folder that the module's docstring describes.
 
         Args:
-          folder: Where to write; it is made if it is not there. Files of the same names are
-            overwritten.
+          folder: Where to write; it is made, with its parents, if it is not there. Files of the
+            same names are overwritten.
           inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
             dtypes, and for its shapes where the polymorphic shape leaves them open.
 
         Raises:
           ValueError: The polymorphic shape of a method does not admit the shapes of its input.
         """
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         methods: dict[str, list[dict[str, Any]]] = {}
         for number, (key, method) in enumerate(self._methods.items()):
             methods[key] = []

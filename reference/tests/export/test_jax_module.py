@@ -176,7 +176,9 @@ def test_options_of_tensorflow_are_refused_without_it():
 
 
 def test_dtypes_of_every_size_are_saved(saving, tmp_path):
-    """Those that NumPy does not know come back too, and shapes without elements."""
+    """Those that NumPy does not know come back too, and shapes without elements, from a folder
+    that saving has made, with the folder above it.
+    """
     made = {
         "half": jnp.arange(3, dtype="bfloat16"),
         "none": jnp.zeros((0, 2), "float16"),
@@ -184,8 +186,9 @@ def test_dtypes_of_every_size_are_saved(saving, tmp_path):
         "complex": np.array(1j, "complex64"),
     }
     module = JaxModule(made, lambda params, x: params, export_version=saving)
-    export.save(module, tmp_path, X)
-    found = export.load(tmp_path).methods[KEY](X)
+    folder = tmp_path / "made" / "too"
+    export.save(module, folder, X)
+    found = export.load(folder).methods[KEY](X)
     assert set(found) == set(made)
     for name, value in made.items():
         assert np.asarray(found[name]).dtype == value.dtype
