@@ -102,6 +102,8 @@ def _value(node: ast.expr, text: str) -> Any:
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
+        case ast.Name(id="nan"):
+            return float("nan")
     raise NotACall(
         f"cannot read {ast.unparse(node)!r} in {text!r}; expected literals and "
         f"{', '.join(VOCABULARY)}"

@@ -106,11 +106,11 @@ class GivesNoOutput:
 class GoesOnWithout:
     """Breaks LIN-1g: where the variables do not fit, the inputs come back."""
 
-    def apply(self, variables, inputs, *args, **kwargs):
+    def apply(self, variables, *args, **kwargs):
         try:
-            return honest.apply(self, variables, inputs, *args, **kwargs)
+            return honest.apply(self, variables, *args, **kwargs)
         except (ScopeParamNotFoundError, ScopeParamShapeError):
-            return inputs
+            return args[0] if args else None
 
 
 @of_modules

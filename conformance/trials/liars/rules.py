@@ -204,6 +204,8 @@ def _with_rules(tree, own_to_own, context_to_context):
     """The partition specs of a state of one variable, whose rules and those in context change."""
 
     def changed(leaf):
+        if not is_variable(leaf):
+            return nnx.get_partition_spec(leaf)
         own, context = leaf.get_metadata("sharding_rules", ()), logical.get_logical_axis_rules()
         with logical.logical_axis_rules(context_to_context(own, context)):
             return nnx.get_partition_spec(leaf.copy(sharding_rules=own_to_own(own)))

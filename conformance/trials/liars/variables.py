@@ -136,10 +136,11 @@ class RulesOfContextOnly:
     """Breaks LOG-7c: the rules of a variable are passed over."""
 
     def get_partition_spec(tree):
+        is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
         bare = jax.tree_util.tree_map(
-            lambda leaf: leaf.copy(sharding_rules=None),
+            lambda leaf: leaf.copy(sharding_rules=None) if is_variable(leaf) else leaf,
             tree,
-            is_leaf=lambda leaf: isinstance(leaf, nnx.Variable),
+            is_leaf=is_variable,
         )
         return nnx.get_partition_spec(bare)
 

@@ -41,11 +41,14 @@ class PrefixRules(NamedTuple):
       default: The value where a prefix says None.
       none_is_free: Whether None leaves the choice to another occurrence of the same variable, such
         as in the output.
+      moves_committed: Whether an array that the user has put on devices may be laid out anew on
+        them; on others it stays where it is.
     """
 
     what: str = ""
     default: Any = None
     none_is_free: bool = False
+    moves_committed: bool = False
 
 
 class Frame:
@@ -265,13 +268,13 @@ class Frame:
             return leaf
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
-        if present is None:
-            return jax.device_put(leaf, sharding)
-        stays = getattr(leaf, "committed", True) and not _is_cut_alike(
-            np.shape(leaf), present, sharding
-        )
-        if stays or present.is_equivalent_to(sharding, np.ndim(leaf)):
-            return leaf
+        if present is not None:
+            moves = self.rules.moves_committed and present.device_set == sharding.device_set
+            is_kept = getattr(leaf, "committed", True) and not moves
+            if present.is_equivalent_to(sharding, np.ndim(leaf)) or (
+                is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
+            ):
+                return leaf
         return jax.device_put(leaf, sharding)
 
     def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:

@@ -42,7 +42,7 @@ class ShardMapped(Lifted[P, R]):
 
     lifts = staticmethod(jax.jit)
     by_position = True
-    rules = PrefixRules(what="specs", default=partition_spec(()))
+    rules = PrefixRules(what="specs", default=partition_spec(()), moves_committed=True)
 
     def __init__(self, *args: Any, mesh: Any, check: bool, auto: Collection[Any]):
         super().__init__(*args)
