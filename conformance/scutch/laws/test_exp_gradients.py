@@ -54,6 +54,7 @@ def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
 
 @requirement("EXP-3b", must_reach=("some", "of NumPy"))
 @costly
+@at_least(30)
 @given(backend=backends(), params=parameter_trees(), flags=flags, of_numpy=st.booleans())
 def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags, of_numpy):
     """`trainable` as a tree with the structure of the parameters says for each variable whether it
