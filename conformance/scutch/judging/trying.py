@@ -54,7 +54,7 @@ def call_text(name: str, inputs: Inputs) -> str:
     return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
 
 
-ROUNDS = 4
+ROUNDS = 12
 """How often a law is searched at most, each time with another seed, until it was tried on every
 input that its mark lists."""
 FEWEST = PROFILES["quick"].examples
