@@ -196,9 +196,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
         case ast.Constant(value=int() as number):
             yield node, str(number + 1)
         case ast.Call():
-            for keyword in node.keywords:
-                if keyword.arg in KEYWORDS_UNSEEN:
-                    continue
+            for keyword in [each for each in node.keywords if each.arg not in KEYWORDS_UNSEEN]:
                 rest = [each for each in node.keywords if each is not keyword]
                 yield node, _with(node, keywords=rest)
 

@@ -427,13 +427,18 @@ def listed(file: Path = LISTED) -> tuple[Listed, ...]:
 def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool:
     """Whether a fault is one that nobody could tell."""
     source = subject.sources[fault.file]
+    about = [
+        each for each in entries
+        if each.implementation == subject.where and fnmatch(fault.file, each.file)
+    ]  # fmt: skip
+    # The lines come of a comparison of whole files, which is made once for all entries.
+    changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
     replaced = source.encode()[slice(*fault.span)].decode()
     return any(
-        fault.changed_lines(source) == (each.taken, each.added)
+        changed == (each.taken, each.added)
         if each.taken else each.function in ("*", fault.scope, *fault.scope.split("."))
         and re.search(each.holds, replaced) is not None
-        for each in entries
-        if each.implementation == subject.where and fnmatch(fault.file, each.file)
+        for each in about
     )  # fmt: skip
 
 
