@@ -268,13 +268,15 @@ class Frame:
             return leaf
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
-        if present is not None:
-            moves = self.rules.moves_committed and present.device_set == sharding.device_set
-            is_kept = getattr(leaf, "committed", True) and not moves
-            if present.is_equivalent_to(sharding, np.ndim(leaf)) or (
-                is_kept and not _is_cut_alike(np.shape(leaf), present, sharding)
-            ):
-                return leaf
+        if present is not None and (
+            present.is_equivalent_to(sharding, np.ndim(leaf))
+            or (
+                getattr(leaf, "committed", True)
+                and not (self.rules.moves_committed and present.device_set == sharding.device_set)
+                and not _is_cut_alike(np.shape(leaf), present, sharding)
+            )
+        ):
+            return leaf
         return jax.device_put(leaf, sharding)
 
     def explain(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
