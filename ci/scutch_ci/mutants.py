@@ -403,7 +403,7 @@ class Listed:
       implementation: The one that it is about.
       file: Of its package, or a pattern: `*` for all.
       reason: Why no law can tell.
-      function: A function or class in which no fault counts; empty for one fault.
+      function: A function or class in which no fault counts, or, with `taken`, this one does not.
       holds: A regular expression; only a fault that replaces a text with it does not count.
       taken: The lines that the fault takes away, joined, for one fault.
       added: The lines that it adds.
@@ -435,11 +435,11 @@ def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool
     changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
     replaced = source.encode()[slice(*fault.span)].decode()
     return any(
-        changed == (each.taken, each.added)
-        if each.taken else each.function in ("*", fault.scope, *fault.scope.split("."))
+        each.function in ("*", "" if each.taken else "*", fault.scope, *fault.scope.split("."))
         and re.search(each.holds, replaced) is not None
+        and (not each.taken or changed == (each.taken, each.added))
         for each in about
-    )  # fmt: skip
+    )
 
 
 def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:

@@ -108,6 +108,11 @@ def test_a_class_without_functions_is_seen_by_who_calls_any_of_its_file():
         ({"function": "f"}, []),
         ({"function": "f", "holds": r"\bref\b"}, ["return None", "x.a != b"]),
         ({"taken": "return x.a == b", "added": "return None"}, ["pass", "x.a != b"]),
+        ({"function": "f", "taken": "x.ref = 1", "added": "pass"}, ["return None", "x.a != b"]),
+        (
+            {"function": "g", "taken": "x.ref = 1", "added": "pass"},
+            ["pass", "return None", "x.a != b"],
+        ),
     ],
 )
 def test_an_entry_is_about_a_function_or_a_part_of_it_or_one_fault(entry, left):

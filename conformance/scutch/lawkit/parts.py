@@ -17,22 +17,31 @@ import numpy as np
 from scutch.lawkit.equality import alike
 
 
-def outer(linen: Any, part: Any, call: Callable[[Any, Any], Any]) -> Any:
+def outer(linen: Any, part: Any, call: Callable[[Any, Any], Any], *, held: bool = False) -> Any:
     """A module whose part, named `part`, is a module like the given one.
 
     Args:
       linen: The namespace of modules, of the implementation under judgment.
       part: A module with the fields `layers`, `width` and `train`.
       call: Called with the part and the input.
+      held: Whether `call` gets another module instead, which has no variables of its own and calls
+        the part, its field `inner`.
 
     Returns:
       A module that returns what `call` returns.
     """
 
+    class Holder(linen.Module):  # type: ignore[misc]
+        inner: Any
+
+        def __call__(self, x: Any) -> Any:
+            return self.inner(x)
+
     class Outer(linen.Module):  # type: ignore[misc]
         @linen.compact  # type: ignore[untyped-decorator]
         def __call__(self, x: Any) -> Any:
-            return call(type(part)(part.layers, part.width, part.train, name="part"), x)
+            made = type(part)(part.layers, part.width, part.train, name="part")
+            return call(Holder(made) if held else made, x)
 
     return Outer()
 

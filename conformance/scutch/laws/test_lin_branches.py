@@ -68,7 +68,7 @@ filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIO
                            {"rngs": True}])  # fmt: skip
 
 
-@requirement("LIN-9q", must_reach=("cond", "switch"))
+@requirement("LIN-9q", must_reach=("cond", "switch", "held"))
 @costly
 @given(
     model=parts(),
@@ -76,11 +76,15 @@ filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIO
     names=st.lists(st.sampled_from(list(BRANCHES)), min_size=1, max_size=3),
     index=st.integers(-1, 3),
     options=filters,
+    held=st.booleans(),
 )
-def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, options):
-    """`switch`, or `cond` for two branches, of functions of a part gives the output, gradients and
-    changed collections that `jax.lax.switch` or `jax.lax.cond` of `apply` of the part gives.
+def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, options, held):
+    """`switch`, or `cond` for two branches, of functions of a part, or of a module that has the
+    part as a field, gives the output, gradients and changed collections that `jax.lax.switch` or
+    `jax.lax.cond` of `apply` of the part gives.
     """
+    if held:
+        reached("held")
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
     branches = [BRANCHES[name] for name in names]
@@ -109,24 +113,28 @@ def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, 
 
         return choose(at(x), [*map(of, branches)], x, cond=jax.lax.cond, switch=jax.lax.switch)
 
-    _assert_same(outer(linen, part, call), pure, variables, model.x, changing)
+    _assert_same(outer(linen, part, call, held=held), pure, variables, model.x, changing)
 
 
 counters = parts(("Counter", "Scale", "BatchNorm"))
 
 
-@requirement("LIN-9r", must_reach=("by the carry", "by a variable"))
+@requirement("LIN-9r", must_reach=("by the carry", "by a variable", "held"))
 @costly
 @given(
     model=st.one_of(parts(), counters),
     train=st.booleans(),
     turns=st.integers(0, 3),
     wanted=st.booleans(),
+    held=st.booleans(),
 )
-def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
-    """`while_loop` over functions of a part, with collections that are carried or shared, gives the
-    output and changed collections that `jax.lax.while_loop` over `apply` of the part gives.
+def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted, held):
+    """`while_loop` over functions of a part, or of a module that has the part as a field, with
+    collections that are carried or shared, gives the output and changed collections that
+    `jax.lax.while_loop` over `apply` of the part gives.
     """
+    if held:
+        reached("held")
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
     counted = wanted and train and holds(variables, "counts")
@@ -136,7 +144,7 @@ def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
     def more(part, carry):
         turn, _ = carry
         if counted:  # a count is larger by 1 after each turn
-            counts = part.variables["counts"]
+            counts = getattr(part, "inner", part).variables["counts"]
             return jnp.min(jnp.stack(jax.tree.leaves(counts))) < limit
         return turn < turns
 
@@ -167,7 +175,8 @@ def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted):
         )
         return output, changed
 
-    _assert_same(outer(linen, part, call), pure, variables, model.x, changing, gradients=False)
+    lifted = outer(linen, part, call, held=held)
+    _assert_same(lifted, pure, variables, model.x, changing, gradients=False)
 
 
 MAPS = {

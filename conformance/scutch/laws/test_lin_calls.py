@@ -6,6 +6,7 @@ or of `apply` of the part that is transformed.
 
 import dataclasses
 import warnings
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -140,8 +141,18 @@ steps = st.tuples(st.integers(0, 1), st.integers(1, 2), st.integers(0, 1), st.in
 """One call: the field of the module, the length of its input, a static argument, and a seed."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A field of a module that is neither a number nor a module."""
+
+    n: int
+
+
 FIELDS = {
     "number": (lambda n, part: n, lambda field: field),
+    "configuration": (lambda n, part: Config(n), lambda field: field.n),
+    "mapping": (lambda n, part: MappingProxyType({"n": n}), lambda field: field["n"]),
+    "set": (lambda n, part: frozenset({n}), min),
     "tuple": (lambda n, part: ("a", n), lambda field: field[1]),
     "dictionary": (lambda n, part: {"n": n}, lambda field: field["n"]),
     "nested": (lambda n, part: {"a": ({"n": n}, 0)}, lambda field: field["a"][0]["n"]),
@@ -153,23 +164,24 @@ class of modules that are called to read theirs.
 """
 
 
-@requirement("LIN-9h", must_reach=("again", "anew", "computed", *FIELDS))
+OTHERS = ("none", "computed", "missing")
+"""A field before it that the constructor does not take: none; one that `setup` makes, or not."""
+
+
+@requirement("LIN-9h", must_reach=("again", "anew", *OTHERS, *FIELDS))
 @costly
 @given(
     steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
-    kind=st.sampled_from(list(FIELDS)), computed=st.booleans(),
+    kind=st.sampled_from(list(FIELDS)), other=st.sampled_from(OTHERS),
 )  # fmt: skip
-def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
-    linen, steps, form, kind, computed
-):
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form, kind, other):
     """A module under lifted `jit` is traced once for each field, shape and static argument that it
     is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
     or not, and whether it has a field that its constructor does not take or not.
     """
     traced = []
     reached(kind)
-    if computed:
-        reached("computed")
+    reached(other)
     made, read = FIELDS[kind]
 
     class Number(linen.Module):
@@ -178,22 +190,27 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
         def __call__(self):
             return self.number
 
+    def call(self, x, static):
+        traced.append(static)
+        scale = self.param("scale", linen.initializers.ones, ())
+        return scale * (x + 10 * read(self.field) + 100 * static)
+
     class Body(linen.Module):
         field: Any
 
-        @linen.compact
-        def __call__(self, x, static):
-            traced.append(static)
-            scale = self.param("scale", linen.initializers.ones, ())
-            return scale * (x + 10 * read(self.field) + 100 * static)
+        __call__ = linen.compact(call)
 
-    class Computing(Body):
+    class Computing(linen.Module):
         made: Any = dataclasses.field(init=False)
+        field: Any
 
         def setup(self):
-            self.made = Number(1)
+            if other == "computed":
+                self.made = Number(1)
 
-    lifted = linen.jit(Computing if computed else Body, static_argnums=(2,))
+        __call__ = linen.compact(call)
+
+    lifted = linen.jit(Body if other == "none" else Computing, static_argnums=(2,))
     kept = {field: lifted(made(field, Number)) for field in (0, 1)}
     before = set()
     for field, length, static, seed in steps:
@@ -273,25 +290,32 @@ def _by_jax(kind, function, applied, weights, ahead, aux, wanted):
     return call
 
 
-@requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed"))
+@requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed", "held"))
 @costly
 @given(
     model=parts(), kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
-    wanted=collections,
+    wanted=collections, held=st.booleans(),
 )  # fmt: skip
-def test_gradients_inside_a_module_are_those_of_its_part(linen, model, kind, aux, train, wanted):
+def test_gradients_inside_a_module_are_those_of_its_part(
+    linen, model, kind, aux, train, wanted, held
+):
     """`vjp`, `jvp`, `grad` and `value_and_grad` of a part, called inside a module, give what JAX's
     functions of these names give for `apply` of the part: outputs, cotangents or tangents of its
-    variables and inputs, and the collections that change.
+    variables and inputs, and the collections that change. `grad` and `value_and_grad` also do of a
+    module that has the part as a field.
     """
     reached(kind)
+    held = held and "grad" in kind
+    if held:
+        reached("held")
     aux = aux and kind != "jvp"
     part, variables = model.module(train=train), model.variables(boxed=False)
     ahead = {c: t for c, t in model.variables(1, boxed=False).items() if alike(c, "params")}
     changing = mutable_collections(variables, train=train)
     weights = np.arange(1.0, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
     function = _of_part(kind, aux, weights)
-    lifted = outer(linen, part, _by_lift(linen, kind, function, weights, ahead, aux, wanted))
+    by_lift = _by_lift(linen, kind, function, weights, ahead, aux, wanted)
+    lifted = outer(linen, part, by_lift, held=held)
 
     def applied(variables, x):
         return part.apply(variables, x, mutable=changing)

@@ -30,13 +30,35 @@ class Config:
     scale: float
 
 
-MUTABLE = (False, ["counts"], ["stats"], ("counts", "stats"), True)
-one_call = st.tuples(
-    st.sampled_from([1.0, 2.0]), st.sampled_from([None, 3, 2]), st.booleans(),
-    st.integers(0, len(MUTABLE) - 1), st.sampled_from([None, 0.5, 2.0]),
-)  # fmt: skip
-"""The scale of the configuration, the width of a part that is passed as a field, whether it is used
-twice, what may change, and an argument by name."""
+MUTABLE = {
+    "all": lambda linen, name: True,
+    "none": lambda linen, name: False,
+    "name": lambda linen, name: name,
+    "list": lambda linen, name: [name],
+    "deny": lambda linen, name: linen.DenyList(name),
+}
+"""What may change, by how it is said of one collection."""
+PARTS = ("none", "once", "twice", "two", "nested")
+"""Parts that are passed as fields: one in one field or in both, two, or one in a field of one."""
+one_call = st.fixed_dictionaries(
+    {
+        "scale": st.sampled_from([1.0, 2.0]),
+        "parts": st.sampled_from(PARTS),
+        "width": st.sampled_from([3, 2]),
+        "how": st.sampled_from(list(MUTABLE)),
+        "name": st.sampled_from(["counts", "stats"]),
+        "shift": st.sampled_from([None, 0.5, 2.0]),
+    }
+)
+
+
+@st.composite
+def call_after_call(draw):
+    """Two or three calls, each but the first like the one before in all but one respect."""
+    found = [draw(one_call)]
+    for place in draw(st.lists(st.sampled_from(list(found[0])), min_size=1, max_size=2)):
+        found.append({**found[-1], place: draw(one_call)[place]})
+    return found
 
 
 def _body(linen):
@@ -61,20 +83,24 @@ def _body(linen):
 
 
 def _made(linen, cls, call):
-    """A module for one call: with no part, with a part, or with it twice, or with two parts."""
-    scale, width, twice, _, _ = call
-    if width is None:
-        return cls(Config(scale))
-    part = linen.Dense(width)
-    return cls(Config(scale), part, part if twice else linen.Dense(width))
+    """A module for one call, with the parts that it says."""
+
+    class Around(linen.Module):
+        inner: linen.Module
+
+        def __call__(self, x):
+            return self.inner(x)
+
+    config, part, how = Config(call["scale"]), linen.Dense(call["width"]), call["parts"]
+    if how == "nested":
+        return cls(config, Around(part))
+    second = {"twice": part, "two": linen.Dense(call["width"])}.get(how)
+    return cls(config, *([] if how == "none" else [part, second]))
 
 
-@requirement("LIN-9l", must_reach=("jit", "remat", "part", "changed", "by name"))
+@requirement("LIN-9l", must_reach=("jit", "remat", "by name", *PARTS, *MUTABLE))
 @costly
-@given(
-    kind=st.sampled_from(["jit", "remat"]), calls=st.lists(one_call, min_size=2, max_size=3),
-    seed=st.integers(0, 9),
-)  # fmt: skip
+@given(kind=st.sampled_from(["jit", "remat"]), calls=call_after_call(), seed=st.integers(0, 9))
 def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls, seed):
     """A class under `jit` or `remat`, called several times with other fields, parts, mutable
     collections and arguments by name, has each time the variables, outputs and changes of the
@@ -84,11 +110,10 @@ def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls,
     cls = _body(linen)
     lifted = getattr(linen, kind)(cls)
     for call in calls:
-        *_, which, shift = call
-        mutable, options = MUTABLE[which], {} if shift is None else {"shift": shift}
-        for name, told in (("part", call[1]), ("changed", mutable), ("by name", options)):
-            if told:
-                reached(name)
+        for name in (call["parts"], call["how"], *(() if call["shift"] is None else ("by name",))):
+            reached(name)
+        mutable = MUTABLE[call["how"]](linen, call["name"])
+        options = {} if call["shift"] is None else {"shift": call["shift"]}
         plain, ours = _made(linen, cls, call), _made(linen, lifted, call)
         shapes = [jax.eval_shape(m.init, small_key(seed), X) for m in (ours, plain)]
         assert alike(jax.tree.structure(shapes[0]), jax.tree.structure(shapes[1]))

@@ -135,22 +135,23 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
 widths = st.lists(st.integers(1, 3), max_size=2)
 
 
-@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after", "setup"))
+@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after", "setup", "field", "twice"))
 @costly
 @given(
     kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths, after=widths,
-    bias=st.booleans(), setup=st.booleans(),
+    bias=st.booleans(), more=st.sets(st.sampled_from(["setup", "field", "twice"])),
 )  # fmt: skip
-def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias, setup):
+def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias, more):
     """A function of the module itself under `jit` or `remat`, in the middle of a compact method,
-    has the parts, with their names, values and outputs, that its body has in that place; it has
-    what `setup` makes.
+    called once or twice, has the parts, with their names, values and outputs, that its body has in
+    that place; it has what `setup` makes, and the part that a field is.
     """
+    setup, field, twice = (name in more for name in ("setup", "field", "twice"))
+    twice = twice and (kind == "remat" or not inside)
     reached(kind)
-    if setup:
-        reached("setup")
-    for name, parts in (("inside", inside), ("after", after)):
-        if parts:
+    told = {"inside": inside, "after": after, "setup": setup, "field": field, "twice": twice}
+    for name in told:
+        if told[name]:
             reached(name)
 
     def layers(x, widths):
@@ -160,24 +161,28 @@ def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, af
 
     class Body(linen.Module):
         lifted: bool
+        held: linen.Module | None = None
 
         def setup(self):
             if setup:
                 self.shift = self.param("shift", linen.initializers.ones, ())
-                self.part = linen.Dense(2)
+                self.part = linen.Dense(3)
 
         @linen.compact
         def __call__(self, x):
             def function(self, x):
-                scale = self.param("scale", linen.initializers.ones, ())
+                scale = 2 if twice else self.param("scale", linen.initializers.ones, ())
                 x = self.part(x) + self.shift if setup else x
+                x = self.held(x) if field else x
                 return layers(x, inside) * scale
 
             x = layers(x, before)
-            x = (getattr(linen, kind)(function) if self.lifted else function)(self, x)
+            called = getattr(linen, kind)(function) if self.lifted else function
+            for _ in range(2 if twice else 1):
+                x = called(self, jnp.resize(x, (2, 3)))
             return layers(x, after)
 
-    plain, lifted = Body(False), Body(True)
+    plain, lifted = (Body(how, linen.Dense(3) if field else None) for how in (False, True))
     expected, found = (jax.eval_shape(each.init, keys(), X) for each in (plain, lifted))
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (found, expected)]
