@@ -11,10 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
-from scutch.inputs.programs import ATTRIBUTES, DICTS, LISTS, METADATA, PLACES, STEPS, VALUES, inputs
+from scutch.inputs.programs import (
+    ATTRIBUTES,
+    DICTS,
+    LISTS,
+    METADATA,
+    PLACES,
+    STEPS,
+    STRUCTURE,
+    VALUES,
+    VARIABLE_CHANGES,
+    inputs,
+)
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import assert_close, holds
-from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays, copies, programs, small_graphs, variables
 from scutch.strategies import graphs as drawn_graphs
@@ -266,3 +277,94 @@ def test_a_cached_partial_does_what_the_call_with_the_objects_does(
             reached("set in between")
             for each in _variables(nnx, [eager, lifted]):
                 each.set_value(each.get_value() - 1)
+
+
+BOUND = st.integers(1, 3)
+"""How many arguments are bound: of the objects, or all of them and the arrays behind them."""
+
+
+def _bound(transforms, program, count, function):
+    """A function of the number of a call, which passes to a cached partial what is not bound."""
+    given = [*program.arguments, inputs(0)]
+    partial = transforms.cached_partial(transforms.jit(function), *given[:count])
+
+    def call(number):
+        rest = [*program.arguments, inputs(number)][count:]
+        return partial(*rest)
+
+    return call
+
+
+def _apart(nnx, arguments, count):
+    """Whether no bound object is in one that was bound before, and none that is no variable is
+    both in what is bound and in what is not.
+    """
+    bound, rest = (graphs.nodes(nnx, part) for part in (arguments[:count], arguments[count:]))
+    met = set()
+    for root in jax.tree.leaves(arguments[:count], is_leaf=lambda x: graphs.is_node(nnx, x)):
+        if id(root) in met:
+            return False
+        met |= {id(node) for node in graphs.nodes(nnx, root)}
+    kept = {id(node) for node in bound if not isinstance(node, nnx.Variable)}
+    return not kept & {id(node) for node in rest}
+
+
+@requirement("JIT-12d", must_reach=("some", "all", "arrays too"))
+@costly
+@given(
+    program_copies=copies(
+        programs(VARIABLE_CHANGES, results=("value",), between=VARIABLE_CHANGES, calls=2)
+    ),
+    count=BOUND,
+)
+def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies, count):
+    """`cached_partial` binds any first arguments, arrays and containers of objects among them;
+    objects that are passed to it behind them change as in the eager call, what is new in it is
+    returned, and an argument that it returns is that argument.
+    """
+    eager, lifted = program_copies
+    assume(_apart(nnx, lifted.arguments, count))
+    objects = len(eager.arguments)
+    reached("some" if count < objects else "all" if count == objects else "arrays too")
+
+    def function(*arguments):
+        new = graphs.classes(nnx)["Branch"]()
+        new.a = nnx.Param(arguments[-1][0] + 1)
+        return eager.function(*arguments), new, arguments[count:objects]
+
+    call, before = _bound(transforms, lifted, count, function), lifted.nodes()
+    for number in range(2):
+        arrays = inputs(0 if count > objects else number)
+        expected = function(*eager.arguments, arrays)
+        result = call(number)
+        pairs = list(zip(before, lifted.nodes(), strict=True))
+        difference = graphs.differences(
+            nnx, (eager.arguments, expected), (lifted.arguments, result)
+        )
+        assert not difference, f"after call {number + 1}, eager and cached: {difference}"
+        assert all(one is other for one, other in pairs), "other objects than before are there"
+        if number == 0:
+            eager.after(0)
+            lifted.after(0)
+
+
+@requirement("JIT-12e", must_reach=("some", "all"))
+@costly
+@given(
+    program_copies=copies(programs((*STRUCTURE, *METADATA), results=("value",), max_steps=1)),
+    count=BOUND,
+)
+def test_a_cached_partial_loses_no_change_of_structure(transforms, nnx, program_copies, count):
+    """A change of structure inside of a cached partial is made, as the eager call makes it, or
+    refused.
+    """
+    eager, lifted = program_copies
+    assume(_apart(nnx, lifted.arguments, count))
+    reached("some" if count < len(eager.arguments) else "all")
+    expected = eager.function(*eager.arguments, inputs(0))
+    results = []
+    error = raised(lambda: results.append(_bound(transforms, lifted, count, lifted.function)(0)))
+    if error is None:
+        one, other = (eager.arguments, expected), (lifted.arguments, *results)
+        difference = graphs.differences(nnx, one, other)
+        assert not difference, f"eager and cached: {difference}"

@@ -198,3 +198,28 @@ class RemembersTheFirstCall:
             return f(*bound, *arguments)
 
         return call
+
+
+@lifted
+class KeepsFurtherObjects:
+    """Breaks JIT-12d: a cached partial works on copies of the objects that are passed to it."""
+
+    def cached_partial(f, *bound):
+        return lambda *arguments: f(*bound, *nnx.clone([*arguments]))
+
+
+@lifted
+class KeepsTheStructure:
+    """Breaks JIT-12e: a cached partial takes back values alone."""
+
+    def cached_partial(f, *bound):
+        def call(*arguments):
+            given = [*bound, *arguments]
+            copies = nnx.clone(given)
+            result = f(*copies)
+            pairs = [variables((each,), {}) for each in (given, copies)]
+            for variable, other in zip(*pairs, strict=False):
+                variable.set_raw_value(other.get_raw_value())
+            return result
+
+        return call
