@@ -427,13 +427,10 @@ class BuiltObjectCall:
         if all(each.kind != "shard_map" for each in self.under):
             return results
 
-        def is_node(value: Any) -> bool:
-            return graphs.is_node(self.nnx, value)
-
         def at_least_one_axis(value: Any) -> Any:
-            return value if is_node(value) else jnp.atleast_1d(value)
+            return value if self._is_node(value) else jnp.atleast_1d(value)
 
-        return [jax.tree.map(at_least_one_axis, each, is_leaf=is_node) for each in results]
+        return [jax.tree.map(at_least_one_axis, each, is_leaf=self._is_node) for each in results]
 
     def pure(self, values: list[Any], pair: Any) -> tuple[list[Any], list[Any]]:
         """The program as a pure function of the variables' values.
@@ -476,12 +473,28 @@ class BuiltObjectCall:
 
     def by_lift(self, transforms: Any) -> World:
         """What the lifted transformations leave and return."""
-        function: Callable[..., Any] = lambda *a: self.run(a[:-1], a[-1])  # noqa: E731
+
+        def function(*given: Any) -> list[Any]:
+            self._check_given(given[:-1])
+            return self.run(given[:-1], given[-1])
+
         for each in reversed(self.under):
             function = LIFTED[each.kind](self, transforms, each, function)
         world = self.outside()
         world.results.extend(function(*world.arguments, self.pair()))
         return world
+
+    def _check_given(self, arguments: tuple[Any, ...]) -> None:
+        """Refuse arguments of the function that are not of the classes that they are outside."""
+        classes = [
+            [type(leaf) for leaf in jax.tree.leaves(given, is_leaf=self._is_node)]
+            for given in (arguments, self.inside().arguments)
+        ]
+        if classes[0] != classes[1]:
+            raise TypeError("the function is given {}, and not {}".format(*classes))
+
+    def _is_node(self, value: Any) -> bool:
+        return graphs.is_node(self.nnx, value)
 
     def prefixes(self, transforms: Any, transformation: Transformation, kind: str) -> Any:
         """The prefixes of the arguments as the implementation takes them.
@@ -666,17 +679,20 @@ def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
 def _jit_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     added = each.options.get("call", Call()).added
+
+    def plain(values: list[Any], pair: Any) -> Any:
+        return function(values, _added(pair, added))
+
     if not each.prefixes:
-        return jax.jit(lambda values, pair: function(values, _added(pair, added)))
+        return jax.jit(plain)
     given = call.given(each)
-    return jax.jit(function, in_shardings=(given, each.x), out_shardings=(given, each.out))
+    return jax.jit(plain, in_shardings=(given, each.x), out_shardings=(given, each.out))
 
 
 def _jit_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
     options = dict(each.options)
     if options.pop("mode", "") == "partial":
-        partial = transforms.jit_partial
-        return lambda *arguments: partial(function, *arguments[:-1], **options)(arguments[-1])
+        return _jit_partial_lift(call, transforms, function, options)
     if each.prefixes:
         shardings = (*call.prefixes(transforms, each, "StateSharding"), each.x)
         options |= {"in_shardings": shardings, "out_shardings": each.out}
@@ -688,8 +704,23 @@ def _jit_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, func
     jitted = transforms.jit(**options)(written) if decorated else transforms.jit(written, **options)
 
     def called(*arguments: Any) -> Any:
-        _put_on_device(call.nnx, arguments[:-1])
+        if how.donate is not None:
+            _put_on_device(call.nnx, arguments[:1])
         return how.make(jitted, arguments[:-1], arguments[-1])
+
+    return called
+
+
+def _jit_partial_lift(
+    call: BuiltObjectCall, transforms: Any, function: Any, options: dict[str, Any]
+) -> Any:
+    """A call of what `jit_partial` makes of a function with all its objects bound."""
+    how, count = options.pop("call"), len(call.described.arguments)
+    written, options = how.written(function, count), options | how.options(count)
+
+    def called(*arguments: Any) -> Any:
+        objects = arguments[:-1]
+        return how.make(transforms.jit_partial(written, *objects, **options), (), arguments[-1])
 
     return called
 

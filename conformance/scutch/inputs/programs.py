@@ -51,6 +51,9 @@ STEPS = (*VALUES, *STRUCTURE)
 RESULTS = ("node", "value", "fresh")
 """What may be returned: an object or variable that is there, an array, a new object."""
 
+UNSHARED = ("value", "value", "own")
+"""What may be returned where no variable that is there may be: an array, a new object alone."""
+
 NAMES = ("a", "b", "c")
 """The attributes of modules that steps set to variables and objects."""
 
@@ -286,7 +289,8 @@ class Interpreter:
 
         Args:
           step: `node` returns an object or variable that is there, `value` the array in a variable,
-            and `fresh` a new object that holds a new variable and a node that is there.
+            `own` a new object that holds a new variable, and `fresh` one that holds a node that is
+            there, too.
 
         Returns:
           The value, in a container unless it is a node.
@@ -298,7 +302,9 @@ class Interpreter:
                 variable = pick(self.variables(), step.at)
                 return {"value": None if variable is None else variable.get_value()}
         fresh = self.classes["Node"]()
-        fresh.a, fresh.b = self._new(step.n), pick(self.nodes(), step.at)
+        fresh.a = self._new(step.n)
+        if step.kind == "fresh":
+            fresh.b = pick(self.nodes(), step.at)
         return [fresh, self.arrays[0]]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
-from scutch.lawkit.marks import dear, options, reached, requirement
+from scutch.lawkit.marks import at_least, dear, options, reached, requirement
 from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
 
 
@@ -67,17 +67,18 @@ moded = st.sampled_from(list(MODES)).flatmap(
 )
 
 
-@requirement("JIT-12a", must_reach=("partial", "whole"))
+@requirement("JIT-12a", must_reach=("partial", "whole", "returned"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
+@at_least(60)
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
-    """Every mode of `jit` that the implementation has changes the values of variables in trees of
-    objects as `jax.jit` of the pure function of the leaves does.
+    """Every mode of `jit` that the implementation has changes the values of variables as `jax.jit`
+    of the pure function of the leaves does, called in every form, with and without shardings.
     """
     mode, call = moded
     partial = "partial" in plain_text(mode)
     if partial and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
     reached("partial" if partial else "whole")
-    agreement(call, transforms)
+    reached(agreement(call, transforms, shardings=any(each.prefixes for each in call.under)))

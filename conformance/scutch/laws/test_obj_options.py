@@ -9,6 +9,7 @@ program of the same lift, when it is given the function and the options together
 """
 
 import functools
+import inspect
 import operator
 import re
 
@@ -279,22 +280,30 @@ def _computing(kind, options, mesh):
         lambda kind: st.tuples(st.just(kind), FIRST[kind])
     ),
     fitting=st.sampled_from([True, True, True, False]),
+    mode=st.sampled_from([{}, {}, {"graph": False}, {"graph_updates": False}]),
+    shared=st.booleans(),
 )
-def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fitting):
+def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fitting, mode, shared):
     """`lift(**options)(function)` is traced to the program of `lift(function, **options)`, with
-    the same names of axes inside, or both are refused.
+    the same names of axes inside, and changes the object as that does, or both are refused. So it
+    is in each mode, where the implementation has it.
     """
     kind, options = drawn
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
+    if not {*mode} <= {*inspect.signature(lift).parameters}:
+        mode = {}
 
     def seen(lifted_from):
-        """The program, and the names of the axes of the variable inside."""
+        """The program, the names of the axes of the variable inside, and whether the object has an
+        attribute outside that it gets inside.
+        """
         found = []
 
         def noting(module, *rest):
             found.append(tuple(module.a.get_metadata("out_sharding")))
+            module.e = 3
             return function(module, *rest)
 
         def with_names(module, x, scale):
@@ -304,10 +313,14 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
             module = classes(nnx)["Node"]()
             value = jnp.ones((3, 2), "complex64" if dtype == "complex64" else "float32")
             module.a = nnx.Param(value, out_sharding=NAMES, eager_sharding=False)
+            if shared:
+                module.b = module.a
             of_kind = {"scan": (jnp.zeros(()), x), "remat": (x, 2), "jit": (x, 2)}
-            given_options = _built(transforms, nnx, kind, options, mesh)
+            given_options = {**_built(transforms, nnx, kind, options, mesh), **mode}
             lifted = lifted_from(with_names if kind == "jit" else noting, given_options)
-            return jax.tree.leaves(lifted(module, *of_kind.get(kind, (x,))))
+            returned = jax.tree.leaves(lifted(module, *of_kind.get(kind, (x,))))
+            found.append(hasattr(module, "e"))
+            return returned
 
         program = jax.make_jaxpr(whole)(jnp.ones((3, 3), dtype))
         return re.sub("0x[0-9a-f]+", "", str(program)), found

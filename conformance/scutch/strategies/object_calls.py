@@ -32,7 +32,7 @@ from scutch.inputs.object_calls import (
     ObjectCall,
     Transformation,
 )
-from scutch.inputs.programs import KINDS, STEPS, VALUES
+from scutch.inputs.programs import KINDS, STEPS, UNSHARED, VALUES
 from scutch.inputs.transformations import CARRIED, Sharding
 from scutch.strategies.programs import cells, programs, small_graphs, steps
 
@@ -246,15 +246,23 @@ def called_jits(draw: st.DrawFn) -> ObjectCall:
     """Calls of `jit` of functions that are written, declared and called in different ways."""
     call = draw(object_calls("jit"))
     static = draw(st.sampled_from(BY))
+    how = draw(_ways(static, st.sampled_from(BY)))
+    under = (Transformation("jit", options={"call": how}),)
+    return ObjectCall(call.graph, call.arguments, call.steps, call.results, under)
+
+
+@st.composite
+def _ways(
+    draw: st.DrawFn, static: str | None, donated: st.SearchStrategy[Any], *, named: bool = True
+) -> Call:
+    """How a function is written and called; the pair by position unless `named`."""
     pair = "position"
     scale: int | None = 3  # a negative number counts both
     if static != "negative":
-        pair = draw(st.sampled_from(("position", "name")))
+        pair = draw(st.sampled_from(("position", "name"))) if named else pair
         scale = draw(st.sampled_from((None, 1, 3))) if static else None
     form, stage = draw(st.sampled_from(FORMS)), draw(st.sampled_from(STAGES))
-    how = Call(form, pair, static, scale, draw(st.sampled_from(BY)), stage)
-    under = (Transformation("jit", options={"call": how}),)
-    return ObjectCall(call.graph, call.arguments, call.steps, call.results, under)
+    return Call(form, pair, static, scale, draw(donated), stage)
 
 
 MODES: dict[str, dict[str, Any]] = {
@@ -266,23 +274,57 @@ MODES: dict[str, dict[str, Any]] = {
 """The modes of lifted `jit` that Flax documents: without sharing, without changes of structure,
 with its first arguments taken apart beforehand."""
 
+_TREES = ((Ref(0),), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1)]), ((Ref(1), None), Ref(0)))
+
 
 @st.composite
 def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
     """Calls of `jit` in one of `MODES`, with programs that it is for.
 
-    Objects are trees, and values of variables change.
+    Values of variables change; objects are trees where the mode keeps no sharing.
 
     Args:
       draw: Hypothesis's.
       mode: A key of `MODES`.
     """
+    sharded = "partial" not in mode and draw(st.booleans())
+    if "graph=False" in mode or sharded:  # no cycles beside shardings
+        shared = () if "graph=False" in mode else (({"x": Ref(0)}, [Ref(1), Ref(0)]),)
+        arguments = draw(st.sampled_from((*_TREES, *shared)))
+        graph = Graph((draw(_trees()), draw(_trees())))
+    else:
+        drawn = draw(programs((), graphs=_GRAPHS))
+        graph, arguments = drawn.graph, drawn.arguments
+    changes = tuple(kind for kind in VALUES if kind != "call")
+    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
+    results = draw(st.lists(steps(UNSHARED), max_size=2))
+    given: tuple[Any, ...] = ()
+    out = None
+    if "partial" in mode:
+        how = draw(_ways(None, st.none()))
+        if draw(st.booleans()):  # what is static is so by name, and is passed so
+            scale = draw(st.sampled_from((None, 3)))
+            how = Call(how.form, "name", "name", scale, None, how.stage)
+    else:
+        static = draw(st.sampled_from(BY))
+        how = draw(_ways(static, st.sampled_from((None, "position")), named=not sharded))
+        if sharded:
+            if static:  # what is static is passed, and not to a compiled form
+                how = dataclasses.replace(how, scale=3, stage="call")
+            mesh = draw(st.sampled_from(_MESHES))
+            values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
+            given = tuple(_at_objects(draw(st.sampled_from(values)), each) for each in arguments)
+            out = draw(st.sampled_from((None, *values)))
+    under = Transformation("jit", given, None, out, None, MODES[mode] | {"call": how})
+    if given:
+        graph = rewritten(graph, None, draw(st.sampled_from(((8,), (8,), None))))
+    return ObjectCall(graph, arguments, tuple(done), tuple(results), (under,))
+
+
+@st.composite
+def _trees(draw: st.DrawFn) -> Object:
+    """Objects in which nothing is shared."""
     inner = Object("Branch", {name: draw(cells()) for name in draw(st.sampled_from(("a", "ab")))})
     attributes = {"a": draw(cells()), "b": inner, "d": Data([draw(cells()), draw(cells())])}
     kept = draw(st.lists(st.sampled_from(list(attributes)), min_size=1, unique=True))
-    root = Object("Node", {name: attributes[name] for name in sorted(kept)} | {"e": 3})
-    changes = tuple(kind for kind in VALUES if kind != "call")
-    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
-    results = draw(st.lists(steps(("value",)), max_size=2))
-    under = Transformation("jit", options=MODES[mode])
-    return ObjectCall(Graph((root,)), (Ref(0),), tuple(done), tuple(results), (under,))
+    return Object("Node", {name: attributes[name] for name in sorted(kept)} | {"e": 3})

@@ -195,6 +195,25 @@ class DonatesNothingWithoutUpdates:
         return nnx.jit(f, **given) if f is not None else nnx.jit(**given)
 
 
+@lifted
+class LaysPartialResultsAnywhere:
+    """Breaks JIT-12f: with arguments bound, the shardings of results are dropped."""
+
+    def jit_partial(fun, *args, out_shardings=None, **options):
+        return nnx.jit_partial(fun, *args, **options)
+
+
+@lifted
+class KeepsNothingUnusedWithoutUpdates:
+    """Breaks JIT-12g: with `graph_updates=False`, no argument that is not used is kept."""
+
+    def jit(f=None, graph_updates=None, **options):
+        if graph_updates is False:
+            options.pop("keep_unused", None)
+        given = {**options, "graph_updates": graph_updates}
+        return nnx.jit(f, **given) if f is not None else nnx.jit(**given)
+
+
 def _first_doubled(results):
     """A list of results, as an `ObjectCall` returns it, with twice the first."""
     if type(results) is not list or not results:

@@ -44,6 +44,9 @@ HONEST = {
 }
 """The reference's namespace for each capability."""
 
+OPTIONAL = frozenset({"jit_partial"})
+"""Names that laws ask for where an implementation has them, beside the standard's."""
+
 _BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")
 
 
@@ -95,8 +98,9 @@ def tell(
 
 
 def names_in(lie: Any, space: str) -> dict[str, Any]:
-    """What in the body of a lie has a name of a namespace."""
-    return {name: each for name, each in vars(lie).items() if name in NAMES[space]}
+    """What in the body of a lie has a name of a namespace, or one of `OPTIONAL`."""
+    told = NAMES[space] | OPTIONAL
+    return {name: each for name, each in vars(lie).items() if name in told}
 
 
 def of_objects(lie: type) -> type:

@@ -1,0 +1,131 @@
+"""Options that count no arguments, in every mode of lifted `jit`: JIT-12f and JIT-12g.
+
+The oracle is `jax.jit` with the same options, of a flat list of arrays or of a partial.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from scutch.inputs import graphs
+from scutch.lawkit.agreement import attempted, difference
+from scutch.lawkit.domain import not_available
+from scutch.lawkit.equality import alike, holds, plain_text
+from scutch.lawkit.marks import at_least, costly, few, options, reached, requirement
+
+MODED = ({"graph": False}, {"graph_updates": False}, None)
+"""Options of `jit` that are modes of it; `None` stands for `jit_partial`."""
+
+
+named = st.fixed_dictionaries(
+    {},
+    optional={
+        "static_argnames": st.sampled_from(["scale", ["scale"]]),
+        "donate_argnames": st.sampled_from(["more", ("more",)]),
+        "keep_unused": st.booleans(),
+        "inline": st.booleans(),
+        "out_shardings": st.sampled_from([("data",), ()]),
+    },
+)
+"""Options of `jit` that count no arguments."""
+
+
+@requirement("JIT-12f", must_reach=("static", "donated", "laid out", "bound", "nothing bound"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@at_least(30)
+@given(
+    mode=st.sampled_from(MODED[:2]), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
+    scales=st.lists(st.integers(1, 2), min_size=1, max_size=3),
+)  # fmt: skip
+def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(
+    transforms, mode, bound, tree, chosen, scales
+):
+    """`jit_partial(f, *first, **options)` gives for arguments by name, static and donated ones
+    among them, the values, layouts, deleted buffers and traces of `jax.jit` of the partial.
+    """
+    if not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+    given_options = dict(chosen)
+    if (spec := chosen.get("out_shardings")) is not None:
+        mesh = jax.sharding.Mesh(jax.devices()[:2], ("data",))
+        given_options["out_shardings"] = NamedSharding(mesh, PartitionSpec(*spec))
+
+    def made(jit_partial):
+        traces = []
+        first = [jnp.arange(8.0) + n for n in range(bound)]
+        first = [{"a": each} for each in first] if tree else first
+        given_last = [
+            (jnp.arange(8) * n, {"scale": scale, "more": jnp.full(8, n, "float32")})
+            for n, scale in enumerate(scales)
+        ]
+
+        def work(*arrays, scale=3, more=1):
+            traces.append(scale)
+            return jax.tree.map(lambda x: x * scale + 1, arrays), more * 2
+
+        def calls():
+            jitted = jit_partial(work, first)
+            return [jitted(x, **keywords) for x, keywords in given_last]
+
+        return attempted(calls, watched=(first, given_last), traces=traces)
+
+    theirs = made(lambda work, first: jax.jit(functools.partial(work, *first), **given_options))
+    ours = made(lambda work, first: transforms.jit_partial(work, *first, **given_options, **mode))
+    different = difference(ours, theirs)
+    assert not different, different
+    said = {
+        "static": "static_argnames" in chosen, "donated": any(theirs.deleted),
+        "laid out": "out_shardings" in chosen, "bound" if bound else "nothing bound": True,
+    }  # fmt: skip
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+
+
+FURTHER = ("inline", "keep_unused")
+
+
+@requirement("JIT-12g", must_reach=FURTHER)
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@few("these are the options, each in every mode")
+@given(option=st.sampled_from(FURTHER), mode=st.sampled_from(MODED), on=st.booleans())
+def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option, mode, on):
+    """With `graph=False`, with `graph_updates=False` and for `jit_partial`, `inline` and
+    `keep_unused` do what they do for `jax.jit`.
+    """
+    reached(option)
+    if mode is None and not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+
+    def work(module, unused):
+        module.a.set_value(module.a.get_value() + 1)
+        return module.a.get_value() * 2
+
+    def flat(a, unused):
+        return (a + 1) * 2, a + 1
+
+    def lifted(way, a, unused):
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(a)
+        if mode is None:
+            partial = {"graph_updates": False, option: on}
+            return way(transforms.jit_partial(work, module, **partial), unused)
+        return way(transforms.jit(work, **mode, **{option: on}), module, unused)
+
+    def plain(way, a, unused):
+        return way(jax.jit(flat, **{option: on}), a, unused)
+
+    def seen(made):
+        """Whether the function is a part of the program around it, or an argument stays unused."""
+        if option == "inline":
+            program = jax.make_jaxpr(lambda a: made(lambda jitted, *given: jitted(*given), a, a))
+            names = [equation.primitive.name for equation in program(jnp.ones(3)).eqns]
+            return holds(names, "add"), holds(names, "mul")
+        text = made(lambda jitted, *given: jitted.lower(*given).as_text(), jnp.ones(3), jnp.ones(3))
+        return "%arg1" in plain_text(text)
+
+    assert alike(seen(lifted), seen(plain))
