@@ -1,8 +1,11 @@
-"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-9k (`002_`).
+"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-1r, LIN-1s, LIN-9k (`002_`).
 
 A module is *bound* while `init` or `apply` runs it, and as `bind` returns it. What it keeps beside
 its variables is lost when the run is over, so it is refused.
 """
+
+import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import keys
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
 
@@ -79,7 +82,9 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form):
     assert all(each is (run == "init") for each in seen), f"seen in {run}: {seen}"
 
 
-WAYS = ("attribute", "attribute of a bound one", "part", "part of a bound one", "variable")
+WAYS = (
+    "attribute", "attribute of a bound one", "part", "part of a bound one", "variable", "special",
+)  # fmt: skip
 
 
 @requirement("LIN-1m", must_reach=WAYS)
@@ -90,7 +95,7 @@ WAYS = ("attribute", "attribute of a bound one", "part", "part of a bound one", 
 def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
     """Setting an attribute of a bound module outside `setup`, making a part outside `setup` and of
     compact methods, and writing a variable of a module that was bound without `mutable`, raise
-    errors.
+    errors. An attribute with a special name is refused, or is there.
     """
     reached(way)
 
@@ -121,6 +126,11 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
     bound = Part().bind(variables)
     if called:  # what a compact method may do, its module may not do afterwards
         bound.compacted(X)
+    if way == "special":
+        if raised(lambda: setattr(bound, f"__{name}__", X)) is None:
+            found = getattr(bound, f"__{name}__", None)
+            assert alike(found, X), "it was accepted, and is not there"
+        return
     refused(
         {
             "attribute": lambda: Part().apply(variables, X),
@@ -130,6 +140,141 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
             "variable": lambda: bound.writing(X),
         }[way]
     )
+
+
+HELD = ("fields", "tuple", "dict")
+"""How a module holds its parts: one in each field, or all in a container in one field."""
+GOT = ("made", "clone", "copy", "changed", "unbound", "of bound parts")
+"""How a module is got that holds parts, and is not bound."""
+
+
+@requirement("LIN-1r", must_reach=("shared", *HELD, *GOT))
+@given(
+    chosen=st.lists(st.integers(0, 2), min_size=2, max_size=4), held=st.sampled_from(HELD),
+    got=st.sampled_from(GOT), setup=st.booleans(), bind=st.booleans(), called=st.booleans(),
+)  # fmt: skip
+def test_a_module_that_is_passed_in_is_a_part(linen, chosen, held, got, setup, bind, called):
+    """A module in a field, or in a container in one, is a part of the module that has the field:
+    its variables are made by `init` under its place, once where it is in several places, and read
+    from those that are given; also in a clone, a copy and what `unbind` returns of a module that is
+    bound to other variables, and where the part itself was bound to others.
+    """
+    for name in (held, got):
+        reached(name)
+    if len({*chosen}) < len([*chosen]):
+        reached("shared")
+    names = [f"part_{n}" for n in range(len([*chosen]))]
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x * self.param("w", linen.initializers.ones, (3,))
+
+    def call(self, x):
+        parts = {
+            "fields": lambda: [getattr(self, name) for name in names],
+            "tuple": lambda: self.part,
+            "dict": lambda: [self.part[name[5:]] for name in names],
+        }[held]()
+        return sum(100**n * part(x) for n, part in enumerate(parts))
+
+    body = {"__module__": __name__, "__call__": call if setup else linen.compact(call)}
+    if setup:
+        body["setup"] = lambda self: setattr(self, "beside", linen.Dense(2))
+    fields = dict.fromkeys(names if held == "fields" else ["part"], Any)
+    Whole = type("Whole", (linen.Module,), {**body, "__annotations__": fields})
+
+    def holding(parts):
+        """The values of the fields of a whole that has these parts in its places."""
+        placed = {name: parts[k] for name, k in zip(names, chosen, strict=True)}
+        if held == "fields":
+            return placed
+        by_key = {name[5:]: part for name, part in placed.items()}
+        return {"part": tuple(by_key.values()) if held == "tuple" else by_key}
+
+    def variables(more=0):
+        """A number for each part, under the first of its places."""
+        first = {names[chosen.index(k)]: np.full(3, k + more, "float32") for k in sorted(chosen)}
+        return {"params": {name: {"w": w} for name, w in first.items()}}
+
+    def bound(held):
+        """The whole, bound to variables, and called or not."""
+        alive.append(whole.bind(held))
+        if called:
+            alive[-1](X)
+        return alive[-1]
+
+    alive = []  # Parts may refer to a bound module weakly.
+    whole = Whole(**holding([Part() for _ in range(3)]))
+    if got == "changed":
+        whole = Whole(**holding([Part()] * 3)).clone(**holding([Part() for _ in range(3)]))
+    elif got == "unbound":
+        whole, given_back = bound(variables()).unbind()
+        assert alike(given_back, variables())
+    elif got == "of bound parts":
+        apart = [Part().bind({"params": {"w": np.full(3, 7 + k, "float32")}}) for k in range(3)]
+        whole = Whole(**holding(apart))
+    elif got != "made":
+        whole = getattr(bound(variables(5)), got)()
+    made = jax.eval_shape(whole.init, small_key(0), X)
+    assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, variables()))
+    expected = sum(100**n * (1 + k) * X for n, k in enumerate(chosen))
+    output = whole.bind(variables(1))(X) if bind else whole.apply(variables(1), X)
+    assert alike(np.asarray(output), expected)
+
+
+@requirement("LIN-1s", must_reach=("param", "variable", "compact", "plain", "part", "jit", "remat"))
+@given(
+    made=st.sampled_from([("param",), ("variable",), ("param", "variable")]), compact=st.booleans(),
+    how=st.sampled_from(["whole", "part", "jit", "remat"]),
+)  # fmt: skip
+def test_setup_has_run_before_any_method(linen, made, compact, how):
+    """`setup` runs before the first method of a bound module: `init` makes the variables that it
+    asks for, and `apply` refuses to go on without them, whether or not the method reads them.
+    """
+    for name in (*made, how, "compact" if compact else "plain"):
+        reached(name)
+    events = []
+
+    def call(self, x):
+        events.append("call")
+        return x + self.param("own", linen.initializers.ones, ()) if compact else x
+
+    class Part(linen.Module):
+        def setup(self):
+            events.append("setup")
+            if "param" in made:
+                self.weight = self.param("weight", linen.initializers.ones, (2,))
+            if "variable" in made:
+                self.kept = self.variable("counts", "kept", jnp.zeros, (2,))
+
+        __call__ = linen.compact(call) if compact else call
+
+    class Around(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            part = Part if how == "part" else getattr(linen, how)(Part)
+            return part(name="inner")(x)
+
+    def at(variables):
+        return {
+            col: held if how == "whole" else {"inner": held}
+            for col, held in variables.items() if held
+        }  # fmt: skip
+
+    params = {**({"weight": (2,)} if "param" in made else {}), **({"own": ()} if compact else {})}
+    counts = {"kept": (2,)} if "variable" in made else {}
+    module, filled = Part() if how == "whole" else Around(), functools.partial(np.ones, dtype="f4")
+    shapes = jax.tree.map(jnp.shape, module.init(small_key(0), X))
+    assert alike(shapes, at({"params": params, "counts": counts})), f"init makes {shapes}"
+    assert alike(events[0], "setup")
+    events.clear()
+    variables = jax.tree.map(filled, shapes, is_leaf=lambda each: isinstance(each, tuple))
+    assert alike(np.asarray(module.apply(variables, X)), X + compact)
+    assert alike(events[0], "setup")
+    if "param" in made:
+        less = at({"params": {name: filled(()) for name in ("own", "other")}})
+        refused(lambda: module.apply({**variables, **less}, X))
 
 
 widths = st.lists(st.integers(1, 3), max_size=2)

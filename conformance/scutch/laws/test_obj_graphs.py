@@ -28,7 +28,7 @@ from scutch.inputs.graphs import (
 )
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, alike_in_any_order, holds, plain_text, says_equal
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
@@ -167,13 +167,14 @@ def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
 @given(
     root=object_trees(),
     wanted=st.lists(type_filters(), max_size=2),
-    order=st.permutations(range(3)),
+    order=st.permutations(range(5)),
+    whole=st.lists(st.sampled_from(["...", True]), min_size=1, max_size=3),
 )
-def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, order):
+def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, order, whole):
     """`split` with filters puts each leaf in the state of the first filter that takes it and in no
-    other; the states merge back in any order.
+    other, also where several take all; the states merge back in any order.
     """
-    wanted = [*wanted, ("literal", "...")]
+    wanted = [*wanted, *(("literal", each) for each in whole)]
     definition, *states = nnx.split(root, *(build_filter(nnx, each) for each in wanted))
     flat = [flat_state(nnx, state) for state in states]
     if sum(map(bool, flat)) > 1:
@@ -420,26 +421,45 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
     assert says_equal(found[0], found[1]) is mark
 
 
-@requirement("OBJ-1x", must_reach=("array", "variable", "object", "alone", "in a container"))
+@requirement(
+    "OBJ-1x",
+    must_reach=("array", "variable", "object", "alone", "in a container", "marked", "unmarked"),
+)
 @given(
     root=object_trees(), kind=st.sampled_from(["array", "variable", "object"]),
-    wraps=st.sampled_from(["alone", "list", "tuple", "dict"]), library=st.sampled_from("nj"),
+    wraps=st.sampled_from(["alone", "list", "tuple", "dict", "nested"]),
+    library=st.sampled_from("nj"), marked=st.booleans(),
+    before=st.sampled_from(["nothing", "number", "static"]),
 )  # fmt: skip
-def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library):
+def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
     """An array, a variable or an object that is marked as static, alone or in a container, is
-    refused, when the attribute is set, or when the object is split, at the latest.
+    refused, when the attribute is set, or when the object is split, at the latest. Without a mark,
+    too, it is refused or in the state, whatever the attribute was before.
     """
     reached(kind)
     reached("alone" if wraps == "alone" else "in a container")
+    reached("marked" if marked else "unmarked")
     array = np.ones(2, "float32") if library == "n" else jax.numpy.ones(2)
-    value = {"array": array, "variable": nnx.Param(array), "object": classes(nnx)["Branch"]()}[kind]
-    wrapped = {"alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value}}[wraps]
+    branch = classes(nnx)["Branch"]()
+    branch.a = nnx.Param(array)
+    value = {"array": array, "variable": nnx.Param(array), "object": branch}[kind]
+    wrapped = {
+        "alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value},
+        "nested": {"x": [value, 1]},
+    }[wraps]  # fmt: skip
+    states = []
 
     def split():
-        root.e = nnx.static(wrapped)
-        nnx.split(root)
+        if before != "nothing":
+            root.e = 3 if before == "number" else nnx.static(3)
+        root.e = nnx.static(wrapped) if marked else wrapped
+        states.append(nnx.split(root)[1])
 
-    refused(split)
+    if marked:
+        refused(split)
+    elif raised(split) is None:
+        paths = [*flat_state(nnx, states[0])]
+        assert any(alike(path[0], "e") for path in paths), f"it is at none of {paths}"
 
 
 @requirement("OBJ-1v", must_reach=("object", "variable", "none"))

@@ -12,6 +12,7 @@ from scutch_reference.errors import (
     ScopeParamNotFoundError,
     ScopeParamShapeError,
 )
+from scutch_reference.linen.module import mapped
 from scutch_reference.linen.scope import NamesInUse
 from trials.liars.tale import names_in, tell
 
@@ -318,6 +319,26 @@ class LeavesOutNamedArguments:
 
     def variable(self, col, name, init_fn=None, *args, unbox=True, **kwargs):
         return honest.variable(self, col, name, init_fn, *args, unbox=unbox)
+
+
+@of_modules
+class CopiesEachPlace:
+    """Breaks LIN-1r: a copy has another part in each place that had the same one."""
+
+    def copy(self, **changes):
+        apart = mapped(lambda part, _: part.clone(), {**self._fields(), **changes})
+        return type(self)(**apart, parent=None)
+
+
+@of_modules
+class SetsUpAnew:
+    """Breaks LIN-1s: a parameter that `setup` asks for, and `apply` is not given, is made anew."""
+
+    def param(self, name, init_fn, *args, **kwargs):
+        expected = self._stage == "setup" and not self.is_initializing()
+        if expected and not self.has_variable("params", name):
+            return init_fn(jax.random.key(0), *args)
+        return honest.param(self, name, init_fn, *args, **kwargs)
 
 
 @of_modules

@@ -513,12 +513,20 @@ class Module:
         Args:
           parent: The module in which the copy is made, as if by its constructor.
         """
-        given = {**self._fields(), "name": self.name, **changes}
         clones: dict[int, Module] = {}  # One for all fields that have the module.
-        unbound = mapped(
-            lambda m, _: m if m.scope is None else clones.setdefault(id(m), m.clone()), given
+        return type(self)(
+            **mapped(
+                lambda m, _: m if m._is_free() else clones.setdefault(id(m), m.clone()),
+                {**self._fields(), "name": self.name, **changes},
+            ),
+            parent=parent,
         )
-        return type(self)(**unbound, parent=parent)
+
+    def _is_free(self) -> bool:
+        """Whether neither this module nor one in its fields is bound."""
+        free = [self.scope is None]
+        mapped(lambda part, _: free.append(part._is_free()), self._fields())
+        return all(free)
 
     copy = clone
 
@@ -614,8 +622,9 @@ class Module:
         if settings.get("capture"):
             mutable = ("intermediates", mutable)
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
-        described = self if self.scope is None else self.clone()
-        return described._bound(Scope(copied(variables), mutable, streams, **settings))  # type: ignore[no-any-return]
+        return (self if self._is_free() else self.clone())._bound(  # type: ignore[no-any-return]
+            Scope(copied(variables), mutable, streams, **settings)
+        )
 
     def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
