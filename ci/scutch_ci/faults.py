@@ -50,7 +50,7 @@ LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
 """Nodes in which nothing is planted; an error as a whole can be left out."""
 UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
 """What decorates or is called for type checkers or people alone."""
-KEYWORDS_UNSEEN = ("strict", "slots", "repr", "encoding", "autograph")
+KEYWORDS_UNSEEN = ("strict", "slots", "repr", "encoding", "autograph", "maxsize")
 """Keywords that change nothing of what a program computes."""
 
 Span = tuple[int, int]

@@ -36,8 +36,8 @@ import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -193,7 +193,8 @@ class Planted(importlib.machinery.SourceFileLoader):
 
 
 def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
-    """What a fork answers: `null` imports the implementation, `[law, inputs]` tries a law on it.
+    """What a fork answers: `null` imports the implementation and tells its claims and the functions
+    that this called, `[law, inputs]` tries a law on it.
 
     Args:
       subject: The implementation.
@@ -202,17 +203,21 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
     by_name = {law.name: law for law in suite.laws()}
 
     def answer(request: Any) -> Any:
+        called: set[str] = set()
         if request is None:
-            if fault is not None:
+            if fault is None:
+                trace(str(subject.root), called)
+            else:
                 text = fault.planted_in(subject.sources[fault.file])
                 place = subject.module(fault.file), subject.root / fault.file
                 sys.meta_path.insert(0, Planted(*place, text))
             try:
-                return list(load(subject.where).claims)
+                return [list(load(subject.where).claims), sorted(called)]
             except BaseException as error:
                 return f"{type(error).__name__}: {error}"
+            finally:
+                sys.settrace(None)
         name, examples = request
-        called: set[str] = set()
         if fault is None:
             forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
             trace(str(subject.root), called)
@@ -303,9 +308,7 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
     """What some laws do on the implementation as it is; given as `(subject, names)`."""
     subject, names = part
     runner = Runner(judging(subject, None))
-    claims = runner.ask(None, 300)
-    if not isinstance(claims, list):
-        raise SystemExit(f"ci/mutants: {subject.where} cannot be imported: {claims}")
+    claims, _ = imported(subject, runner)
     found = {}
     for law in suite.laws():
         if law.name not in names:
@@ -324,6 +327,25 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
     return found
 
 
+def imported(subject: Subject, runner: Runner) -> Any:
+    """What an implementation claims, and the functions of it that its import calls."""
+    answer = runner.ask(None, 300)
+    if not isinstance(answer, list):
+        raise SystemExit(f"ci/mutants: {subject.where} cannot be imported: {answer}")
+    return answer
+
+
+def called_by_import(subject: Subject) -> frozenset[str]:
+    """The functions, as `file:scope`, that run while the implementation is imported.
+
+    What they make, such as a registered class, is used by laws that do not call them.
+    """
+    runner = Runner(judging(subject, None))
+    _, functions = imported(subject, runner)
+    runner.close()
+    return frozenset(functions)
+
+
 def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     """The laws that can convict: they pass on the implementation as it is, and always should.
 
@@ -338,16 +360,29 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     }  # fmt: skip
 
 
-def seeing(fault: Fault, laws: Mapping[str, Sight]) -> list[str]:
+def seeing(
+    fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()
+) -> list[str]:
     """The laws that call the function of a fault, or any of its class or its file if it is in none.
 
-    Those come first that are quick and call little else: they are about that function.
+    Those come first that are quick and call little else: they are about that function. If the
+    import calls it, the laws that call others of its file follow.
+
+    Args:
+      fault: The fault.
+      laws: What each law did on the implementation as it is.
+      by_import: The functions that run while the implementation is imported.
     """
-    found = [
-        name for name, sight in laws.items()
-        if any(shows_in(fault, each) for each in sight.functions)
-    ]  # fmt: skip
-    return sorted(found, key=lambda name: laws[name].seconds * len(laws[name].functions))
+    runs_early = any(shows_in(fault, place) for place in by_import)
+    widest = replace(fault, scope="") if runs_early else fault
+
+    def rank(name: str) -> tuple[bool, float]:
+        sight = laws[name]
+        calls_it = any(shows_in(fault, each) for each in sight.functions)
+        return not calls_it, sight.seconds * len(sight.functions)
+
+    found = [n for n, sight in laws.items() if any(shows_in(widest, f) for f in sight.functions)]
+    return sorted(found, key=rank)
 
 
 def shows_in(fault: Fault, function: str) -> bool:
@@ -566,9 +601,9 @@ def tried_all(
     subject: Subject, faults: Sequence[Fault], laws: Mapping[str, Sight], jobs: int, examples: int
 ) -> Iterator[Result]:
     """Try the laws on each mutant, several at a time; yields results as they come."""
-    work = []
+    work, by_import = [], called_by_import(subject)
     for fault in faults:
-        names = seeing(fault, laws)
+        names = seeing(fault, laws, by_import)
         work.append((subject, fault, names, {name: laws[name] for name in names}, examples))
     with multiprocessing.get_context("fork").Pool(jobs) as pool, Progress() as progress:
         task = progress.add_task("mutants", total=len(work))

@@ -29,6 +29,7 @@ MODES = "other area: defaults for the options `graph` and `graph_updates`; pass 
 BUNDLE = "other area: a definition and a state in one; `split` returns the pair"
 FLAT = "`split` and `merge` do it, with `to_flat_state`"
 CONTROL = "other area: control flow, and derivatives other than `grad`, over objects"
+DEPRECATED = "deprecated in Flax; `data` and `static` mark a field"
 WORKINGS = "how Flax lifts a transformation; no user code has it"
 ELSEWHERE = {
     "flax.core.meta": ("scutch_reference.meta", {ANNOTATIONS: "LogicalNames TAxisMetadata"}),
@@ -100,6 +101,7 @@ ELSEWHERE = {
         "scutch_reference.nnx",
         {
             ANNOTATIONS: "A M",
+            DEPRECATED: "Data Static",
             LAYERS: "Bidirectional Conv ConvTranspose Einsum GRUCell GroupNorm InstanceNorm "
             "LSTMCell LinearGeneral LoRA LoRALinear LoRAParam MultiHeadAttention "
             "OptimizedLSTMCell PReLU RMSNorm RNN RNNCellBase SimpleCell SpectralNorm WeightNorm "
@@ -153,6 +155,7 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A DataAnnotation P StaticAnnotation T",
+            DEPRECATED: "Data Static",
             DISPLAY: "ArrayRepr MutableArrayRepr VariableRepr",
             "attributes are looked at when they are set": "check_pytree",
             WORKINGS: "AttributeStatus BUILDING_DOCS DATA_REGISTRY OBJECT_CONTEXT ObjectContext "
@@ -187,8 +190,8 @@ DEFINED = {
             "how Flax describes a graph": "DataElem GenericPytree IndexMap IndexesPytreeDef "
             "LEAF_ATTR LeafAttr NODE_ATTR NodeAttr NodeDef NodeRef PythonRefMap RefMap StaticElem "
             "TreeNodeDef VariableDef jax_to_nnx_path",
-            WORKINGS: "GRAPH_CONTEXT GraphContext StaticCache UpdateContextManager graph_pop "
-            "static_cache",
+            WORKINGS: "Static GRAPH_CONTEXT GraphContext StaticCache UpdateContextManager "
+            "graph_pop static_cache",
         },
     ),
     "flax.nnx.extract": (

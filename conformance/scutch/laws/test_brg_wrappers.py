@@ -243,7 +243,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
     linen, bridge, meta, way, scale, mode, keyword, boxed
 ):
     """Positional, keyword and static arguments reach the Linen module unchanged; its methods can be
-    called as attributes of the wrapper, or by name or function as `method=`.
+    called as attributes of the wrapper, or by name or function as `method=`, and no others.
     """
     reached(way)
     reached("keyword" if keyword else "positional")
@@ -261,6 +261,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
             method="__call__" if way == "call" else "doubled",
         )  # fmt: skip
     assert_close(found, expected, **CALLS)
+    assert not hasattr(wrapper, "halved"), "the wrapper has a method that the module has not"
 
 
 @requirement("BRG-7f")

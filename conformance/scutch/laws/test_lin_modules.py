@@ -102,6 +102,65 @@ def test_parts_are_named_by_class_and_count(model):
     assert alike_in_any_order(paths, model.declared_variables())
 
 
+PLACES = ("compact", "setup", "list", "dict", "field")
+
+
+@requirement("LIN-1e", must_reach=PLACES)
+@given(
+    place=st.sampled_from(PLACES), names=st.lists(st.sampled_from("abc"), min_size=1, unique=True),
+    given_name=st.booleans(),
+)  # fmt: skip
+def test_a_part_knows_the_name_of_its_variables(linen, place, names, given_name):
+    """The `name` of each part is the key under which its variables stand, in a compact method, in
+    `setup`, there also in lists and dictionaries, and in a field.
+    """
+    reached(place)
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x + self.param("w", linen.initializers.ones, ())
+
+    def part(number):
+        """A part to be, the first of them perhaps with a name of its own."""
+        return Part(**({"name": "own"} if given_name and number == 0 else {}))
+
+    found = []
+
+    def set_up(self):
+        for number, name in enumerate(names):
+            setattr(self, name, part(number))
+        match place:
+            case "list":
+                self.parts = [Part() for _ in names]
+            case "dict":
+                self.parts = {name: Part() for name in names}
+
+    def call(self, x):
+        if place == "compact":
+            parts = [part(number) for number in range(len(names))]
+        else:
+            parts = [getattr(self, name) for name in names]
+        if place in ("list", "dict"):
+            parts += self.parts if place == "list" else self.parts.values()
+        for each in parts:
+            x = each(x)
+            found.append(each.name)
+        return x
+
+    members = {"__module__": __name__, "__call__": call}
+    if place == "compact":
+        members["__call__"] = linen.compact(call)
+    elif place == "field":
+        members |= {"__annotations__": dict.fromkeys(names, linen.Module)}
+    else:
+        members["setup"] = set_up
+    fields = {name: Part() for name in names} if place == "field" else {}
+    whole = type("Whole", (linen.Module,), members)(**fields)
+    variables = jax.eval_shape(whole.init, small_key(0), 1.0)
+    assert alike_in_any_order(found, variables["params"])
+
+
 NAMED = ("none", "jit", "remat", "vmap")
 
 

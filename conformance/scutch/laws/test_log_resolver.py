@@ -22,6 +22,10 @@ from scutch.strategies.names import LOGICAL
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
 
 
+spellings = st.sampled_from((None, "data", "model"))
+"""How the logical name `embed` is spelled: some users call an axis what its mesh axis is called."""
+
+
 def _state(nnx, names, **notes):
     """The state of one variable with names, and with rules of its own."""
     variable = nnx.Param(None, out_sharding=names, eager_sharding=False, **notes)
@@ -41,6 +45,13 @@ def _ruled(names, mapping):
     about = {name for name, _ in mapping}
     assume(about & set(names))
     return tuple(name if name in about else None for name in names)
+
+
+def _spelled(names, mapping, spelling):
+    """Names and rules with another spelling for the logical name `embed`; None leaves it."""
+    new = {"embed": spelling or "embed"}
+    renamed = tuple((new.get(name, name), target) for name, target in mapping)
+    return tuple(new.get(name, name) for name in names), renamed
 
 
 def _apart(mapping):
@@ -110,13 +121,18 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
 @requirement("LOG-10d", must_reach=("both",))
 @options("nnx.Variable.out_sharding")
 @given(
-    names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True)
-)
-def test_rules_of_a_variable_and_in_context_hold_together(logical, nnx, names, mapping, split):
-    """A variable has the spec of its names by its own rules and those in context for other names;
-    rules that both have are the same rules.
+    names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True),
+    spelling=spellings,
+)  # fmt: skip
+def test_rules_of_a_variable_and_in_context_hold_together(
+    logical, nnx, names, mapping, split, spelling
+):
+    """A variable has the spec of its names by its own rules and those in context for other names,
+    also where one of these is the name of a mesh axis; rules that both have are the same rules.
     """
-    first, names = _apart(mapping), _ruled(names, mapping)
+    names, mapping = _spelled(_ruled(names, mapping), mapping, spelling)
+    split = [spelling or name if name == "embed" else name for name in split]
+    first = _apart(mapping)
     own = tuple(rule for name, rule in first.items() if name in split)
     others = tuple(rule for name, rule in first.items() if name not in split)
     if own and others:

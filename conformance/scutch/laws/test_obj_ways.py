@@ -7,6 +7,7 @@ each way does what it says and nothing else.
 
 import copy
 import operator
+import types
 
 import jax
 import jax.numpy as jnp
@@ -383,7 +384,9 @@ LEVELS = {
 }
 
 
-def _refuses_change(transforms, nnx, change, level, lift=lambda function: function):
+def _refuses_change(
+    transforms, nnx, change, level, lift=lambda function: function, *, alone=False
+):
     """Fail unless a change of an object that was made outside of a transformation is refused in it,
     and the object is as before.
 
@@ -393,17 +396,18 @@ def _refuses_change(transforms, nnx, change, level, lift=lambda function: functi
       change: A function of both.
       level: A key of `LEVELS`: the transformation.
       lift: What is made of the function that is given the object, inside the transformation.
+      alone: Whether that function is given only the variable `a` of the object.
     """
     reached(level)
     held, before = _held(nnx), _held(nnx)
     pairs = list(zip(nodes(nnx, before), nodes(nnx, held), strict=True))
 
-    def changing(held):
-        change(nnx, held)
+    def changing(given):
+        change(nnx, types.SimpleNamespace(a=given) if alone else given)
         return jnp.zeros(())
 
     def function(x):
-        return x + lift(changing)(held)
+        return x + lift(changing)(held.a if alone else held)
 
     refused(lambda: LEVELS[level](transforms, function))
     difference = differences(nnx, before, held, pairs)
@@ -444,21 +448,27 @@ def test_nothing_from_outside_a_transformation_is_deleted_in_it(transforms, nnx,
 
 
 THROUGH = ("jit", "remat")
+ALONE = {"value of a variable alone": "value", "metadata of a variable alone": "metadata"}
+"""Ways where the lifted function is given only the variable, which is all that it changes."""
 
 
-@requirement("OBJ-11i", must_reach=(*OUTSIDE, *DELETED, *THROUGH))
-@_each([*OUTSIDE, *DELETED], through="jit")
-@given(way=st.sampled_from([*OUTSIDE, *DELETED]), level=levels, through=st.sampled_from(THROUGH))
+@requirement("OBJ-11i", must_reach=(*OUTSIDE, *DELETED, *ALONE, *THROUGH))
+@_each([*OUTSIDE, *DELETED, *ALONE], through="jit")
+@given(
+    way=st.sampled_from([*OUTSIDE, *DELETED, *ALONE]), level=levels,
+    through=st.sampled_from(THROUGH),
+)  # fmt: skip
 def test_a_lifted_call_that_cannot_change_an_object_leaves_it_alone(
     transforms, nnx, way, level, through
 ):
-    """Inside a transformation, a lifted function that changes an object of the outside, which it is
-    given, is refused; the object is as before.
+    """Inside a transformation, a lifted function that changes an object of the outside, or a
+    variable, which it is given, is refused; the object is as before.
     """
     reached(way)
     reached(through)
-    change = {**OUTSIDE, **DELETED}[way]
-    _refuses_change(transforms, nnx, change, level, getattr(transforms, through))
+    change = {**OUTSIDE, **DELETED}[ALONE.get(way, way)]
+    lift = getattr(transforms, through)
+    _refuses_change(transforms, nnx, change, level, lift, alone=way in ALONE)
 
 
 WRONG = {

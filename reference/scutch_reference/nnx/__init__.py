@@ -81,7 +81,6 @@ from .registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from .objects import (
-    Data as Data,
     data as data,
     dataclass as dataclass,
     has_data as has_data,
@@ -89,7 +88,6 @@ from .objects import (
     Object as Object,
     Pytree as Pytree,
     register_data_type as register_data_type,
-    Static as Static,
     static as static,
 )
 from .states import (

@@ -70,7 +70,7 @@ class PathContains:
         return self.key in path if self.exact else any(str(self.key) in str(p) for p in path)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class PathIn:
     """Takes exactly these paths (OBJ-3).
 
@@ -88,7 +88,7 @@ class PathIn:
         return tuple(path) in self.paths
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Any:
     """Takes what at least one of its filters takes; without filters nothing (OBJ-3).
 

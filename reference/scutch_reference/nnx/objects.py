@@ -5,9 +5,9 @@ An attribute of an object is *data* (variables, arrays, objects, and containers 
 `static(...)` say it where the value does not.
 
 Words: a *marker* is what `data` and `static` return. An attribute that is assigned a marker is
-*tagged* as data or static from then on; a field of a class is tagged by its annotation, `Data[int]`
-or `Static[str]`, or by a marker as its default. An object is *exposed* once somebody has taken its
-`__dict__`, through which it can change without being told.
+*tagged* as data or static from then on; a field of a class is tagged by a marker as its default.
+An object is *exposed* once somebody has taken its `__dict__`, through which it can change without
+being told.
 
 >>> class Scale(Pytree):
 ...     def __init__(self):
@@ -18,11 +18,10 @@ or `Static[str]`, or by a marker as its default. An object is *exposed* once som
 """
 
 import dataclasses
-import inspect
 import reprlib
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -38,12 +37,7 @@ _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
 _DATA_TYPES: list[Any] = [*_ARRAYS, Tracked]
 
-Data = Annotated[A, "nnx.Data"]
-Static = Annotated[A, "nnx.Static"]
-# Whether an annotation tags an attribute as data; the short names are those of annotations that are
-# strings.
-_ANNOTATIONS = {"nnx.Data": True, "Data": True, "nnx.Static": False, "Static": False}
-_MARK = "scutch.data"  # The entry in the metadata of a marker, with the same meaning.
+_MARK = "scutch.data"  # The entry in the metadata of a marker: whether it is data.
 
 
 def data(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
@@ -121,14 +115,6 @@ class _Attributes(Tracked, pytree=False):
 attributes_of: Callable[[Any], dict[Any, Any]] = _Attributes.__dict__["__dict__"].__get__
 
 
-def _annotated_tag(annotation: Any) -> bool | None:
-    """Whether an annotation tags its attribute as data; None if it does not tag it."""
-    text = annotation.partition("[")[0] if isinstance(annotation, str) else None
-    notes = getattr(annotation, "__metadata__", (text,))
-    tags = [_ANNOTATIONS[note] for note in notes if isinstance(note, str) and note in _ANNOTATIONS]
-    return tags[-1] if tags else None
-
-
 class Pytree(_Attributes, metaclass=ABCMeta):
     """The base of the classes of objects (OBJ-5).
 
@@ -152,10 +138,8 @@ class Pytree(_Attributes, metaclass=ABCMeta):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        annotated = {n: _annotated_tag(each) for n, each in inspect.get_annotations(cls).items()}
-        tags = {name: tag for name, tag in annotated.items() if tag is not None}
         marked = {n: v.metadata[_MARK] for n, v in vars(cls).items() if _is_marker(v)}
-        cls._class_tags = {**cls._class_tags, **tags, **marked}
+        cls._class_tags = {**cls._class_tags, **marked}
 
     # Whoever takes the dictionary may write to it, now or later, and nobody would be told. So from
     # then on it is compared on every call.

@@ -29,7 +29,7 @@ from .states import State, to_flat_state
 from .static import frozen
 
 
-@dataclass(init=False)
+@dataclass
 class FilterPrefix:
     """A value for each filter; the first filter that takes a variable gives its value (JIT-6).
 
