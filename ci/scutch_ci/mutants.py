@@ -360,9 +360,7 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     }  # fmt: skip
 
 
-def seeing(
-    fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()
-) -> list[str]:
+def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()) -> list[str]:
     """The laws that call the function of a fault, or any of its class or its file if it is in none.
 
     Those come first that are quick and call little else: they are about that function. If the

@@ -104,9 +104,12 @@ def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
 @given(placed=logical_placements(max_rank=2, explicit=True))
 def test_explicit_axes_are_constrained_too(logical, placed):
     """Under a mesh whose axes are `Explicit`, `with_logical_constraint` returns an equal array,
-    with the sharding that the rules give the names.
+    with the sharding that the rules give the names; inside `jax.jit` too.
     """
     _check_constrained(logical, placed)
+    with in_context(placed.mesh):
+        traced = jax.jit(_constrain(logical, placed.names, placed.rules))(placed.array)
+    assert_placed(traced, placed.array, _mapped_sharding(logical, placed))
 
 
 def _check_constrained(logical, placed):

@@ -7,7 +7,7 @@ some in context.
 The oracle is `logical_to_mesh_axes` with the rules that hold, which LOG-1 to LOG-4 judge.
 """
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
@@ -123,6 +123,10 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
 @given(
     names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True),
     spelling=spellings,
+)  # fmt: skip
+@example(
+    names=("embed", "batch"), mapping=(("embed", "model"), ("batch", "data")), split=["embed"],
+    spelling="data",
 )  # fmt: skip
 def test_rules_of_a_variable_and_in_context_hold_together(
     logical, nnx, names, mapping, split, spelling

@@ -335,6 +335,10 @@ def _set_key(nnx, held):
     held.d["y"] = nnx.Param(_array(7))
 
 
+def _set_class(nnx, held):
+    held.a.__class__ = nnx.BatchStat
+
+
 OUTSIDE = {
     "value": lambda nnx, held: held.a.set_value(_array(7)),
     "attribute value": _set_attribute,
@@ -345,6 +349,7 @@ OUTSIDE = {
     "all metadata": lambda nnx, held: held.a.set_metadata({"note": 7}),
     "deleted metadata": lambda nnx, held: held.a.del_metadata("note"),
     "copy_from": lambda nnx, held: held.a.copy_from(nnx.Param(_array(7))),
+    "class": _set_class,
     "update": lambda nnx, held: nnx.update(
         held, nnx.from_flat_state([(("a",), nnx.Param(_array(7), note=1))])
     ),
@@ -384,9 +389,7 @@ LEVELS = {
 }
 
 
-def _refuses_change(
-    transforms, nnx, change, level, lift=lambda function: function, *, alone=False
-):
+def _refuses_change(transforms, nnx, change, level, lift=lambda function: function, *, alone=False):
     """Fail unless a change of an object that was made outside of a transformation is refused in it,
     and the object is as before.
 
