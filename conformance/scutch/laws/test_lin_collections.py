@@ -302,8 +302,9 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
 @costly
 @given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
 def test_sown_values_are_collected_in_order(linen, how, times, length):
-    """Values that a module sows come out as a tuple in their order, stacked under `scan` and
-    `vmap`; where their collection is not mutable, nothing is sown.
+    """Values that a module sows, and nothing else, come out as a tuple in their order, stacked under
+    `scan` and `vmap`, and lie so in a bound module; where their collection is not mutable, nothing
+    is sown.
     """
     reached(how)
 
@@ -325,6 +326,9 @@ def test_sown_values_are_collected_in_order(linen, how, times, length):
         expected = [np.stack([each + turn for turn in rounds]) for each in expected]
     assert isinstance(found, tuple)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    bound = module.bind({}, mutable=["intermediates"])
+    bound(x, *rest)
+    assert alike(*[dict(each["intermediates"]) for each in (bound.variables, sown)])
     silent = module.apply({}, x, *rest)
     assert not (isinstance(silent, tuple) and isinstance(silent[-1], dict))
 
