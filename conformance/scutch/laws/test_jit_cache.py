@@ -8,6 +8,7 @@ traced, and returns the number of the trace, tells which trace answered a call.
 import gc
 import weakref
 
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from scutch.inputs.programs import (
     inputs,
 )
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import costly, few, reached, requirement
+from scutch.lawkit.marks import costly, reached, requirement
 from scutch.strategies import copies, programs, small_graphs
 
 
@@ -243,26 +244,50 @@ def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
-@requirement("JIT-3j")
-@few("it asks what is left in memory, which no input changes")
-def test_calls_keep_no_object_alive(transforms, nnx):
-    """Objects that only a jitted call was given are garbage collected after it, though the jitted
-    function lives on.
-    """
+PARTS = ("variable", "array", "list", "itself", "the other")
 
-    def work(module, arrays):
-        module.a.set_value(module.a.get_value() + arrays[1])
-        module.b = graphs.classes(nnx)["Count"](arrays[0])
+
+@requirement("JIT-3j", must_reach=(*PARTS, "one lives on"))
+@costly
+@given(
+    parts=st.lists(st.sampled_from(PARTS), min_size=1, unique=True), lives_on=st.booleans(),
+    adds=st.booleans(),
+)  # fmt: skip
+@example(parts=["array", "itself"], lives_on=True, adds=False)
+@example(parts=["variable", "list", "the other"], lives_on=True, adds=True)
+def test_calls_keep_no_object_alive(transforms, nnx, parts, lives_on, adds):
+    """Objects that only a jitted call was given are garbage collected after it, though the jitted
+    function lives on, and another object that it was given beside them.
+    """
+    for part in [*parts, *["one lives on"] * lives_on]:
+        reached(part)
+
+    def made():
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(inputs(0)[0])
         return module
 
-    jitted = transforms.jit(work)
-    alive = []
-    for call in range(20):
-        module = graphs.classes(nnx)["Node"]()
-        module.a = nnx.Param(inputs(call)[0])
-        jitted(module, inputs(call))
-        alive.append(weakref.ref(module))
-    del module
+    def work(first, module, arrays):
+        first.a.set_value(first.a.get_value() + arrays[1])
+        if adds:
+            module.b = graphs.classes(nnx)["Count"](arrays[0])
+        return module
+
+    jitted, alive, other = transforms.jit(work), [], made()
+    for call in range(3):
+        module, first = made(), other if lives_on else made()
+        fill = {
+            "variable": nnx.Param(inputs(1)[1]),
+            "array": jnp.ones(2),
+            "list": nnx.List([nnx.Param(jnp.ones(2))]),
+            "itself": module,
+            "the other": first,
+        }
+        for number, part in enumerate(parts):
+            setattr(module, f"part_{number}", fill[part])
+        jitted(first, module, inputs(call))
+        alive += [weakref.ref(module), *[weakref.ref(first)] * (not lives_on)]
+    del module, first, fill
     gc.collect()
     kept = sum(reference() is not None for reference in alive)
     assert kept == 0, f"{kept} of {len(alive)} objects are kept alive"

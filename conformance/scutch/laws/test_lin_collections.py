@@ -302,9 +302,9 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
 @costly
 @given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
 def test_sown_values_are_collected_in_order(linen, how, times, length):
-    """Values that a module sows, and nothing else, come out as a tuple in their order, stacked under
-    `scan` and `vmap`, and lie so in a bound module; where their collection is not mutable, nothing
-    is sown.
+    """Values that a module sows, and nothing else, come out as a tuple in their order, stacked
+    under `scan` and `vmap`, and lie so in a bound module; where their collection is not mutable,
+    nothing is sown.
     """
     reached(how)
 
