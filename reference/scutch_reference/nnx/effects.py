@@ -203,8 +203,7 @@ class _Comparison:
         leaves = [] if is_variable and number < known else self.walk.leaves[number]
         for container, key, path in leaves:
             leaf = self.walk.nodes[number] if is_variable else container[key]
-            is_new = path[0] < len(self.walk.nodes[0])
-            group = self.frame.groups.index(self.frame.prefix_at(path, leaf, is_new=is_new))
+            group = self.frame.groups.index(self.frame.prefix_at(path, leaf))
             if (id(container[key]), group) not in self.sources:
                 self._send(container[key], group)
             sources.append(self.sources[id(container[key]), group])

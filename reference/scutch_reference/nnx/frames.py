@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from ..errors import AliasingError, LeakedTracerError, LiftingError, NoFilterMatchError
+from ..errors import AliasingError, LeakedTracerError, LiftingError
 from ..jax_versions import Tracer, stored_sharding, trace_level
 from .call_signature import CallSignature
 from .filters import Path
@@ -136,17 +136,16 @@ class Frame:
         root, *path = self.paths[place] if isinstance(place, int) else place
         return f"{self.labels[root]}, path {tuple(path)!r}"
 
-    def prefix_at(self, path: Path, leaf: Any, *, is_new: bool = False) -> Any:
+    def prefix_at(self, path: Path, leaf: Any) -> Any:
         """Return the value that the prefixes give a leaf.
 
         Args:
           path: The path of the leaf.
           leaf: The leaf; the variable, if it is the value of one.
-          is_new: Whether it was not there before the call: then a prefix may have nothing for it.
 
         Returns:
           The value, such as a sharding, a spec or an axis. It is `rules.default` where the prefix
-          says None, and where it has nothing for a leaf that is new.
+          says None.
 
         Raises:
           LiftingError: The prefix has nothing for it.
@@ -158,11 +157,7 @@ class Frame:
                 prefix, below = prefix[below[0]], below[1:]
             if isinstance(prefix, FilterPrefix):
                 prefix = prefix.map_prefix(below, leaf, where)
-        except (LookupError, TypeError, NoFilterMatchError) as error:
-            if is_new:
-                return self.rules.default
-            if isinstance(error, NoFilterMatchError):
-                raise
+        except (LookupError, TypeError) as error:
             raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
         return self.rules.default if prefix is None else prefix
 
