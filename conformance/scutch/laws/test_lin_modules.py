@@ -123,7 +123,7 @@ def test_a_part_knows_the_name_of_its_variables(linen, place, names, given_name)
 
     def part(number):
         """A part to be, the first of them perhaps with a name of its own."""
-        return Part(**({"name": "own"} if given_name and number == 0 else {}))
+        return Part(**({"name": "own"} if given_name and not number else {}))
 
     found = []
 
