@@ -96,6 +96,15 @@ def test_what_decorates_a_class_is_seen_by_who_calls_one_of_its_functions():
     assert [mutants.seeing(fault, calls) for fault in faults] == [["C.f"]] * len(faults)
 
 
+def test_what_the_import_calls_is_seen_by_who_calls_another_function_of_its_file():
+    source = "def register(cls): return cls\nclass C:\n    def f(self): pass\n"
+    (fault,) = [each for each in faults_in(source, "file.py") if each.scope == "register"]
+    places = {"other": "other.py:g", "user": "file.py:C.f", "caller": "file.py:register"}
+    calls = {name: mutants.Sight("passed", 1.0, (place,)) for name, place in places.items()}
+    assert mutants.seeing(fault, calls) == ["caller"]
+    assert mutants.seeing(fault, calls, {"file.py:register"}) == ["caller", "user"]
+
+
 def test_a_class_without_functions_is_seen_by_who_calls_any_of_its_file():
     faults = faults_in("class C:\n    a: int = 1\n", "file.py")
     calls = {"D.f": mutants.Sight("passed", 1.0, ("file.py:D.f",))}
