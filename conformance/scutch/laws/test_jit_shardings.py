@@ -256,22 +256,28 @@ def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
     refused(lambda: jitted(root), naming=("b", "a"))
 
 
-@requirement("JIT-6c", must_reach=("equal", "different"))
-@given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS[:2]))
+@requirement("JIT-6c", must_reach=("equal", "different", "state"))
+@given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS))
 def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, form):
     """Two `StateSharding`s are equal exactly when their filters and shardings are, in order; then
-    their hashes are equal.
+    their hashes are equal. Those of a `State` are equal to those of one with the same content.
     """
     values = [_on(mesh, ("data",)), _on(mesh, ())]
 
-    def make(order, kind):
+    def make(order, kind, values=values):
+        if alike(kind, "state"):
+            a, b, c = order[:3]
+            return transforms.StateSharding(nnx.State({a: {b: values[0], c: values[1]}}))
         pairs = list(zip(_filters(nnx, order[:2]), values, strict=True))
         return transforms.StateSharding(dict(pairs) if alike(kind, "mapping") else pairs)
 
-    one, other = make(pair[0], form), make(pair[1], "pairs")
-    swapped = transforms.StateSharding(zip(_filters(nnx, pair[0][:2]), values[::-1], strict=True))
+    state = form == "state"
+    one, other = make(pair[0], form), make(pair[1], "state" if state else "pairs")
+    swapped = make(pair[0], "state" if state else "pairs", values[::-1])
     same = pair[0][:2] == pair[1][:2]
     reached("equal" if same else "different")
+    if state:
+        reached("state")
     assert says_equal(one, other) is same
     assert says_unequal(one, swapped)
     assert not same or hash(one) == hash(other)

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
+from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, raised, reached, requirement
 
 
@@ -123,6 +125,89 @@ def test_a_change_in_a_container_of_jax_is_seen(transforms, nnx, kind, steps, in
                 module.a = nnx.data(new)
         found, expected = jitted(module, x), function(module, x)
         assert np.array_equal(found, expected), f"{found} after {what}; eagerly {expected}"
+
+
+@jax.tree_util.register_pytree_node_class
+class Unnamed:
+    """A class that is registered without names for its parts."""
+
+    def __init__(self, one: Any, two: Any) -> None:
+        """Keep two parts."""
+        self.one, self.two = one, two
+
+    def tree_flatten(self) -> Any:
+        """The parts; nothing is static."""
+        return (self.one, self.two), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, parts: Any) -> Any:
+        """An object with new parts."""
+        return cls(*parts)
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Numbered(Unnamed):
+    """A class that is registered with numbers for its parts, as lists have."""
+
+    def tree_flatten_with_keys(self) -> Any:
+        """The parts by number; nothing is static."""
+        parts = enumerate((self.one, self.two))
+        return tuple((jax.tree_util.SequenceKey(n), part) for n, part in parts), None
+
+
+HELD = {
+    **KINDS, "unnamed": Unnamed, "numbered": Numbered,
+    "ordered": lambda one, two: collections.OrderedDict(two=two, one=one),
+    "default": lambda one, two: collections.defaultdict(list, two=two, one=one),
+}  # fmt: skip
+
+
+def _parts(held):
+    """The two parts of what `HELD` makes."""
+    return [held[k] if isinstance(held, dict) else getattr(held, k) for k in ("one", "two")]
+
+
+@requirement("OBJ-1z", must_reach=tuple(HELD))
+@given(
+    kind=st.sampled_from(list(HELD)), inner=st.sampled_from(["array", "variable", "object"]),
+    deep=st.booleans(), how=st.sampled_from(["merge", "clone", "update"]),
+)  # fmt: skip
+def test_containers_of_jax_are_part_of_the_graph(nnx, kind, inner, deep, how):
+    """An object that holds a container which JAX knows has the parts of it in its state, each under
+    a path of its own, and `merge` and `clone` make the same container of them.
+    """
+    reached(kind)
+
+    def part(number):
+        if inner == "array":
+            return np.full(2, number)
+        if inner == "variable":
+            return nnx.Param(np.full(2, number))
+        branch = classes(nnx)["Branch"]()
+        branch.a = nnx.Param(np.full(2, number))
+        return branch
+
+    def value(part):
+        leaf = part.a if inner == "object" else part
+        return leaf if inner == "array" else leaf.get_value()
+
+    def module(first):
+        root = classes(nnx)["Node"]()
+        held = HELD[kind](part(first), part(first + 1))
+        root.a = nnx.data([held] if deep else held)
+        return root
+
+    root, numbers = module(1), [1, 2]
+    assert alike(len({path for path, _ in nnx.to_flat_state(nnx.state(root))}), 2)
+    if how == "update":
+        assume(inner != "array")
+        nnx.update(root, nnx.state(module(3)))
+        found, numbers = root, [3, 4]
+    else:
+        found = nnx.clone(root) if how == "clone" else nnx.merge(*nnx.split(root))
+    held = found.a[0] if deep else found.a
+    assert type(held) is type(HELD[kind](1, 2))
+    assert alike([*map(value, _parts(held))], [np.full(2, number) for number in numbers])
 
 
 def _containers(leaves):

@@ -335,22 +335,40 @@ def test_a_state_is_a_snapshot(nnx, pair, how):
     assert same_leaves(nnx, flat_state(nnx, state), leaves(nnx, before))
 
 
-@requirement("OBJ-1m", must_reach=("popped", "left"))
-@given(pair=copies(object_trees(bare=False)), wanted=type_filters())
-def test_popped_variables_leave_the_object(nnx, pair, wanted):
-    """`pop` returns the variables that its filter takes, and the object has all others and none of
-    these.
+@requirement("OBJ-1m", must_reach=("popped", "left", "cycle", "several filters"))
+@given(
+    pair=copies(object_trees(bare=False)), wanted=st.lists(type_filters(), min_size=1, max_size=2),
+    back=st.booleans(), at=st.integers(0, 3),
+)  # fmt: skip
+def test_popped_variables_leave_the_object(nnx, pair, wanted, back, at):
+    """`pop` returns the variables that its filters take, each with the first that does, and the
+    object has all others and none of these, also where it leads back to itself.
     """
+    for root in pair:
+        inner = [node for node in nodes(nnx, root) if isinstance(node, nnx.Module)]
+        if back:
+            reached("cycle")
+            home = inner[at % len(inner)]
+            put(nnx, home, next(name for name in ATTRIBUTES[::-1] if not hasattr(home, name)), root)
     root, before = pair
     expected = leaves(nnx, before)
-    taken = {p: leaf for p, leaf in expected.items() if takes(nnx, wanted, p, leaf)}
-    if taken:
+    taken = [{} for _ in wanted]
+    for path, leaf in expected.items():
+        first = [n for n, each in enumerate(wanted) if takes(nnx, each, path, leaf)][:1]
+        for n in first:
+            taken[n][path] = leaf
+    every = {path for each in taken for path in each}
+    if every:
         reached("popped")
-    if len(taken) < len(expected):
+    if len(every) < len(expected):
         reached("left")
-    popped = nnx.pop(root, build_filter(nnx, wanted))
-    assert same_leaves(nnx, flat_state(nnx, popped), taken)
-    rest = {p: leaf for p, leaf in expected.items() if not holds(taken, p)}
+    popped = nnx.pop(root, *(build_filter(nnx, each) for each in wanted))
+    if len(wanted) > 1:
+        reached("several filters")
+    states = popped if len(wanted) > 1 else (popped,)
+    for ours, theirs in zip(states, taken, strict=True):
+        assert same_leaves(nnx, flat_state(nnx, ours), theirs)
+    rest = {p: leaf for p, leaf in expected.items() if not holds(every, p)}
     assert same_leaves(nnx, leaves(nnx, root), rest)
 
 
@@ -462,11 +480,15 @@ def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, 
         assert any(alike(path[0], "e") for path in paths), f"it is at none of {paths}"
 
 
-@requirement("OBJ-1v", must_reach=("object", "variable", "none"))
-@given(root=graphs(marks=False, bare=False, containers=False), again=st.integers(0, 3))
-def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again):
+@requirement("OBJ-1v", must_reach=("object", "variable", "none", "left out"))
+@given(
+    root=graphs(marks=False, bare=False, containers=False), again=st.integers(0, 3),
+    only=st.one_of(st.none(), st.sampled_from(["Param", "BatchStat"])),
+)  # fmt: skip
+def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again, only):
     """`find_duplicates` gives, for each object and variable that is met more than once, all paths
-    by which it is met, when what is inside an object is looked at once.
+    by which it is met, when what is inside an object is looked at once; with `only`, for those that
+    the filter takes.
     """
     found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
     if again and found:
@@ -481,5 +503,12 @@ def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again):
         reached("variable" if isinstance(value, nnx.Variable) else "object")
     if not shared:
         reached("none")
-    ours = [sorted(map(repr, map(tuple, group))) for group in nnx.find_duplicates(root)]
+    options = {}
+    if only is not None:
+        kind = getattr(nnx, only)
+        options["only"] = kind
+        all_of_them, shared = shared, [met for met in shared if isinstance(met[0][1], kind)]
+        if len(shared) < len(all_of_them):
+            reached("left out")
+    ours = [sorted(map(repr, map(tuple, group))) for group in nnx.find_duplicates(root, **options)]
     assert alike_in_any_order(ours, [sorted(repr(path) for path, _ in met) for met in shared])

@@ -424,15 +424,17 @@ OPTIMIZED = {
 }
 
 
-@requirement("OBJ-7e", must_reach=(*TRANSFORMATIONS, *OPTIMIZED))
+@requirement("OBJ-7e", must_reach=(*TRANSFORMATIONS, *OPTIMIZED, "keywords"))
 @options("nnx.Variable.out_sharding")
 @given(
     name=st.sampled_from(list(TRANSFORMATIONS)),
     wanted=st.sampled_from(list(OPTIMIZED)),
     steps=st.lists(st.sampled_from([1.0, -2.0]), max_size=2),
-    tied=st.booleans(),
-)
-def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wanted, steps, tied):
+    tied=st.booleans(), keywords=st.booleans(),
+)  # fmt: skip
+def test_the_optimizer_computes_what_optax_computes(
+    transforms, nnx, name, wanted, steps, tied, keywords
+):
     """After any number of updates the model's parameters and the optimizer's state are those that
     `optax` computes, in the same variables; these have the names of the parameters. Further
     arguments of an update reach the transformation.
@@ -446,7 +448,11 @@ def test_the_optimizer_computes_what_optax_computes(transforms, nnx, name, wante
         for i, variable in enumerate(v for v in nodes(nnx, root) if isinstance(v, nnx.Variable)):
             variable.set_metadata(out_sharding=(f"axis_{i}",), eager_sharding=False)
     pairs = _pairs(nnx, expected, model)
-    optimizer = transforms.Optimizer(model, transformation, wrt=chosen)
+    if keywords:
+        reached("keywords")
+        optimizer = transforms.Optimizer(model=model, tx=transformation, wrt=chosen)
+    else:
+        optimizer = transforms.Optimizer(model, transformation, wrt=chosen)
     kept = _kept(nnx, optimizer.opt_state)
     values = nnx.to_pure_dict(nnx.state(expected, chosen))
     state = transformation.init(values)

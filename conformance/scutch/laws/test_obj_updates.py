@@ -30,7 +30,18 @@ def _pure(nnx, states):
     return [nnx.to_pure_dict(state) for state in states]
 
 
-@requirement("OBJ-2a", must_reach=("states", "pure dictionaries", "own state", "kept"))
+def _hollow(nnx, paths):
+    """A state that has an empty state in the place of each leaf."""
+    tree = {}
+    for path in paths:
+        at = tree
+        for key in path[:-1]:
+            at = at.setdefault(key, {})
+        at[path[-1]] = nnx.State({})
+    return nnx.State(tree)
+
+
+@requirement("OBJ-2a", must_reach=("states", "pure dictionaries", "own state", "kept", "hollow"))
 @given(
     pair=copies(object_trees(variable=numeric, bare=False)),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
@@ -43,7 +54,8 @@ def _pure(nnx, states):
 )
 def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
     """After `update` with states, or with their pure dictionaries, each variable that they name has
-    the value there, and each other variable has the value that it had.
+    the value there, and each other variable has the value that it had. A state that is empty in the
+    place of a variable names none.
     """
     one, other = pair
     if how != "own state":
@@ -53,6 +65,9 @@ def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
     before = {path: leaf.get_raw_value() for path, leaf in leaves(nnx, one).items()}
     nnx.update(one, *(_pure(nnx, states) if how == "pure dictionaries" else states))
     after, news = leaves(nnx, one), leaves(nnx, other)
+    if after and how == "states":
+        reached("hollow")
+        nnx.update(one, _hollow(nnx, after))
     assert alike_in_any_order(after, before)
     for path, leaf in after.items():
         taken = any(takes(nnx, each, path, leaf) for each in wanted)

@@ -183,6 +183,18 @@ class TuplesToLists:
 
 
 @of_objects
+class FlattensDictionaries:
+    """Breaks OBJ-1z: dictionaries of other types come back as dictionaries of Python."""
+
+    def merge(*args, **options):
+        merged = nnx.merge(*args, **options)
+        for module, name, value in _places(merged):
+            if isinstance(value, dict) and type(value) is not dict:
+                setattr(module, name, nnx.data(dict(value)))
+        return merged
+
+
+@of_objects
 class PassesVariablesOver:
     """Breaks OBJ-1p: a variable is not met."""
 
