@@ -438,6 +438,8 @@ class Listed:
       reason: Why no law can tell.
       function: A function or class in which no fault counts, or, with `taken`, this one does not.
       holds: A regular expression; only a fault that replaces a text with it does not count.
+      under: A regular expression; only a fault in a block does not count that begins with a line
+        with it, such as `if x is None:`.
       taken: The lines that the fault takes away, joined, for one fault.
       added: The lines that it adds.
     """
@@ -447,6 +449,7 @@ class Listed:
     reason: str
     function: str = ""
     holds: str = ""
+    under: str = ""
     taken: str = ""
     added: str = ""
 
@@ -467,12 +470,25 @@ def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool
     # The lines come of a comparison of whole files, which is made once for all entries.
     changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
     replaced = source.encode()[slice(*fault.span)].decode()
+    above = blocks(source, fault.line)
     return any(
         each.function in ("*", "" if each.taken else "*", fault.scope, *fault.scope.split("."))
         and re.search(each.holds, replaced) is not None
+        and any(re.search(each.under, line) is not None for line in above)
         and (not each.taken or changed == (each.taken, each.added))
         for each in about
     )
+
+
+def blocks(source: str, number: int) -> list[str]:
+    """The lines that begin the blocks in which a line stands, from 1; last, an empty one."""
+    *before, line = source.splitlines()[:number]
+    indent, found = len(line) - len(line.lstrip()), []
+    for each in reversed(before):
+        if each.strip() and len(each) - len(each.lstrip()) < indent:
+            indent = len(each) - len(each.lstrip())
+            found.append(each.strip())
+    return [*found, ""]
 
 
 def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:

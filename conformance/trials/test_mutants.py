@@ -133,6 +133,15 @@ def test_an_entry_is_about_a_function_or_a_part_of_it_or_one_fault(entry, left):
     assert counted == left
 
 
+def test_an_entry_may_be_about_a_block():
+    source = "def f(x):\n    if x.ref:\n        x.a = 1\n    else:\n        x.a = 1\n    x.a = 1\n"
+    subject = SimpleNamespace(where="mine", sources={"file.py": source})
+    entries = [mutants.Listed("mine", "file.py", "why", "f", under=r"^if x\.ref")]
+    faults = [f for f in faults_in(source, "file.py") if f.new == "pass"]
+    counted = [f.line for f in faults if not mutants.is_listed(f, subject, entries)]
+    assert counted == [5, 6]
+
+
 def test_text_that_is_not_ascii_is_changed_in_the_right_place():
     source = 'x = "é" if a else f("ü", key=1)\n'
     assert ('x = "é" if a else f("ü", key=1)', "x = \"é\" if a else f('ü')") in changes(source)
