@@ -49,7 +49,9 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
         return step(part, 0.0, x)[1]
     if alike(kind, "while_loop"):
         how = "carry_variables" if writes else "broadcast_variables"
-        options = shared if collections is True and not writes else shared | {how: collections}
+        # By default nothing is carried, and all else is shared.
+        default = isinstance(collections, bool) and collections is not writes
+        options = shared if default else shared | {how: collections}
         return linen.while_loop(
             lambda part, state: state[0] < 1, lambda part, state: (1, part(state[1])), part, (0, x),
             **options,

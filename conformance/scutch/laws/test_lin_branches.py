@@ -44,12 +44,15 @@ class _Applied:
         return {c: tree for c, tree in self.variables.items() if holds(self.changing, c)}
 
 
-def _assert_same(lifted, pure, variables, x, changing, *, gradients=True):
-    """Outputs, changed collections and gradients of a lifted module, and of a pure function."""
+def _assert_same(lifted, pure, variables, x, changing, *, gradients=True, everything=False):
+    """Outputs, changed collections and gradients of a lifted module, and of a pure function.
+
+    With `everything`, no collection is kept from changing but by the lift.
+    """
 
     def by_lift(variables, x):
-        output, updates = lifted.apply(within(variables), x, mutable=changing)
-        return output, {c: tree["part"] for c, tree in updates.items()}
+        output, updates = lifted.apply(within(variables), x, mutable=everything or changing)
+        return output, {c: tree["part"] for c, tree in updates.items() if holds(changing, c)}
 
     def seen(route):
         if not gradients:
@@ -127,8 +130,9 @@ counters = parts(("Counter", "Scale", "BatchNorm"))
     turns=st.integers(0, 3),
     wanted=st.booleans(),
     held=st.booleans(),
+    everything=st.booleans(),
 )
-def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted, held):
+def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted, held, everything):
     """`while_loop` over functions of a part, or of a module that has the part as a field, with
     collections that are carried or shared, gives the output and changed collections that
     `jax.lax.while_loop` over `apply` of the part gives.
@@ -176,7 +180,8 @@ def test_a_loop_over_a_part_is_that_of_jax(linen, model, train, turns, wanted, h
         return output, changed
 
     lifted = outer(linen, part, call, held=held)
-    _assert_same(lifted, pure, variables, model.x, changing, gradients=False)
+    options = {"gradients": False, "everything": everything}
+    _assert_same(lifted, pure, variables, model.x, changing, **options)
 
 
 MAPS = {
@@ -193,6 +198,8 @@ MAPS = {
 }
 """Functions of collections: what a module sees of them, and the inverse."""
 
+REST = "all but params"
+"""Stands for a deny list."""
 MAPPED = ("params", ["params", "batch_stats"], True, "counts")
 """Filters of the collections that are mapped."""
 
@@ -209,23 +216,30 @@ def _names(wanted):
     """The collections that a filter takes."""
     if wanted is True:
         return COLLECTIONS
+    if alike(wanted, REST):
+        return COLLECTIONS[1:]
     return [wanted] if isinstance(wanted, str) else wanted
 
 
 class _Mapped:
     """A part that computes with mapped variables, alone or as a part of another module."""
 
-    def __init__(self, linen, part, how, wanted, where, init, *, mutable=True):
+    def __init__(self, linen, part, how, wanted, where, init, *, mutable=True, by_name=False):
         self.part, self.alone = part, alike(where, "outside")
-        self.names = _names(wanted)
+        self.names, self.by_name = _names(wanted), by_name
         self.into, self.out = MAPS[how]
-        options = {"mutable": True} if mutable else {}
-        kind = linen.map_variables(type(part), wanted, self.into, self.out, init=init, **options)
+        wanted = linen.DenyList("params") if alike(wanted, REST) else wanted
+        given = {"mapped_collections": wanted, "init": init, "mutable": mutable}
+        default = {"mapped_collections": True, "init": False, "mutable": False}
+        options = {name: value for name, value in given.items() if value != default[name]}
+        functions = {"trans_in_fn": self.into, "trans_out_fn": self.out}
+        kind = linen.map_variables(type(part), **functions, **options)
 
         class Outer(linen.Module):
             @linen.compact
             def __call__(self, x):
-                return kind(part.layers, part.width, part.train, name="part")(x)
+                lifted = kind(part.layers, part.width, part.train, name="part")
+                return lifted(x=x) if by_name else lifted(x)
 
         self.module = kind(part.layers, part.width, part.train) if self.alone else Outer()
 
@@ -240,8 +254,14 @@ class _Mapped:
     def apply(self, variables, x, changing):
         """`apply` of the module, to variables of the part."""
         held = variables if self.alone else within(variables)
-        output, updates = self.module.apply(held, x, mutable=changing)
+        args, kwargs = ((), {"x": x}) if self.by_name else ((x,), {})
+        output, updates = self.module.apply(held, *args, mutable=changing, **kwargs)
         return output, self.of_part(updates)
+
+    def init(self, keys, x):
+        """`init` of the module: variables of the part."""
+        made = self.module.init(keys, x=x) if self.by_name else self.module.init(keys, x)
+        return self.of_part(made)
 
     def pure(self, variables, x, changing):
         """`apply` of the part to mapped variables, what changes being mapped back."""
@@ -249,11 +269,11 @@ class _Mapped:
         return output, self.mapped(self.out, dict(updates))
 
 
-def _assert_mapped(linen, model, train, how, wanted, where, *, init):
+def _assert_mapped(linen, model, train, how, wanted, where, *, init, by_name=False):
     """Fail unless both routes have the same outputs, changed collections and gradients."""
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
-    both = _Mapped(linen, part, how, wanted, where, init)
+    both = _Mapped(linen, part, how, wanted, where, init, by_name=by_name)
     held = both.mapped(both.out, variables)
 
     def seen(route):
@@ -269,13 +289,13 @@ def _assert_mapped(linen, model, train, how, wanted, where, *, init):
 
 @requirement("LIN-9s", must_reach=("outside", "inside"))
 @costly
-@given(train=st.booleans(), **drawn)
-def test_a_module_computes_with_mapped_variables(linen, train, model, how, wanted, where):
+@given(train=st.booleans(), by_name=st.booleans(), **drawn)
+def test_a_module_computes_with_mapped_variables(linen, train, model, how, wanted, where, by_name):
     """`apply` of a module under `map_variables`, alone or as a part, gives what `apply` of the
     module gives for the mapped variables: outputs, gradients, and changed collections, mapped back.
     """
     reached(where)
-    _assert_mapped(linen, model, train, how, wanted, where, init=False)
+    _assert_mapped(linen, model, train, how, wanted, where, init=False, by_name=by_name)
 
 
 @requirement("LIN-9v", must_reach=("outside", "inside"))
@@ -286,8 +306,8 @@ def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
     mapped back: with them `apply` computes what the module computes with its own.
     """
     reached(where)
-    both = _Mapped(linen, model.module(), how, wanted, where, True)
-    made = both.of_part(jax.jit(both.module.init)(models.keys(), model.x))
+    both = _Mapped(linen, model.module(), how, wanted, where, True, by_name=alike(how, "doubled"))
+    made = jax.jit(both.init)(models.keys(), model.x)
     plain = jax.eval_shape(both.part.init, models.keys(), model.x)
     expected = jax.eval_shape(lambda tree: both.mapped(both.out, dict(tree)), plain)
     assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, expected))
@@ -311,7 +331,7 @@ def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, want
 @costly
 @given(
     model=parts(("Counter", "BatchNorm")), how=drawn["how"], init=st.booleans(),
-    wanted=st.sampled_from([["counts", "batch_stats"], True]), where=drawn["where"],
+    wanted=st.sampled_from([["counts", "batch_stats"], True, REST]), where=drawn["where"],
 )  # fmt: skip
 def test_mapped_variables_change_only_where_it_is_asked_for(linen, model, how, init, wanted, where):
     """A module under `map_variables` without `mutable` that changes a mapped collection is refused,

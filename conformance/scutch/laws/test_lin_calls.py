@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
 from scutch.lawkit.tolerances import GRADIENTS
 from scutch.strategies import parts
@@ -302,7 +302,7 @@ def test_gradients_inside_a_module_are_those_of_its_part(
     """`vjp`, `jvp`, `grad` and `value_and_grad` of a part, called inside a module, give what JAX's
     functions of these names give for `apply` of the part: outputs, cotangents or tangents of its
     variables and inputs, and the collections that change. `grad` and `value_and_grad` also do of a
-    module that has the part as a field.
+    module that has the part as a field, and refuse what is no scalar.
     """
     reached(kind)
     held = held and "grad" in kind
@@ -330,6 +330,15 @@ def test_gradients_inside_a_module_are_those_of_its_part(
             reached(name)
     assert_close(found, expected, "gradients", **GRADIENTS)
     assert_close(dict(updates), within(changed), "changed collections", **GRADIENTS)
+    if "grad" in kind and weights.ndim:  # JAX differentiates nothing but scalars
+
+        def of_array(part, x):
+            output = (lambda part, x: (part(x), x)) if aux else (lambda part, x: part(x))
+            return getattr(linen, kind)(output, part, x, has_aux=aux)
+
+        refused(
+            lambda: jax.eval_shape(outer(linen, part, of_array).apply, within(variables), model.x)
+        )
 
 
 @requirement("LIN-9j", must_reach=("changed", "not differentiated", "by default"))

@@ -153,23 +153,26 @@ def test_batch_normalization_keeps_running_statistics(linen, momentum, train, ro
         assert_close(updates["batch_stats"][name], expected, **GRADIENTS)
 
 
-def _mask(linen, rate, seed, x):
-    """What dropout with the key of a seed leaves of an array."""
-    rngs = {"dropout": jax.random.key(seed)}
+def _mask(linen, rate, key, x):
+    """What dropout with a key leaves of an array."""
+    rngs = {"dropout": key}
     return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
 
 
 @requirement("LIN-8d")
 @costly
 @given(
-    rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99), rows=st.sampled_from([8, 16])
-)
-def test_dropout_follows_its_key(linen, rate, seed, rows):
-    """Dropout with the same key drops the same entries, with another key others, about as many as
-    its rate says; it scales the rest. A deterministic one changes nothing and needs no key.
+    rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99),
+    rows=st.sampled_from([8, 16]), raw=st.booleans(),
+)  # fmt: skip
+def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
+    """Dropout with the same key, which may be an array of numbers, drops the same entries, with
+    another key others, about as many as its rate says; it scales the rest. A deterministic one
+    changes nothing and needs no key.
     """
+    key = jax.random.PRNGKey if raw else jax.random.key
     x = np.arange(1, rows * 16 + 1, dtype="float32").reshape(rows, 16)
-    one, again, other = (_mask(linen, rate, s, x) for s in (seed, seed, seed + 1))
+    one, again, other = (_mask(linen, rate, key(s), x) for s in (seed, seed, seed + 1))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
     kept = np.not_equal(one, 0)

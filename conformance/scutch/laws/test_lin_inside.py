@@ -1,4 +1,4 @@
-"""What is there inside of a lift, and what is drawn there: LIN-9m, LIN-9x, LIN-9y (`002_`).
+"""What is there inside of a lift, and what is drawn there: LIN-1m, LIN-9m, LIN-9x (`002_`).
 
 The first law asks for each lift what its filters say. The others need no oracle for what is drawn:
 the part is linear in its input, so that its gradient shows which numbers it was computed with.
@@ -13,13 +13,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.lawkit.equality import assert_close
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.inside import KINDS, inside
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, GRADIENTS
+from scutch.strategies.names import numbered_names
 
 X = np.arange(1, 7, dtype="float32")
 WHAT = ("collection", "stream", "writing")
+
+
+FORMS = ("name", "several", "deny", "none")
+"""How a filter is written that takes a name, and one that does not."""
+
+
+def _filters(linen, form, name):
+    """A filter that takes a name, and one that does not take it."""
+    without = {
+        "name": "others", "several": ("others", "params"), "deny": linen.DenyList(name),
+        "none": False,
+    }[form]  # fmt: skip
+    within = {"name": name, "several": ("others", name), "deny": linen.DenyList("others")}
+    return within.get(form, True), without
 
 
 @requirement("LIN-9m", must_reach=(*WHAT, *KINDS))
@@ -27,11 +42,12 @@ WHAT = ("collection", "stream", "writing")
 @given(
     kind=st.sampled_from(KINDS), what=st.sampled_from(WHAT),
     name=st.sampled_from(["noise", "extra", "extra_noise"]),
-    form=st.sampled_from(["name", "several", "deny", "none"]),
+    form=st.sampled_from(FORMS), mutable=st.sampled_from(FORMS),
 )  # fmt: skip
-def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form):
+def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form, mutable):
     """A collection that the filter of a lift does not take cannot be read or written inside, nor
-    can a key be drawn from a stream that its filter does not take; those that are taken can.
+    can a key be drawn from a stream that its filter does not take; those that are taken can, and
+    are written where `mutable` of `apply` takes them, too.
     """
     reached(kind)
     reached(what)
@@ -46,23 +62,20 @@ def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name
                 return x
             return x + self.get_variable(name, "held", default=np.float32(np.nan))
 
-    without = {
-        "name": "others", "several": ("others", "params"), "deny": linen.DenyList(name),
-        "none": False,
-    }[form]  # fmt: skip
-    within = {"name": name, "several": ("others", name), "deny": linen.DenyList("others")}
-    taken = within.get(form, True)
+    taken, without = _filters(linen, form, name)
+    may_change, may_not = _filters(linen, mutable, name)
     variables, rngs = {name: {"part": {"held": np.float32(1)}}}, {name: small_key(0)}
     writes = what == "writing"
 
-    def applied(choice):
+    def applied(choice, changing=may_change):
         filters = (True, choice) if what == "stream" else (choice, True)
         module = inside(linen, kind, Body, *filters, writes=writes)
-        return module.apply(variables, X, rngs=rngs, mutable=[name] if writes else False)
+        return module.apply(variables, X, rngs=rngs, mutable=changing if writes else False)
 
     found = applied(taken)
     if writes:
         assert np.array_equal(found[1][name]["part"]["held"], 7)
+        refused(lambda: applied(taken, may_not))
     else:
         assert np.isfinite(found).all()
     if what == "collection":
@@ -163,3 +176,59 @@ def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, para
         assert_close(2 * each, output.sum(), "gradient in the parameter", **GRADIENTS)
     other, *_ = seen(small_key(seed + 100))
     assert not np.array_equal(output, other)
+
+
+ENDED = ("run", "jit", "remat", "vmap", "grad", "cond")
+"""What a variable may outlive: a run, or the inside of a lift."""
+
+
+@requirement("LIN-1m", must_reach=ENDED)
+@given(
+    ended=st.sampled_from(ENDED), collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"), mutable=st.sampled_from([True, "that", "others too"]),
+)  # fmt: skip
+def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collection, name, mutable):
+    """What `variable` has returned to the module that runs, or to a part inside of a lift, refuses
+    values after the end of the run, or of the lift; what has come of it does not change.
+    """
+    reached(ended)
+    kept = []
+
+    def counted(module):
+        kept.append(module.variable(collection, name, jnp.zeros, ()))
+        kept[-1].value = kept[-1].value + 1
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            counted(self)
+            return x.sum()
+
+    def called(part, x):
+        return part(x)
+
+    def write():
+        kept[-1].value = jnp.float32(7)
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if ended == "run":
+                return counted(self)
+            if ended in ("jit", "remat", "vmap"):
+                lanes = {"variable_axes": {collection: 0}, "axis_size": 2, "in_axes": None}
+                lifted = getattr(linen, ended)(Part, **(lanes if ended == "vmap" else {}))
+                lifted(name="part")(x)
+            elif ended == "grad":
+                linen.grad(called, Part(name="part"), x)
+            else:
+                linen.cond(x.sum() > 0, called, called, Part(name="part"), x)
+            refused(write)
+            return None
+
+    held = np.zeros(2 if ended == "vmap" else (), "float32")
+    tree = {name: held} if ended == "run" else {"part": {name: held}}
+    may = {"that": collection, "others too": [collection, "others"]}.get(mutable, mutable)
+    _, updates = Whole().apply({collection: tree}, X, mutable=may)
+    refused(write)
+    assert alike(jax.tree.map(np.asarray, updates), {collection: jax.tree.map(np.ones_like, tree)})

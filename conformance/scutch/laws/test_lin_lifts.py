@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close
+from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close, holds
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.lawkit.parts import mutable_collections, weighted_gradients
@@ -200,23 +200,29 @@ def test_layers_compute_their_formulas(model, train):
     assert_trains_as_evaluated(model)
 
 
-@requirement("LIN-9t", must_reach=("changed", "nested"))
+@requirement("LIN-9t", must_reach=("changed", "nested", "carried", "shared"))
 @costly
 @given(
     model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
     axis=st.sampled_from([0, -1, None]), train=st.booleans(),
+    how=st.sampled_from(["sliced", "carried", "shared"]),
 )  # fmt: skip
-def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train):
+def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train, how):
     """`remat_scan` of a module computes what the loop computes that applies the module with one
     slice of the stacked variables after the other, and has its gradients and its changed
-    collections.
+    collections; parameters may be shared by all turns, and what changes may be carried.
     """
     part = model.module(train=train)
-    options = {} if axis is None else {"variable_axes": {True: axis}}
-    kind = linen.remat_scan(type(part), lengths=lengths, **options)
     slices = [model.variables(seed, boxed=False) for seed in range(int(np.prod(lengths)))]
     changing = mutable_collections(slices[0], train=train)
-    for name, told in (("changed", changing), ("nested", len(lengths) > 1)):
+    whole = {"carried": changing, "shared": ["params"], "sliced": []}[how]
+    options = {} if axis is None else {"variable_axes": {True: axis}}
+    if whole:
+        sliced = tuple(c for c in slices[0] if not holds(whole, c))
+        options = {"variable_axes": {sliced: axis or 0}}
+        options |= {"variable_carry" if how == "carried" else "variable_broadcast": whole}
+    kind = linen.remat_scan(type(part), lengths=lengths, **options)
+    for name, told in (("changed", changing), ("nested", len(lengths) > 1), (how, whole)):
         if told:
             reached(name)
 
@@ -230,16 +236,23 @@ def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train):
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis or 0), *inner)
 
+    def of_the_loop(each):
+        """Collections of the whole loop, from those of its turns: of `whole` ones, the last."""
+        one = {c: tree for c, tree in each[-1].items() if holds(whole, c)}
+        rest = [{c: tree for c, tree in s.items() if not holds(whole, c)} for s in each]
+        return stacked(rest, lengths) | one
+
     def by_lift(slices, x):
         module = kind(part.layers, part.width, part.train)
-        return module.apply(stacked(slices, lengths), x, mutable=changing)
+        return module.apply(of_the_loop(slices), x, mutable=changing)
 
     def by_loop(slices, x):
-        changed = []
+        changed, held = [], {c: tree for c, tree in slices[-1].items() if holds(whole, c)}
         for variables in slices:
-            x, updates = part.apply(variables, x, mutable=changing)
+            x, updates = part.apply({**variables, **held}, x, mutable=changing)
             changed.append(dict(updates))
-        return x, stacked(changed, lengths)
+            held |= {c: tree for c, tree in updates.items() if holds(whole, c)}
+        return x, of_the_loop(changed)
 
     def seen(route):
         def of_params(params, x):

@@ -21,17 +21,18 @@ from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
 
 X = np.ones((2, 3), "float32")
-RUNS = ("init", "apply", "mutable", "bind")
+RUNS = ("init", "apply", "mutable", "as init", "bind")
 
 
 @requirement("LIN-1l", must_reach=RUNS)
 @given(
     lifts=st.lists(st.sampled_from(["none", "jit", "remat", "vmap"]), min_size=1, max_size=3),
-    run=st.sampled_from(RUNS), form=st.sampled_from(["compact", "setup"]),
+    run=st.sampled_from(RUNS), form=st.sampled_from(["compact", "setup"]), bare=st.booleans(),
 )  # fmt: skip
-def test_every_part_knows_whether_init_runs(linen, lifts, run, form):
-    """`is_initializing` is true in every part of a module, lifted or not, while `init` runs, and
-    false in `apply`, with collections that may change or without, and in a bound module.
+def test_every_part_knows_whether_init_runs(linen, lifts, run, form, bare):
+    """`is_initializing` is true in every part of a module, lifted or not, with variables or without
+    any, while `init` runs, and false in `apply`, with collections that may change, all that `init`
+    makes among them, or without, and in a bound module.
     """
     reached(run)
     seen = []
@@ -44,7 +45,7 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form):
 
     def noted(self, x):
         seen.append(self.is_initializing())
-        return x + self.param("shift", linen.initializers.zeros, ())
+        return x if bare else x + self.param("shift", linen.initializers.zeros, ())
 
     class Leaf(linen.Module):
         @linen.compact
@@ -77,7 +78,8 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form):
         if run == "bind":
             module.bind(variables)(x)
         else:
-            module.apply(variables, x, mutable=["counts"] if run == "mutable" else False)
+            mutable = {"mutable": ["counts"], "as init": linen.DenyList("intermediates")}
+            module.apply(variables, x, mutable=mutable.get(run, False))
     assert len(seen) > len(lifts)
     assert all(each is (run == "init") for each in seen), f"seen in {run}: {seen}"
 
@@ -283,8 +285,9 @@ widths = st.lists(st.integers(1, 3), max_size=2)
 @requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after", "setup", "field", "twice"))
 @costly
 @given(
-    kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths, after=widths,
-    bias=st.booleans(), more=st.sets(st.sampled_from(["setup", "field", "twice"])),
+    kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths,
+    after=st.lists(st.integers(1, 3), min_size=1, max_size=2), bias=st.booleans(),
+    more=st.lists(st.sampled_from(["setup", "field", "twice"]), unique=True),
 )  # fmt: skip
 def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias, more):
     """A function of the module itself under `jit` or `remat`, in the middle of a compact method,

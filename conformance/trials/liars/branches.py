@@ -40,24 +40,24 @@ class ShowsWhatLies:
 class MakesUnmapped:
     """Breaks LIN-9v: parameters that are made are not mapped back."""
 
-    def map_variables(target, mapped, into, out, **options):
+    def map_variables(target, *mapped, trans_out_fn=dict, **options):
         def back(tree):
             kept = {"params": tree["params"]} if "params" in tree else {}
-            return {**out(tree), **kept}
+            return {**trans_out_fn(tree), **kept}
 
-        return linen.map_variables(target, mapped, into, back, **options)
+        return linen.map_variables(target, *mapped, trans_out_fn=back, **options)
 
 
 @of_linen
 class TrainsUnmapped:
     """Breaks LIN-9v and LIN-9w: what is made or changes, without parameters, is not mapped back."""
 
-    def map_variables(target, mapped, into, out, *, init, **options):
+    def map_variables(target, *mapped, trans_out_fn=dict, init=False, **options):
         def back(tree):
-            return out(tree) if "params" in tree else tree
+            return trans_out_fn(tree) if "params" in tree else tree
 
-        changed = back if init else out
-        return linen.map_variables(target, mapped, into, changed, init=init, **options)
+        options |= {"trans_out_fn": back if init else trans_out_fn, "init": init}
+        return linen.map_variables(target, *mapped, **options)
 
 
 @of_linen
@@ -94,5 +94,5 @@ class DrawsAgainForTheGradient:
 class ChangesWithoutBeingAsked:
     """Breaks LIN-9y: mapped variables may change, whether that is asked for or not."""
 
-    def map_variables(target, mapped, into, out, *, mutable=False, **options):
-        return linen.map_variables(target, mapped, into, out, mutable=True, **options)
+    def map_variables(target, *mapped, mutable=False, **options):
+        return linen.map_variables(target, *mapped, mutable=True, **options)

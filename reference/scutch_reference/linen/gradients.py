@@ -25,6 +25,7 @@ from typing import Any
 
 import jax
 
+from .. import errors
 from .lift import at_path, call_of
 from .module import Fn, Module
 from .scope import Filter, Path, Scope, divided
@@ -91,11 +92,16 @@ def value_and_grad(
 
     Returns:
       The output of `fn`, and a tuple with a gradient for each input.
+
+    Raises:
+      ModuleError: The output of `fn` is no scalar, which JAX refuses, too.
     """
     output, back, *aux = vjp(
         fn, mdl, *primals,
         has_aux=has_aux, vjp_variables=False, variables=variables, rngs=rngs,
     )  # fmt: skip
+    if output.shape:
+        raise errors.ModuleError(f"A gradient is that of a scalar, not of shape {output.shape}.")
     _, *gradients = back(jax.numpy.ones_like(output))
     return ((output, *aux) if has_aux else output), tuple(gradients)
 

@@ -96,7 +96,7 @@ class Call:
         stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if self.cls is not type(self.module) or stage not in ("setup", "compact"):
-            return inner._run(self.function, args, kwargs), scope.mutated()
+            return inner._run(self.function, args, kwargs), scope.ended()
         # A function is lifted, in the middle of a method of the module: it goes on with the names
         # that the method has given so far, and the method goes on with those of the function.
         if stage == "compact":
@@ -104,7 +104,7 @@ class Call:
         inner._set(_stage=stage, _names=inner.names_in_use(self.names))
         output = inner._run(self.function, args, kwargs)
         self.module._set(_names=inner._names)
-        return output, scope.mutated()
+        return output, scope.ended()
 
     def pure(self, variables: Filter, rngs: Filter) -> tuple[Fn, Collections, dict[str, Any]]:
         """Return the call as a function of arrays, and the first two arguments for it.
@@ -256,7 +256,7 @@ def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) 
     """
     module, function, path, mutable, *settings = key
     scope = Scope(copied(variables), mutable, keys, *settings)
-    return module._bound(scope, path)._run(function, args, kwargs), scope.mutated()
+    return module._bound(scope, path)._run(function, args, kwargs), scope.ended()
 
 
 def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:

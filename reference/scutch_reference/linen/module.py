@@ -632,7 +632,7 @@ class Module:
             output = self._run(getattr(method, "__func__", method), args, kwargs)
         else:
             output = getattr(self, method or "__call__")(*args, **kwargs)
-        return output, self._scope.mutated()
+        return output, self._scope.ended()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""

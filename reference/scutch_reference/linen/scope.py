@@ -153,9 +153,11 @@ class Scope:
     capture: Any = False
     counts: Counter[Any] = field(default_factory=Counter)
 
-    def mutated(self) -> dict[str, Any]:
-        """Return the collections that may have changed (LIN-8a)."""
-        return {name: v for name, v in self.variables.items() if matches(self.mutable, name)}
+    def ended(self) -> dict[str, Any]:
+        """Return the collections that may have changed (LIN-8a); none may any more (LIN-1m)."""
+        changed = {name: v for name, v in self.variables.items() if matches(self.mutable, name)}
+        self.mutable = False
+        return changed
 
     def at(self, path: Path, choice: Filter = True) -> dict[str, Any]:
         """Return what collections hold for the module at a path.
