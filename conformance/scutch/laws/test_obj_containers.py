@@ -155,8 +155,24 @@ class Numbered(Unnamed):
         return tuple((jax.tree_util.SequenceKey(n), part) for n, part in parts), None
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Part:
+    """A key of a user's own class."""
+
+    number: int
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Keyed(Unnamed):
+    """A class that is registered with keys of a class of the user's own."""
+
+    def tree_flatten_with_keys(self) -> Any:
+        """The parts by key; nothing is static."""
+        return ((Part(0), self.one), (Part(1), self.two)), None
+
+
 HELD = {
-    **KINDS, "unnamed": Unnamed, "numbered": Numbered,
+    **KINDS, "unnamed": Unnamed, "numbered": Numbered, "own keys": Keyed,
     "ordered": lambda one, two: collections.OrderedDict(two=two, one=one),
     "default": lambda one, two: collections.defaultdict(list, two=two, one=one),
 }  # fmt: skip

@@ -83,9 +83,12 @@ def is_object(value: Any) -> bool:
 
 
 def entries(path: Sequence[Any]) -> Path:
-    """Return a path of JAX as the keys, indices and names that it is made of."""
+    """Return a path of JAX as the keys, indices and names that it is made of.
+
+    An entry of a class of the user's own stands for itself.
+    """
     names = ("idx", "key", "name")
-    return tuple(next(getattr(e, name) for name in names if hasattr(e, name)) for e in path)
+    return tuple(next((getattr(e, name) for name in names if hasattr(e, name)), e) for e in path)
 
 
 def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
