@@ -1,6 +1,6 @@
-"""Options that count no arguments, in every mode of lifted `jit`: JIT-12f and JIT-12g.
+"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12i.
 
-The oracle is `jax.jit` with the same options, of a flat list of arrays or of a partial.
+The oracle is JAX's own transformation with the same options.
 """
 
 import functools
@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
+from scutch.inputs.object_calls import agreement
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
-from scutch.lawkit.marks import at_least, costly, few, options, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, few, options, reached, requirement
+from scutch.strategies.object_calls import LIFTS, moded_lifts, unkept_calls
 
 MODED = ({"graph": False}, {"graph_updates": False}, None)
 """Options of `jit` that are modes of it; `None` stands for `jit_partial`."""
@@ -129,3 +131,32 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
         return "%arg1" in plain_text(text)
 
     assert alike(seen(lifted), seen(plain))
+
+
+@requirement("JIT-12h", must_reach=(*LIFTS, "returned", "refused"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@dear
+@at_least(60)
+@given(call=st.sampled_from(LIFTS).flatmap(moded_lifts))
+def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
+    """With `graph=False` and `graph_updates=False`, `vmap`, `scan`, `value_and_grad`, `remat` and
+    `shard_map` give the values, outputs and refusals of JAX's own over the leaves.
+    """
+    reached(call.described.under[0].kind)
+    reached(agreement(call, transforms))
+
+
+@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@dear
+@at_least(60)
+@given(call=unkept_calls())
+def test_what_a_mode_does_not_keep_is_refused(transforms, call):
+    """Where objects are shared, or returned from a function that they were given to, each mode of
+    each lift keeps what is one object one object, or refuses the call.
+    """
+    lift = call.described.under[0]
+    if lift.options.get("mode") == "partial" and not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+    reached(lift.kind)
+    reached(agreement(call, transforms, refusable=True))

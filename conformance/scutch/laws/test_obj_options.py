@@ -292,7 +292,9 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
-    if not {*mode} <= {*inspect.signature(lift).parameters}:
+    parameters = inspect.signature(lift).parameters
+    takes_any = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+    if not takes_any and not {*mode} <= {*parameters}:
         mode = {}
 
     def seen(lifted_from):

@@ -20,6 +20,7 @@ from scutch.inputs.descriptions import (
     Object,
     Ref,
     Spec,
+    Variable,
     mapped,
 )
 from scutch.inputs.object_calls import (
@@ -319,6 +320,92 @@ def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
     if given:
         graph = rewritten(graph, None, draw(st.sampled_from(((8,), (8,), None))))
     return ObjectCall(graph, arguments, tuple(done), tuple(results), (under,))
+
+
+@st.composite
+def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
+    """Calls of lifts other than `jit` with `graph=False` or `graph_updates=False`.
+
+    Values of variables change, and objects are trees.
+
+    Args:
+      draw: Hypothesis's.
+      kind: A key of `object_calls.ORACLES`.
+    """
+    mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
+    arguments = draw(st.sampled_from(_TREES[:2] if kind == "grad" else _TREES))
+    lift = draw(transformations(kind, arguments))
+    if kind == "scan" and draw(st.booleans()):
+        arguments, given = (Ref(0),), (CARRIED,)
+    else:
+        values = {"vmap": _MAPPED, "scan": (0, -1, None, 0), "shard_map": _SPECS}.get(kind, (None,))
+        given = tuple(draw(st.sampled_from(values)) for _ in arguments)
+    options = {**lift.options, "modes": mode}
+    if kind == "grad":
+        options["wrt"] = "Param"
+    dtype, shape = "float32" if kind == "grad" else None, (8,) if kind == "shard_map" else None
+    graph = Graph((draw(_trees()), draw(_trees())))
+    if kind == "grad":
+        graph = _of_parameters(graph)
+    changes = tuple(kind for kind in VALUES if kind != "call")
+    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
+    results = draw(st.lists(steps(UNSHARED), max_size=2))
+    under = dataclasses.replace(lift, prefixes=given, options=options)
+    return ObjectCall(
+        rewritten(graph, dtype, shape), arguments, tuple(done), tuple(results), (under,),
+        dtype or "int32",
+    )  # fmt: skip
+
+
+LIFTS = ("vmap", "scan", "grad", "remat", "shard_map")
+"""The lifts that have modes, beside `jit`."""
+
+_SHARED = ((Ref(0),), (Ref(0), Ref(0)), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1), Ref(0)]))
+
+
+@st.composite
+def unkept_calls(draw: st.DrawFn) -> ObjectCall:
+    """Calls in every mode of functions that share and return what they are given.
+
+    All objects, arrays and results have one axis or spec, so that a variable has one.
+    """
+    kind = draw(st.sampled_from(("jit", "jit", *LIFTS)))
+    parts = [draw(_trees()), draw(_trees())]
+    if draw(st.booleans()):
+        parts[0] = Object("Node", {**parts[0].attributes, "c": Ref(1)})
+    graph, arguments = Graph(tuple(parts)), draw(st.sampled_from(_SHARED))
+    if kind == "jit":
+        options: dict[str, Any] = {**draw(st.sampled_from(list(MODES.values()))), "call": Call()}
+    else:
+        mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
+        options = {"modes": mode}
+    mesh, prefix, dtype, shape = None, None, None, None
+    if kind == "grad":
+        graph, arguments = _of_parameters(graph), draw(st.sampled_from(_SHARED[:3]))
+        options["wrt"], dtype = "Param", "float32"
+    elif kind == "shard_map":
+        mesh, prefix, shape = draw(st.sampled_from(_MESHES)), Spec(("data",)), (8,)
+    elif kind in ("vmap", "scan"):
+        prefix = 0
+    given = () if prefix is None else (prefix,) * len(arguments)
+    x = (prefix, Spec(())) if kind == "shard_map" else prefix
+    done = draw(st.lists(steps(tuple(each for each in VALUES if each != "call")), max_size=2))
+    results = draw(st.lists(steps(("node", "fresh", "value")), min_size=1, max_size=2))
+    under = Transformation(kind, given, x, prefix, mesh, options)
+    return ObjectCall(
+        rewritten(graph, dtype, shape), arguments, tuple(done), tuple(results), (under,),
+        dtype or "int32",
+    )  # fmt: skip
+
+
+def _of_parameters(value: Any) -> Any:
+    """A description in which every variable is a parameter."""
+    if isinstance(value, Variable):
+        return Variable("Param", value.value, value.metadata)
+    if isinstance(value, Description):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return type(value)(**{name: _of_parameters(each) for name, each in fields.items()})
+    return mapped(_of_parameters, value)
 
 
 @st.composite

@@ -214,6 +214,33 @@ class KeepsNothingUnusedWithoutUpdates:
         return nnx.jit(f, **given) if f is not None else nnx.jit(**given)
 
 
+@lifted
+class LoopsOverCopiesWithoutGraph:
+    """Breaks JIT-12h: with `graph=False`, what steps of a loop change in objects is lost."""
+
+    def scan(f=None, graph=None, **options):
+        if f is None:
+            return functools.partial(LoopsOverCopiesWithoutGraph.scan, graph=graph, **options)
+        lie = _lifting("scan", _on_copies)
+        return lie(f, **options) if graph is False else nnx.scan(f, **options)
+
+
+def _copied_without_graph(state, jitted, arguments, keywords):
+    results = jitted(*arguments, **keywords)
+    if state["options"].get("graph") is not False:
+        return results
+    is_object = lambda each: isinstance(each, nnx.Pytree | nnx.Variable)  # noqa: E731
+    copied = lambda each: nnx.clone(each) if is_object(each) else each  # noqa: E731
+    return jax.tree.map(copied, results, is_leaf=is_object)
+
+
+@lifted
+class ReturnsCopiesWithoutGraph:
+    """Breaks JIT-12i: with `graph=False`, an argument that is returned comes back as a copy."""
+
+    call = staticmethod(_copied_without_graph)
+
+
 def _first_doubled(results):
     """A list of results, as an `ObjectCall` returns it, with twice the first."""
     if type(results) is not list or not results:
