@@ -54,6 +54,9 @@ RESULTS = ("node", "value", "fresh")
 UNSHARED = ("value", "value", "own")
 """What may be returned where no variable that is there may be: an array, a new object alone."""
 
+KEPT = (*UNSHARED, "twice")
+"""What may be returned then where sharing is kept."""
+
 NAMES = ("a", "b", "c")
 """The attributes of modules that steps set to variables and objects."""
 
@@ -289,8 +292,8 @@ class Interpreter:
 
         Args:
           step: `node` returns an object or variable that is there, `value` the array in a variable,
-            `own` a new object that holds a new variable, and `fresh` one that holds a node that is
-            there, too.
+            `own` a new object that holds a new variable, `twice` one that holds it at two places,
+            and `fresh` one that holds a node that is there, too.
 
         Returns:
           The value, in a container unless it is a node.
@@ -303,8 +306,8 @@ class Interpreter:
                 return {"value": None if variable is None else variable.get_value()}
         fresh = self.classes["Node"]()
         fresh.a = self._new(step.n)
-        if step.kind == "fresh":
-            fresh.b = pick(self.nodes(), step.at)
+        if step.kind != "own":
+            fresh.b = fresh.a if step.kind == "twice" else pick(self.nodes(), step.at)
         return [fresh, self.arrays[0]]
 
 

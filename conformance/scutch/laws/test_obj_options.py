@@ -272,6 +272,12 @@ def _computing(kind, options, mesh):
     return {"vmap": mapped, "scan": looped, "remat": kept, "jit": kept}.get(kind, loss)
 
 
+def _takes(lift, mode):
+    """Whether a lift has the options of a mode, which releases of Flax before 0.12.6 have not."""
+    parameters = inspect.signature(lift).parameters
+    return {*mode} <= {*parameters} or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
 @requirement("OBJ-8r", must_reach=(*FIRST, "refused"))
 @options("nnx.Variable.out_sharding")
 @at_least(100)
@@ -292,10 +298,7 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
-    parameters = inspect.signature(lift).parameters
-    takes_any = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
-    if not takes_any and not {*mode} <= {*parameters}:
-        mode = {}
+    mode = mode if _takes(lift, mode) else {}
 
     def seen(lifted_from):
         """The program, the names of the axes of the variable inside, and whether the object has an
@@ -366,8 +369,9 @@ OF_OBJECTS = ("of an array", "of a part")
 @given(
     case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
     lift=st.sampled_from(["vmap", "scan"]),
+    mode=st.sampled_from([{}, {}, {"graph": False}, {"graph_updates": False}]),
 )  # fmt: skip
-def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift):
+def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
     """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that
     is not carried, or that are too few. `scan` and `vmap` refuse a `StateAxes` for an array, and
     one that has no axis for a variable.
@@ -381,7 +385,8 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
         is_mark = functools.partial(jax.tree.map, lambda axis: mark if alike(axis, CARRY) else axis)
         arguments = [{"c": carry, "x": xs}[kind] for kind in kinds]
         arguments = [{"a": each} for each in arguments] if tree else arguments
-        refused(lambda: transforms.scan(step, **is_mark(axes))(*arguments))
+        mode = mode if _takes(transforms.scan, mode) else {}
+        refused(lambda: transforms.scan(step, **is_mark(axes), **mode)(*arguments))
         return
     module = classes(nnx)["Node"]()
     module.a, module.b = nnx.Param(xs), nnx.BatchStat(xs)

@@ -33,7 +33,7 @@ from scutch.inputs.object_calls import (
     ObjectCall,
     Transformation,
 )
-from scutch.inputs.programs import KINDS, STEPS, UNSHARED, VALUES
+from scutch.inputs.programs import KEPT, KINDS, STEPS, UNSHARED, VALUES
 from scutch.inputs.transformations import CARRIED, Sharding
 from scutch.strategies.programs import cells, programs, small_graphs, steps
 
@@ -298,7 +298,7 @@ def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
         graph, arguments = drawn.graph, drawn.arguments
     changes = tuple(kind for kind in VALUES if kind != "call")
     done = draw(st.lists(steps(changes), min_size=1, max_size=3))
-    results = draw(st.lists(steps(UNSHARED), max_size=2))
+    results = draw(st.lists(steps(UNSHARED if "graph=False" in mode else KEPT), max_size=2))
     given: tuple[Any, ...] = ()
     out = None
     if "partial" in mode:
@@ -335,6 +335,7 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
     mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
     arguments = draw(st.sampled_from(_TREES[:2] if kind == "grad" else _TREES))
     lift = draw(transformations(kind, arguments))
+    given: tuple[Any, ...]
     if kind == "scan" and draw(st.booleans()):
         arguments, given = (Ref(0),), (CARRIED,)
     else:
@@ -379,7 +380,8 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
     else:
         mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
         options = {"modes": mode}
-    mesh, prefix, dtype, shape = None, None, None, None
+    mesh, dtype, shape = None, None, None
+    prefix: Any = None
     if kind == "grad":
         graph, arguments = _of_parameters(graph), draw(st.sampled_from(_SHARED[:3]))
         options["wrt"], dtype = "Param", "float32"
