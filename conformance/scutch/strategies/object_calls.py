@@ -350,7 +350,8 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
         graph = _of_parameters(graph)
     changes = tuple(kind for kind in VALUES if kind != "call")
     done = draw(st.lists(steps(changes), min_size=1, max_size=3))
-    results = draw(st.lists(steps(UNSHARED), max_size=2))
+    returned = ("value",) if lift.kind == "grad" else UNSHARED
+    results = draw(st.lists(steps(returned), max_size=2))
     under = dataclasses.replace(lift, prefixes=given, options=options)
     return ObjectCall(
         rewritten(graph, dtype, shape), arguments, tuple(done), tuple(results), (under,),
