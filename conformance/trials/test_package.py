@@ -167,8 +167,8 @@ LIMITS = {
         "data, say what changes between them, and let an older release claim options by name; 117 "
         "cut models over a mesh, and train generated ones there; 27 are the parts of lifted "
         "modules, which two modules of laws had twice; 65 are boxes that store a value in another "
-        "form, callables with fields, and NaN; 38 run a module inside of each lift of Linen; 124 draw "
-        "each lift of objects in each of its modes, and parts that are fields",
+        "form, callables with fields, and NaN; 38 run a module inside of each lift of Linen; 124 "
+        "draw each lift of objects in each of its modes, and parts that are fields",
         without="laws",
     ),
     "ci": Limit(

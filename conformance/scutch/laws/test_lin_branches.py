@@ -231,7 +231,7 @@ class _Mapped:
         wanted = linen.DenyList("params") if alike(wanted, REST) else wanted
         given = {"mapped_collections": wanted, "init": init, "mutable": mutable}
         default = {"mapped_collections": True, "init": False, "mutable": False}
-        options = {name: value for name, value in given.items() if value != default[name]}
+        options = {name: value for name, value in given.items() if not alike(value, default[name])}
         functions = {"trans_in_fn": self.into, "trans_out_fn": self.out}
         kind = linen.map_variables(type(part), **functions, **options)
 
