@@ -463,19 +463,20 @@ def listed(file: Path = LISTED) -> tuple[Listed, ...]:
 def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool:
     """Whether a fault is one that nobody could tell."""
     source = subject.sources[fault.file]
+    replaced = source.encode()[slice(*fault.span)].decode()
+    scopes = ("*", fault.scope, *fault.scope.split("."))
     about = [
         each for each in entries
         if each.implementation == subject.where and fnmatch(fault.file, each.file)
-    ]  # fmt: skip
-    # The lines come of a comparison of whole files, which is made once for all entries.
-    changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
-    replaced = source.encode()[slice(*fault.span)].decode()
-    above = blocks(source, fault.line)
-    return any(
-        each.function in ("*", "" if each.taken else "*", fault.scope, *fault.scope.split("."))
+        and (each.function in scopes or (each.taken and not each.function))
         and re.search(each.holds, replaced) is not None
+    ]  # fmt: skip
+    # A comparison of whole files, and a walk up the file: once for all entries, if one asks.
+    changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
+    above = blocks(source, fault.line) if any(each.under for each in about) else [""]
+    return any(
+        (not each.taken or changed == (each.taken, each.added))
         and any(re.search(each.under, line) is not None for line in above)
-        and (not each.taken or changed == (each.taken, each.added))
         for each in about
     )
 

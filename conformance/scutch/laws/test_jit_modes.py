@@ -17,9 +17,9 @@ from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, reached, requirement
-from scutch.strategies.object_calls import LIFTS, moded_lifts, unkept_calls
+from scutch.strategies.object_calls import FLAGS, LIFTS, moded_lifts, unkept_calls
 
-MODED = ({"graph": False}, {"graph_updates": False}, None)
+MODED = (*FLAGS, None)
 """Options of `jit` that are modes of it; `None` stands for `jit_partial`."""
 
 
@@ -41,7 +41,7 @@ named = st.fixed_dictionaries(
 @costly
 @at_least(30)
 @given(
-    mode=st.sampled_from(MODED[:2]), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
+    mode=st.sampled_from(FLAGS), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
     scales=st.lists(st.integers(1, 2), min_size=1, max_size=3),
 )  # fmt: skip
 def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(

@@ -24,6 +24,7 @@ from scutch.inputs.graphs import classes
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, options, reached, refused, requirement
+from scutch.strategies.object_calls import FLAGS
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 SEEN = {
@@ -286,7 +287,7 @@ def _takes(lift, mode):
         lambda kind: st.tuples(st.just(kind), FIRST[kind])
     ),
     fitting=st.sampled_from([True, True, True, False]),
-    mode=st.sampled_from([{}, {}, {"graph": False}, {"graph_updates": False}]),
+    mode=st.sampled_from([{}, {}, *FLAGS]),
     shared=st.booleans(),
 )
 def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fitting, mode, shared):
@@ -369,7 +370,7 @@ OF_OBJECTS = ("of an array", "of a part")
 @given(
     case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
     lift=st.sampled_from(["vmap", "scan"]),
-    mode=st.sampled_from([{}, {}, {"graph": False}, {"graph_updates": False}]),
+    mode=st.sampled_from([{}, {}, *FLAGS]),
 )  # fmt: skip
 def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
     """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that

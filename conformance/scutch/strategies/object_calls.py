@@ -275,6 +275,12 @@ MODES: dict[str, dict[str, Any]] = {
 """The modes of lifted `jit` that Flax documents: without sharing, without changes of structure,
 with its first arguments taken apart beforehand."""
 
+FLAGS: tuple[dict[str, Any], ...] = ({"graph": False}, {"graph_updates": False})
+"""The options of every lift that are modes: without sharing, without changes of structure."""
+
+_CHANGES = tuple(kind for kind in VALUES if kind != "call")
+"""The steps that change values in a mode."""
+
 _TREES = ((Ref(0),), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1)]), ((Ref(1), None), Ref(0)))
 
 
@@ -296,8 +302,7 @@ def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
     else:
         drawn = draw(programs((), graphs=_GRAPHS))
         graph, arguments = drawn.graph, drawn.arguments
-    changes = tuple(kind for kind in VALUES if kind != "call")
-    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
+    done = draw(st.lists(steps(_CHANGES), min_size=1, max_size=3))
     results = draw(st.lists(steps(UNSHARED if "graph=False" in mode else KEPT), max_size=2))
     given: tuple[Any, ...] = ()
     out = None
@@ -332,7 +337,7 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
       draw: Hypothesis's.
       kind: A key of `object_calls.ORACLES`.
     """
-    mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
+    mode = draw(st.sampled_from(FLAGS))
     arguments = draw(st.sampled_from(_TREES[:2] if kind == "grad" else _TREES))
     lift = draw(transformations(kind, arguments))
     given: tuple[Any, ...]
@@ -348,8 +353,7 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
     graph = Graph((draw(_trees()), draw(_trees())))
     if kind == "grad":
         graph = _of_parameters(graph)
-    changes = tuple(kind for kind in VALUES if kind != "call")
-    done = draw(st.lists(steps(changes), min_size=1, max_size=3))
+    done = draw(st.lists(steps(_CHANGES), min_size=1, max_size=3))
     returned = ("value",) if lift.kind == "grad" else UNSHARED
     results = draw(st.lists(steps(returned), max_size=2))
     under = dataclasses.replace(lift, prefixes=given, options=options)
@@ -379,7 +383,7 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
     if kind == "jit":
         options: dict[str, Any] = {**draw(st.sampled_from(list(MODES.values()))), "call": Call()}
     else:
-        mode = draw(st.sampled_from(({"graph": False}, {"graph_updates": False})))
+        mode = draw(st.sampled_from(FLAGS))
         options = {"modes": mode}
     mesh, dtype, shape = None, None, None
     prefix: Any = None
@@ -392,7 +396,7 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
         prefix = 0
     given = () if prefix is None else (prefix,) * len(arguments)
     x = (prefix, Spec(())) if kind == "shard_map" else prefix
-    done = draw(st.lists(steps(tuple(each for each in VALUES if each != "call")), max_size=2))
+    done = draw(st.lists(steps(_CHANGES), max_size=2))
     results = draw(st.lists(steps(("node", "fresh", "value")), min_size=1, max_size=2))
     under = Transformation(kind, given, x, prefix, mesh, options)
     return ObjectCall(
