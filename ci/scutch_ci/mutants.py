@@ -464,11 +464,13 @@ def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool
     """Whether a fault is one that nobody could tell."""
     source = subject.sources[fault.file]
     replaced = source.encode()[slice(*fault.span)].decode()
-    scopes = ("*", fault.scope, *fault.scope.split("."))
     about = [
         each for each in entries
         if each.implementation == subject.where and fnmatch(fault.file, each.file)
-        and (each.function in scopes or (each.taken and not each.function))
+        and (
+            each.function in ("*", fault.scope, *fault.scope.split("."))
+            or (each.taken and not each.function)
+        )
         and re.search(each.holds, replaced) is not None
     ]  # fmt: skip
     # A comparison of whole files, and a walk up the file: once for all entries, if one asks.
