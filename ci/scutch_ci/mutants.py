@@ -1,8 +1,7 @@
 """The command `ci/mutants`: plant faults in an implementation, and say which of them the laws find.
 
-A *mutant* is an implementation with one fault planted in it (`faults`). Nothing that is installed
-is changed: a mutant is a fork of one warm process that has the laws and not yet the implementation;
-the fork imports it with the text of one file replaced.
+A *mutant* is an implementation with one fault planted in it: a fork that imports it with the text
+of one file replaced (`subjects`). Nothing that is installed is changed.
 
 First the laws are tried on the implementation as it is. That tells which functions each of them
 calls, so which laws can see a fault, and how long each takes. A law that fails there, or that is
@@ -22,81 +21,32 @@ on where it was interrupted.
 """
 
 import argparse
-import functools
-import hashlib
-import importlib.machinery
-import importlib.metadata
-import importlib.util
+import heapq
 import json
 import multiprocessing
 import random
-import re
 import sys
-import threading
 import time
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
-from typing import Any
 
 import jax
 from rich.progress import Progress
-from scutch import catalogue
-from scutch.implementation import load
-from scutch.judging import known, profiles, suite
+from scutch.judging import profiles, suite
 from scutch.judging.isolation import Lost, Runner
 from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
-from scutch.judging.trying import try_law
 from scutch.report.text import publish
 
 from scutch_ci import conformance
 from scutch_ci.checkout import ROOT, processors
+from scutch_ci.equivalents import is_listed, listed
 from scutch_ci.faults import Fault, faults_in
+from scutch_ci.sights import FEW, Sight, called_by_import, convicting, seeing, shows_in, sights
+from scutch_ci.subjects import PACKAGES, Subject, judging
 
 OUTPUT = ROOT / "build" / "mutants"
-LISTED = ROOT / "ci" / "mutants.toml"
-FEW = 10
-"""Inputs for each law at first; most faults are found by these."""
-
-PACKAGES = {"reference": "scutch_reference", "flax": "flax"}
-FILES = {
-    "reference": ("**/*.py",),
-    "flax": (
-        "core/axes_scan.py", "core/lift.py", "core/meta.py", "core/scope.py", "core/spmd.py",
-        "linen/module.py", "linen/partitioning.py", "linen/spmd.py", "linen/transforms.py",
-        "nnx/bridge/*.py", "nnx/extract.py", "nnx/filterlib.py", "nnx/graphlib.py",
-        "nnx/module.py", "nnx/pytreelib.py", "nnx/rnglib.py", "nnx/spmd.py", "nnx/statelib.py",
-        "nnx/training/optimizer.py", "nnx/transforms/*.py", "nnx/variablelib.py",
-        "training/train_state.py",
-    ),
-}  # fmt: skip
-"""Where faults are planted: in the files of the contract's areas. Both implementations do more in
-them than the contract asks for, so only functions that some law calls get any."""
-
-
-CACHED = type(functools.cache(len))
-"""What `functools.cache` and `functools.lru_cache` make of a function."""
-MAKING = ("scutch.inputs", "scutch.lawkit")
-"""Packages of the judge that make classes and values of an implementation, and keep them."""
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What a law did on the implementation as it is.
-
-    Args:
-      outcome: Of its trial.
-      seconds: How long it took, on few inputs.
-      functions: Those of the package that it called, as `file:scope`.
-    """
-
-    outcome: str
-    seconds: float
-    functions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,275 +72,6 @@ class Result:
     laws: int
     seconds: float
     diff: str
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The implementation that faults are planted in.
-
-    Args:
-      where: How it is found, as `implementation.load` takes it.
-      package: The name of the Python package that holds it.
-      root: Its folder.
-    """
-
-    where: str
-    package: str
-    root: Path
-
-    @classmethod
-    def of(cls, where: str) -> "Subject":
-        """The subject of one of the names in `PACKAGES`."""
-        spec = importlib.util.find_spec(PACKAGES[where])
-        if spec is None or spec.origin is None:
-            raise SystemExit(f"ci/mutants: {where} is not installed")
-        return cls(where, PACKAGES[where], Path(spec.origin).parent)
-
-    @property
-    def version(self) -> str:
-        """The release of the implementation, which need not be imported; empty if it has none."""
-        try:
-            return importlib.metadata.version(self.package)
-        except importlib.metadata.PackageNotFoundError:
-            return ""
-
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """The text of each file that faults are planted in, by its path."""
-        return _sources(self.root, FILES[self.where])
-
-    def module(self, file: str) -> str:
-        """The name of the module that a file holds."""
-        return ".".join([self.package, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
-
-
-@functools.cache
-def _sources(root: Path, patterns: Sequence[str]) -> Mapping[str, str]:
-    found = sorted({file for pattern in patterns for file in root.glob(pattern)})
-    return {str(file.relative_to(root)): file.read_text("utf-8") for file in found}
-
-
-class Planted(importlib.machinery.SourceFileLoader):
-    """Imports one module of a package from another text than its file has."""
-
-    def __init__(self, name: str, file: Path, text: str) -> None:
-        """Keep the text; `sys.meta_path` takes the importer."""
-        super().__init__(name, str(file))
-        self.text = text
-
-    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
-        """The module that has the fault is this importer's; all others are not."""
-        if fullname != self.name:
-            return None
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
-
-    def get_code(self, fullname: str) -> CodeType:
-        """The code of the text with the fault; never what was compiled of the file before."""
-        return compile(self.text, self.path, "exec", dont_inherit=True)
-
-
-# ---------------------------------------------------------------- in the fork
-
-
-def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
-    """What a fork answers: `null` imports the implementation and tells its claims and the functions
-    that this called, `[law, inputs]` tries a law on it.
-
-    Args:
-      subject: The implementation.
-      fault: What is planted in it first; None for the implementation as it is.
-    """
-    by_name = {law.name: law for law in suite.laws()}
-
-    def answer(request: Any) -> Any:
-        called: set[str] = set()
-        if request is None:
-            if fault is None:
-                trace(str(subject.root), called)
-            else:
-                text = fault.planted_in(subject.sources[fault.file])
-                place = subject.module(fault.file), subject.root / fault.file
-                sys.meta_path.insert(0, Planted(*place, text))
-            try:
-                return [list(load(subject.where).claims), sorted(called)]
-            except BaseException as error:
-                return f"{type(error).__name__}: {error}"
-            finally:
-                sys.settrace(None)
-        name, examples = request
-        if fault is None:
-            forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
-            trace(str(subject.root), called)
-        try:
-            trial = try_law(by_name[name], load(subject.where), examples=examples, shrink=False)
-        finally:
-            sys.settrace(None)
-        told = trial.counterexample.input if trial.counterexample else ""
-        return [trial.outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
-
-    return answer
-
-
-def modules_of(*packages: str) -> list[str]:
-    """The names of the modules of some packages that are imported."""
-    starts = tuple(f"{package}." for package in packages)
-    return [name for name in sys.modules if f"{name}.".startswith(starts)]
-
-
-def forget(modules: Sequence[str]) -> None:
-    """Have modules compute again what they have computed for other laws, which see it too."""
-    for name in modules:
-        for each in list(vars(sys.modules[name]).values()):
-            if isinstance(each, CACHED):
-                each.cache_clear()
-
-
-def trace(folder: str, called: set[str]) -> None:
-    """Note every function in a folder of Python files that is called, as `file:scope`."""
-    notes: dict[CodeType, bool] = {}
-
-    def call(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if code not in notes:
-            notes[code] = code.co_filename.startswith(folder)
-            if notes[code]:
-                scope = code.co_qualname.replace(".<locals>", "")
-                called.add(f"{code.co_filename[len(folder) + 1 :]}:{scope}")
-
-    threading.settrace(call)
-    sys.settrace(call)
-
-
-# ---------------------------------------------------------------- what laws see
-
-
-def sights(subject: Subject, jobs: int) -> dict[str, Sight]:
-    """What every law does on the implementation as it is.
-
-    Kept until a file of the implementation changes, and for each law until its module does.
-    """
-    file = OUTPUT / f"{subject.where}-sights.json"
-    kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    wanted = {name: digest(text, *subject.sources.values()) for name, text in texts_of_laws()}
-    kept = {name: each for name, each in kept.items() if each["digest"] == wanted.get(name)}
-    left = [name for name in wanted if name not in kept]
-    parts = [(subject, left[first : first + 16]) for first in range(0, len(left), 16)]
-    with multiprocessing.get_context("fork").Pool(jobs) as pool, Progress() as progress:
-        task = progress.add_task(f"laws on {subject.where}", total=len(left))
-        for part in pool.imap_unordered(sights_of, parts):
-            for name, sight in part.items():
-                kept[name] = {"digest": wanted[name], "sight": list(asdict(sight).values())}
-            publish(json.dumps(kept), file)
-            progress.advance(task, len(part))
-    return {name: Sight(*each["sight"]) for name, each in kept.items()}
-
-
-def digest(*texts: str) -> str:
-    """Other texts have another one."""
-    return hashlib.sha256("\0".join([jax.__version__, *texts]).encode()).hexdigest()[:16]
-
-
-def texts_of_laws() -> Iterator[tuple[str, str]]:
-    """The laws that are tried in one process, and only in it: names, and texts of their modules."""
-    for law in suite.laws():
-        alone = not law.in_job and suite.UNASSERTED not in law.fixtures
-        if alone and law.requirement in catalogue.by_id():
-            module = sys.modules[law.function.__module__]
-            yield law.name, _text(Path(str(module.__file__)))
-
-
-@functools.cache
-def _text(file: Path) -> str:
-    return file.read_text("utf-8")
-
-
-def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
-    """What some laws do on the implementation as it is; given as `(subject, names)`."""
-    subject, names = part
-    runner = Runner(judging(subject, None))
-    claims, _ = imported(subject, runner)
-    found = {}
-    for law in suite.laws():
-        if law.name not in names:
-            continue
-        if not set(catalogue.by_id()[law.requirement].capabilities) <= set(claims):
-            found[law.name] = Sight("unclaimed", 0.0, ())
-            continue
-        if runner.pid is None:
-            runner.ask(None, 300)
-        answer = runner.ask([law.name, FEW], 300)
-        found[law.name] = (
-            Sight(answer.outcome, 300.0, ()) if isinstance(answer, Lost)
-            else Sight(answer[0], answer[1], tuple(answer[2]))
-        )  # fmt: skip
-    runner.close()
-    return found
-
-
-def imported(subject: Subject, runner: Runner) -> Any:
-    """What an implementation claims, and the functions of it that its import calls."""
-    answer = runner.ask(None, 300)
-    if not isinstance(answer, list):
-        raise SystemExit(f"ci/mutants: {subject.where} cannot be imported: {answer}")
-    return answer
-
-
-def called_by_import(subject: Subject) -> frozenset[str]:
-    """The functions, as `file:scope`, that run while the implementation is imported.
-
-    What they make, such as a registered class, is used by laws that do not call them.
-    """
-    runner = Runner(judging(subject, None))
-    _, functions = imported(subject, runner)
-    runner.close()
-    return frozenset(functions)
-
-
-def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
-    """The laws that can convict: they pass on the implementation as it is, and always should.
-
-    What is known of its other releases says nothing.
-    """
-    expected = {
-        each.test for each in known.shipped() if each.applies(subject.where, subject.version)
-    }
-    return {
-        name: sight for name, sight in seen.items()
-        if sight.outcome in ("passed", "untested") and name not in expected
-    }  # fmt: skip
-
-
-def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()) -> list[str]:
-    """The laws that call the function of a fault, or any of its class or its file if it is in none.
-
-    Those come first that are quick and call little else: they are about that function. If the
-    import calls it, the laws that call others of its file follow.
-
-    Args:
-      fault: The fault.
-      laws: What each law did on the implementation as it is.
-      by_import: The functions that run while the implementation is imported.
-    """
-    runs_early = any(shows_in(fault, place) for place in by_import)
-    widest = replace(fault, scope="") if runs_early else fault
-
-    def rank(name: str) -> tuple[bool, float]:
-        sight = laws[name]
-        calls_it = any(shows_in(fault, each) for each in sight.functions)
-        return not calls_it, sight.seconds * len(sight.functions)
-
-    found = [n for n, sight in laws.items() if any(shows_in(widest, f) for f in sight.functions)]
-    return sorted(found, key=rank)
-
-
-def shows_in(fault: Fault, function: str) -> bool:
-    """Whether who calls a function, given as `file:scope`, can see a fault."""
-    if not fault.scope:
-        return function.startswith(f"{fault.file}:")
-    return function.startswith(f"{fault.place}.") or function == fault.place
-
-
-# ---------------------------------------------------------------- one mutant
 
 
 def tried(work: tuple[Subject, Fault, Sequence[str], Mapping[str, Sight], int]) -> Result:
@@ -425,75 +106,6 @@ def tried(work: tuple[Subject, Fault, Sequence[str], Mapping[str, Sight], int]) 
         runner.close()
 
 
-# ---------------------------------------------------------------- which faults, and their score
-
-
-@dataclass(frozen=True)
-class Listed:
-    """An entry of ci/mutants.toml: what nobody could tell, with the reason.
-
-    Args:
-      implementation: The one that it is about.
-      file: Of its package, or a pattern: `*` for all.
-      reason: Why no law can tell.
-      function: A function or class in which no fault counts, or, with `taken`, this one does not.
-      holds: A regular expression; only a fault that replaces a text with it does not count.
-      under: A regular expression; only a fault in a block does not count that begins with a line
-        with it, such as `if x is None:`.
-      taken: The lines that the fault takes away, joined, for one fault.
-      added: The lines that it adds.
-    """
-
-    implementation: str
-    file: str
-    reason: str
-    function: str = ""
-    holds: str = ""
-    under: str = ""
-    taken: str = ""
-    added: str = ""
-
-
-def listed(file: Path = LISTED) -> tuple[Listed, ...]:
-    """The entries of ci/mutants.toml."""
-    content = tomllib.loads(file.read_text("utf-8"))
-    return tuple(Listed(**each) for each in content.get("equivalent", ()))
-
-
-def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool:
-    """Whether a fault is one that nobody could tell."""
-    source = subject.sources[fault.file]
-    replaced = source.encode()[slice(*fault.span)].decode()
-    about = [
-        each for each in entries
-        if each.implementation == subject.where and fnmatch(fault.file, each.file)
-        and (
-            each.function in ("*", fault.scope, *fault.scope.split("."))
-            or (each.taken and not each.function)
-        )
-        and re.search(each.holds, replaced) is not None
-    ]  # fmt: skip
-    # A comparison of whole files, and a walk up the file: once for all entries, if one asks.
-    changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
-    above = blocks(source, fault.line) if any(each.under for each in about) else [""]
-    return any(
-        (not each.taken or changed == (each.taken, each.added))
-        and any(re.search(each.under, line) is not None for line in above)
-        for each in about
-    )
-
-
-def blocks(source: str, number: int) -> list[str]:
-    """The lines that begin the blocks in which a line stands, from 1; last, an empty one."""
-    *before, line = source.splitlines()[:number]
-    indent, found = len(line) - len(line.lstrip()), []
-    for each in reversed(before):
-        if each.strip() and len(each) - len(each.lstrip()) < indent:
-            indent = len(each) - len(each.lstrip())
-            found.append(each.strip())
-    return [*found, ""]
-
-
 def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:
     """The faults that are planted, and the functions that get none because no law calls them.
 
@@ -506,6 +118,27 @@ def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault]
     planted = [fault for fault in counted if any(shows_in(fault, place) for place in called)]
     unseen = {f.place: "" for f in counted if f.in_function and f.place not in called}
     return planted, list(unseen)
+
+
+def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> list[Fault]:
+    """A random sample of faults, in their order.
+
+    Each fault has its own place in the lot, so that a fault which is listed, or gone with its line,
+    leaves all others of the sample in it.
+
+    Args:
+      faults: All that may be drawn.
+      subject: The implementation that they are of.
+      number: How many are drawn; all if there are fewer.
+      seed: Another one draws others.
+    """
+
+    def lot(fault: Fault) -> float:
+        replaced = subject.sources[fault.file].encode()[slice(*fault.span)].decode()
+        return random.Random(f"{seed} {fault.place} {replaced} {fault.new}").random()
+
+    chosen = set(heapq.nsmallest(number, faults, key=lot))
+    return [fault for fault in faults if fault in chosen]
 
 
 def score(results: Sequence[Result]) -> str:
@@ -551,7 +184,7 @@ def main(arguments: Sequence[str]) -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     prepare()
     subject = Subject.of(options.implementation)
-    seen = sights(subject, options.jobs)
+    seen = sights(subject, options.jobs, OUTPUT / f"{subject.where}-sights.json")
     laws = convicting(subject, seen)
     planted, unseen = candidates(subject, laws)
     if options.unseen:
@@ -559,8 +192,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     chosen = [fault for fault in planted if options.file in fault.file]
     if options.sample is not None:
-        drawn = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
-        chosen = sorted(drawn, key=chosen.index)
+        chosen = drawn(chosen, subject, options.sample, options.seed)
     if not chosen:
         told = Counter(sight.outcome for sight in seen.values())
         laws_did = ", ".join(f"{number} {outcome}" for outcome, number in told.items())

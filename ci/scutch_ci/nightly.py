@@ -49,6 +49,7 @@ from scutch_ci.environments import Environment, chosen
 from scutch_ci.front_page import Outcome
 from scutch_ci.history import History, Night, write_json
 from scutch_ci.screenshot import NoBrowser, take
+from scutch_ci.subjects import PACKAGES
 from scutch_ci.tasks import Task, TaskFailed
 
 STATE = ROOT / "build" / "nightly"
@@ -231,7 +232,7 @@ def planned_tasks(
         for environment in environments if not options.no_conformance
         for implementation in options.implementations.split(",")
     ]  # fmt: skip
-    for implementation in mutants.PACKAGES if options.mutants > 0 else ():
+    for implementation in PACKAGES if options.mutants > 0 else ():
         if implementation in options.implementations.split(","):
             planned.append(planting_task(options, night, environments[0], implementation))
     for environment in environments if not options.no_benchmarks else ():

@@ -8,9 +8,12 @@ from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
-from scutch_ci import front_page, mutants
+from scutch_ci import front_page
+from scutch_ci.equivalents import Listed, is_listed
 from scutch_ci.faults import faults_in
 from scutch_ci.history import Night
+from scutch_ci.mutants import Result, drawn
+from scutch_ci.sights import Sight, seeing
 
 SOURCE = '''\
 """A box class that adds axes on its own."""
@@ -92,23 +95,23 @@ def test_what_decorates_a_class_is_seen_by_who_calls_one_of_its_functions():
     source = "@dataclass(order=False)\nclass C:\n    def f(self): pass\n"
     faults = faults_in(source, "file.py")
     assert {(fault.place, fault.in_function) for fault in faults} == {("file.py:C", False)}
-    calls = {name: mutants.Sight("passed", 1.0, (f"file.py:{name}",)) for name in ("C.f", "D.f")}
-    assert [mutants.seeing(fault, calls) for fault in faults] == [["C.f"]] * len(faults)
+    calls = {name: Sight("passed", 1.0, (f"file.py:{name}",)) for name in ("C.f", "D.f")}
+    assert [seeing(fault, calls) for fault in faults] == [["C.f"]] * len(faults)
 
 
 def test_what_the_import_calls_is_seen_by_who_calls_another_function_of_its_file():
     source = "def register(cls): return cls\nclass C:\n    def f(self): pass\n"
     (fault,) = [each for each in faults_in(source, "file.py") if each.scope == "register"]
     places = {"other": "other.py:g", "user": "file.py:C.f", "caller": "file.py:register"}
-    calls = {name: mutants.Sight("passed", 1.0, (place,)) for name, place in places.items()}
-    assert mutants.seeing(fault, calls) == ["caller"]
-    assert mutants.seeing(fault, calls, {"file.py:register"}) == ["caller", "user"]
+    calls = {name: Sight("passed", 1.0, (place,)) for name, place in places.items()}
+    assert seeing(fault, calls) == ["caller"]
+    assert seeing(fault, calls, {"file.py:register"}) == ["caller", "user"]
 
 
 def test_a_class_without_functions_is_seen_by_who_calls_any_of_its_file():
     faults = faults_in("class C:\n    a: int = 1\n", "file.py")
-    calls = {"D.f": mutants.Sight("passed", 1.0, ("file.py:D.f",))}
-    assert [mutants.seeing(fault, calls) for fault in faults] == [["D.f"]]
+    calls = {"D.f": Sight("passed", 1.0, ("file.py:D.f",))}
+    assert [seeing(fault, calls) for fault in faults] == [["D.f"]]
 
 
 @pytest.mark.parametrize(
@@ -127,18 +130,18 @@ def test_a_class_without_functions_is_seen_by_who_calls_any_of_its_file():
 def test_an_entry_is_about_a_function_or_a_part_of_it_or_one_fault(entry, left):
     source = "def f(x):\n    x.ref = 1\n    return x.a == b\n"
     subject = SimpleNamespace(where="mine", sources={"file.py": source})
-    entries = [mutants.Listed("mine", "file.py", "why", **entry)]
+    entries = [Listed("mine", "file.py", "why", **entry)]
     faults = [f for f in faults_in(source, "file.py") if "2" not in f.new]
-    counted = [fault.new for fault in faults if not mutants.is_listed(fault, subject, entries)]
+    counted = [fault.new for fault in faults if not is_listed(fault, subject, entries)]
     assert counted == left
 
 
 def test_an_entry_may_be_about_a_block():
     source = "def f(x):\n    if x.ref:\n        x.a = 1\n    else:\n        x.a = 1\n    x.a = 1\n"
     subject = SimpleNamespace(where="mine", sources={"file.py": source})
-    entries = [mutants.Listed("mine", "file.py", "why", "f", under=r"^if x\.ref")]
+    entries = [Listed("mine", "file.py", "why", "f", under=r"^if x\.ref")]
     faults = [f for f in faults_in(source, "file.py") if f.new == "pass"]
-    counted = [f.line for f in faults if not mutants.is_listed(f, subject, entries)]
+    counted = [f.line for f in faults if not is_listed(f, subject, entries)]
     assert counted == [5, 6]
 
 
@@ -147,17 +150,30 @@ def test_text_that_is_not_ascii_is_changed_in_the_right_place():
     assert ('x = "é" if a else f("ü", key=1)', "x = \"é\" if a else f('ü')") in changes(source)
 
 
+def test_a_sample_keeps_its_faults_when_one_of_them_goes():
+    source = "".join(f"x{n} = f(a{n}, key=b)\n" for n in range(40))
+    subject, faults = SimpleNamespace(sources={"file.py": source}), faults_in(source, "file.py")
+    sample = drawn(faults, subject, 10, 5)
+    assert len(sample) == 10
+    assert sample == sorted(sample, key=faults.index)
+    assert set(sample) != set(drawn(faults, subject, 10, 6))
+    left = [fault for fault in faults if fault != sample[3]]
+    assert len(set(drawn(left, subject, 10, 5)) & set(sample)) == 9
+    assert drawn(faults, subject, 1000, 5) == list(faults)
+
+
 # ---------------------------------------------------------------- what the laws make of them
 
 COMMAND = f"""
 import sys
 from pathlib import Path
-from scutch_ci import mutants
+from scutch_ci import mutants, sights, subjects
 
 where, mutants.OUTPUT = "adapter.py", Path("results")
-mutants.PACKAGES, mutants.FILES = {{where: "planted"}}, {{where: ("*.py",)}}
-every_law = mutants.texts_of_laws
-mutants.texts_of_laws = lambda: [law for law in every_law() if law[0] in {LAWS}]
+mutants.PACKAGES = subjects.PACKAGES = {{where: "planted"}}
+subjects.FILES = {{where: ("*.py",)}}
+every_law = sights.texts_of_laws
+sights.texts_of_laws = lambda: [law for law in every_law() if law[0] in {LAWS}]
 sys.exit(mutants.main(["--implementation", where, "--jobs", "1", "--examples", "20"]))
 """
 
@@ -199,7 +215,7 @@ def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_sto
 
 def test_the_nightly_shows_the_score(tmp_path):
     night = Night(tmp_path, "0" * 40, {}, {})
-    result = mutants.Result("f", "file.py", "found", "law", "", 1, 0.1, "diff")
+    result = Result("f", "file.py", "found", "law", "", 1, 0.1, "diff")
     (tmp_path / "mutants").mkdir()
     lines = [
         json.dumps(asdict(replace(result, outcome=o))) for o in ("found", "survived", "broken")

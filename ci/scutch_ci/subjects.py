@@ -1,0 +1,191 @@
+"""Implementations that faults are planted in, and what goes on in a fork that tries laws on one.
+
+A *mutant* is an implementation with one fault planted in it (`faults`). Nothing that is installed
+is changed: a mutant is a fork of one warm process that has the laws and not yet the implementation;
+the fork imports it with the text of one file replaced. The same fork without a fault tells which
+functions of the implementation each law calls.
+
+    runner = Runner(judging(Subject.of("flax"), None))
+    claims, called = imported(subject, runner)
+    outcome, seconds, called, reason = runner.ask(["test_a_box_is_a_pytree", 10], timeout=60)
+"""
+
+import functools
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from scutch.implementation import load
+from scutch.judging import suite
+from scutch.judging.isolation import Runner
+from scutch.judging.trying import try_law
+
+from scutch_ci.faults import Fault
+
+PACKAGES = {"reference": "scutch_reference", "flax": "flax"}
+FILES = {
+    "reference": ("**/*.py",),
+    "flax": (
+        "core/axes_scan.py", "core/lift.py", "core/meta.py", "core/scope.py", "core/spmd.py",
+        "linen/module.py", "linen/partitioning.py", "linen/spmd.py", "linen/transforms.py",
+        "nnx/bridge/*.py", "nnx/extract.py", "nnx/filterlib.py", "nnx/graphlib.py",
+        "nnx/module.py", "nnx/pytreelib.py", "nnx/rnglib.py", "nnx/spmd.py", "nnx/statelib.py",
+        "nnx/training/optimizer.py", "nnx/transforms/*.py", "nnx/variablelib.py",
+        "training/train_state.py",
+    ),
+}  # fmt: skip
+"""Where faults are planted: in the files of the contract's areas. Both implementations do more in
+them than the contract asks for, so only functions that some law calls get any."""
+CACHED = type(functools.cache(len))
+"""What `functools.cache` and `functools.lru_cache` make of a function."""
+MAKING = ("scutch.inputs", "scutch.lawkit")
+"""Packages of the judge that make classes and values of an implementation, and keep them."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The implementation that faults are planted in.
+
+    Args:
+      where: How it is found, as `implementation.load` takes it.
+      package: The name of the Python package that holds it.
+      root: Its folder.
+    """
+
+    where: str
+    package: str
+    root: Path
+
+    @classmethod
+    def of(cls, where: str) -> "Subject":
+        """The subject of one of the names in `PACKAGES`."""
+        spec = importlib.util.find_spec(PACKAGES[where])
+        if spec is None or spec.origin is None:
+            raise SystemExit(f"ci/mutants: {where} is not installed")
+        return cls(where, PACKAGES[where], Path(spec.origin).parent)
+
+    @property
+    def version(self) -> str:
+        """The release of the implementation, which need not be imported; empty if it has none."""
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The text of each file that faults are planted in, by its path."""
+        return _sources(self.root, FILES[self.where])
+
+    def module(self, file: str) -> str:
+        """The name of the module that a file holds."""
+        return ".".join([self.package, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
+@functools.cache
+def _sources(root: Path, patterns: Sequence[str]) -> Mapping[str, str]:
+    found = sorted({file for pattern in patterns for file in root.glob(pattern)})
+    return {str(file.relative_to(root)): file.read_text("utf-8") for file in found}
+
+
+class Planted(importlib.machinery.SourceFileLoader):
+    """Imports one module of a package from another text than its file has."""
+
+    def __init__(self, name: str, file: Path, text: str) -> None:
+        """Keep the text; `sys.meta_path` takes the importer."""
+        super().__init__(name, str(file))
+        self.text = text
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
+        """The module that has the fault is this importer's; all others are not."""
+        if fullname != self.name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the text with the fault; never what was compiled of the file before."""
+        return compile(self.text, self.path, "exec", dont_inherit=True)
+
+
+def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
+    """What a fork answers: `null` imports the implementation and tells its claims and the functions
+    that this called, `[law, inputs]` tries a law on it.
+
+    Args:
+      subject: The implementation.
+      fault: What is planted in it first; None for the implementation as it is.
+    """
+    by_name = {law.name: law for law in suite.laws()}
+
+    def answer(request: Any) -> Any:
+        called: set[str] = set()
+        if request is None:
+            if fault is None:
+                trace(str(subject.root), called)
+            else:
+                text = fault.planted_in(subject.sources[fault.file])
+                place = subject.module(fault.file), subject.root / fault.file
+                sys.meta_path.insert(0, Planted(*place, text))
+            try:
+                return [list(load(subject.where).claims), sorted(called)]
+            except BaseException as error:
+                return f"{type(error).__name__}: {error}"
+            finally:
+                sys.settrace(None)
+        name, examples = request
+        if fault is None:
+            forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
+            trace(str(subject.root), called)
+        try:
+            trial = try_law(by_name[name], load(subject.where), examples=examples, shrink=False)
+        finally:
+            sys.settrace(None)
+        told = trial.counterexample.input if trial.counterexample else ""
+        return [trial.outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
+
+    return answer
+
+
+def modules_of(*packages: str) -> list[str]:
+    """The names of the modules of some packages that are imported."""
+    starts = tuple(f"{package}." for package in packages)
+    return [name for name in sys.modules if f"{name}.".startswith(starts)]
+
+
+def forget(modules: Sequence[str]) -> None:
+    """Have modules compute again what they have computed for other laws, which see it too."""
+    for name in modules:
+        for each in list(vars(sys.modules[name]).values()):
+            if isinstance(each, CACHED):
+                each.cache_clear()
+
+
+def trace(folder: str, called: set[str]) -> None:
+    """Note every function in a folder of Python files that is called, as `file:scope`."""
+    notes: dict[CodeType, bool] = {}
+
+    def call(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if code not in notes:
+            notes[code] = code.co_filename.startswith(folder)
+            if notes[code]:
+                scope = code.co_qualname.replace(".<locals>", "")
+                called.add(f"{code.co_filename[len(folder) + 1 :]}:{scope}")
+
+    threading.settrace(call)
+    sys.settrace(call)
+
+
+def imported(subject: Subject, runner: Runner) -> Any:
+    """What an implementation claims, and the functions of it that its import calls."""
+    answer = runner.ask(None, 300)
+    if not isinstance(answer, list):
+        raise SystemExit(f"ci/mutants: {subject.where} cannot be imported: {answer}")
+    return answer
