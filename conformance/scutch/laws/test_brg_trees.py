@@ -29,6 +29,7 @@ from scutch.strategies import (
 )
 
 _numbers = itertools.count()
+plain_collections = collections(arrays(max_rank=2))
 
 
 class Frozen(Mapping[str, Any]):
@@ -86,6 +87,24 @@ def test_linen_variables_become_attributes_and_return(bridge, linen):
         if len(path) > 2:
             reached("deep")
         assert type(found[path[1:]]) is bridge.variable_type(path[0])
+    assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
+
+
+@requirement("BRG-6a", must_reach=("several", "deep"))
+@given(linen=plain_collections)
+def test_arrays_of_linen_become_attributes_and_return(bridge, linen):
+    """So does each array of collections that hold no boxes."""
+    if len(linen) > 1:
+        reached("several")
+    expected = {path[1:]: (path[0], array) for path, array in _flat(linen).items()}
+    attributes = bridge.linen_vars_to_nnx_attrs(linen)
+    found = _flat(attributes)
+    assert alike_in_any_order(found, expected)
+    for path, (col, array) in expected.items():
+        if len(path) > 1:
+            reached("deep")
+        assert type(found[path]) is bridge.variable_type(col)
+        assert alike(found[path].get_raw_value(), array)
     assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
 
 
@@ -169,6 +188,14 @@ def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, fi
     """A path that is in two collections, or is a variable in one and a sub-layer in the other,
     raises an error.
     """
+    both, _ = _clashing(linen, col, place, how, first)
+    refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
+
+
+@requirement("BRG-6c")
+@given(**clashes | {"linen": plain_collections, "how": st.just("same")})
+def test_an_array_in_two_collections_is_refused(bridge, linen, col, place, how, first):
+    """A path at which two collections have an array raises an error, at any depth."""
     both, _ = _clashing(linen, col, place, how, first)
     refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
 

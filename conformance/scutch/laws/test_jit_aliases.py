@@ -14,8 +14,9 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
+from scutch.strategies.object_calls import FLAGS
 
 small = st.integers(0, 3)
 
@@ -176,3 +177,44 @@ def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places
         reached("different")
         assert error is not None
         assert np.array_equal(root.a.get_raw_value(), before)
+
+
+def _lifted(transforms, lift, axes, mesh, mode):
+    """A lifted function of two objects and an array, in a mode, by the axes or specs of both."""
+
+    def work(one, other, x):
+        return x
+
+    mode = dict(mode)
+    if lift in ("vmap", "scan"):
+        return getattr(transforms, lift)(work, in_axes=(*axes, 0), out_axes=0, **mode)
+    specs = tuple(PartitionSpec(*spec) for spec in (*axes, ("data",)))
+    if lift == "jit":
+        given_to = tuple(NamedSharding(mesh, spec) for spec in specs)
+        return transforms.jit(work, in_shardings=given_to, **mode)
+    return transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs[-1], **mode)
+
+
+MODED = {"jit": SHARDED, "scan": AXES["vmap"], **AXES}
+
+
+@requirement("JIT-12k", must_reach=("same", "different", *MODED))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@given(
+    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+def test_an_object_has_one_axis_and_one_spec_in_every_mode(
+    transforms, root, how, lift, mode, places, mesh
+):
+    """With `graph=False` and `graph_updates=False`, too, a call with different shardings, axes or
+    specs for the places of one object is refused, and leaves the object as it was.
+    """
+    axes = [MODED[lift][place % len(MODED[lift])] for place in places]
+    before, x = root.a.get_raw_value(), jnp.ones((2, 2))
+    lifted = _lifted(transforms, lift, axes, mesh, mode)
+    error = raised(lambda: lifted(*_aliased(root, how), x))
+    reached(lift)
+    reached("same" if axes[0] == axes[1] else "different")
+    assert axes[0] == axes[1] or error is not None, "it was accepted; expected an error"
+    assert np.array_equal(root.a.get_raw_value(), before)

@@ -1,4 +1,4 @@
-"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12i.
+"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j.
 
 The oracle is JAX's own transformation with the same options.
 """
@@ -160,3 +160,55 @@ def test_what_a_mode_does_not_keep_is_refused(transforms, call):
         not_available("there is no jit_partial")
     reached(lift.kind)
     reached(agreement(call, transforms, refusable=True))
+
+
+TRACKED = ("List", "Dict")
+SIMPLE = ("jit", "vmap", "remat")
+
+
+@requirement("JIT-12j", must_reach=(*TRACKED, *SIMPLE, "many", "objects"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@given(
+    kind=st.sampled_from(TRACKED), lift=st.sampled_from(SIMPLE), mode=st.sampled_from(FLAGS),
+    count=st.one_of(st.integers(1, 4), st.integers(11, 12)), objects=st.booleans(),
+)  # fmt: skip
+def test_tracked_containers_are_trees_in_every_mode(
+    transforms, nnx, kind, lift, mode, count, objects
+):
+    """With `graph=False` and `graph_updates=False`, a tracked list or dict of variables, or of
+    objects, of any length can be passed to `jit`, `vmap` and `remat`: what is in it changes as it
+    does eagerly, each element for itself.
+    """
+    reached(kind)
+    reached(lift)
+    reached("many" if count > 10 else "few")
+    reached("objects" if objects else "variables")
+
+    def part(number):
+        variable = nnx.Param(jnp.full(2, number, "float32"))
+        if not objects:
+            return variable
+        branch = graphs.classes(nnx)["Branch"]()
+        branch.a = variable
+        return branch
+
+    def made():
+        parts = [part(n) for n in range(count)]
+        names = [f"k{n}" for n in range(count)]
+        return nnx.List(parts) if kind == "List" else nnx.Dict(zip(names, parts, strict=True))
+
+    def work(held, x):
+        parts = list(held) if kind == "List" else [held[f"k{n}"] for n in range(count)]
+        found = 0 * x
+        for n, each in enumerate(parts):
+            variable = each.a if objects else each
+            variable.set_value(2 * variable.get_value() + n * x)
+            found = found + (n + 1) * variable.get_value()
+        return found
+
+    eager, lifted, x = made(), made(), jnp.ones(2)
+    expected, found = work(eager, x), getattr(transforms, lift)(work, **mode)(lifted, x)
+    assert alike(found, expected)
+    different = graphs.differences(nnx, eager, lifted)
+    assert not different, f"eager and lifted: {different}"

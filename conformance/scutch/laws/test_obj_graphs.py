@@ -285,17 +285,28 @@ def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
     assert hash(ours) == hash(theirs) or not same
 
 
-@requirement("OBJ-1i", must_reach=("several",))
-@given(root=object_trees(), data=st.permutations(ATTRIBUTES))
-def test_the_order_of_attributes_does_not_matter(nnx, root, data):
-    """Two objects with the same attributes, set in another order, have equal definitions and
-    states.
+@requirement("OBJ-1i", must_reach=("several", "none", "deleted"))
+@given(
+    root=object_trees(), data=st.permutations(ATTRIBUTES),
+    deleted=st.sampled_from([None, "variable", "static"]), at=st.integers(0, 5),
+    empty=st.booleans(),
+)  # fmt: skip
+def test_the_order_of_attributes_does_not_matter(nnx, root, data, deleted, at, empty):
+    """Two objects with the same attributes, set in another order, and with another one set and
+    deleted again, have equal definitions and states.
     """
+    root = type(root)() if empty else root
     attributes = dict(children(nnx, root))
     if len(attributes) > 1:
         reached("several")
+    if not attributes:
+        reached("none")
     other = type(root)()
-    for name in data:
+    for n, name in enumerate([*data, "last"]):
+        if deleted and n == at:
+            reached("deleted")
+            put(nnx, other, "gone", nnx.Param(np.ones(2)) if deleted == "variable" else 3)
+            delattr(other, "gone")
         if holds(attributes, name):
             put(nnx, other, name, attributes[name])
     (ours, state), (theirs, other_state) = nnx.split(root), nnx.split(other)
@@ -335,21 +346,35 @@ def test_a_state_is_a_snapshot(nnx, pair, how):
     assert same_leaves(nnx, flat_state(nnx, state), leaves(nnx, before))
 
 
-@requirement("OBJ-1m", must_reach=("popped", "left", "cycle", "several filters"))
+@requirement("OBJ-1m", must_reach=("popped", "left", "cycle", "several filters", "dictionary"))
 @given(
     pair=copies(object_trees(bare=False)), wanted=st.lists(type_filters(), min_size=1, max_size=2),
     back=st.booleans(), at=st.integers(0, 3),
+    held=st.lists(st.sampled_from(["Param", "BatchStat", "Count", "deeper"]), max_size=3),
 )  # fmt: skip
-def test_popped_variables_leave_the_object(nnx, pair, wanted, back, at):
+def test_popped_variables_leave_the_object(nnx, pair, wanted, back, at, held):
     """`pop` returns the variables that its filters take, each with the first that does, and the
-    object has all others and none of these, also where it leads back to itself.
+    object, and each dictionary in it, has all others and none of these, also where it leads back to
+    itself.
     """
+
+    def dictionary():
+        """A dictionary of variables, and of one more dictionary with one."""
+        return {
+            name: {"a": nnx.Param(np.ones(2))} if kind == "deeper" else classes(nnx)[kind](1.0)
+            for name, kind in zip("abc", held, strict=False)
+        }
+
     for root in pair:
         inner = [node for node in nodes(nnx, root) if isinstance(node, nnx.Module)]
+        home = inner[at % len(inner)]
+        spare = [name for name in ATTRIBUTES[::-1] if not hasattr(home, name)]
         if back:
             reached("cycle")
-            home = inner[at % len(inner)]
-            put(nnx, home, next(name for name in ATTRIBUTES[::-1] if not hasattr(home, name)), root)
+            put(nnx, home, spare.pop(0), root)
+        if held and spare:
+            reached("dictionary")
+            put(nnx, home, spare[0], dictionary())
     root, before = pair
     expected = leaves(nnx, before)
     taken = [{} for _ in wanted]

@@ -102,6 +102,25 @@ TAKEN = {
 }
 
 
+# Each way to have another variable of the one that is the attribute `a` of a module.
+COPIED = {
+    "copy": lambda nnx, module: module.a.copy(),
+    "copy with metadata": lambda nnx, module: module.a.copy(note=1),
+    "replace": lambda nnx, module: module.a.replace(note=1),
+    "clone": lambda nnx, module: nnx.clone(module).a,
+    "deepcopy": lambda nnx, module: copy.deepcopy(module).a,
+    "copy_from": lambda nnx, module: _updated(nnx, nnx.Param.copy_from, module),
+    "update_from_state": lambda nnx, module: _updated(nnx, nnx.Param.update_from_state, module),
+}
+
+
+def _updated(nnx, way, module):
+    """A variable that took over what the attribute `a` of a module is."""
+    other = nnx.Param(np.zeros(1))
+    way(other, module.a)
+    return other
+
+
 SHALLOW = {"copy.copy": (lambda v, n: copy.copy(v), lambda value, notes, n: (value, notes))}
 KINDS = ("Param", "BatchStat", "Count")
 first_notes = st.dictionaries(st.sampled_from(KEYS), st.integers(0, 3))
@@ -158,6 +177,32 @@ def test_a_shallow_copy_is_another_variable(nnx, notes, program):
     afterwards is not set on the other.
     """
     _check_program(nnx, notes, program)
+
+
+BY_PARTS = {"first": 0, "last": -1, "slice": slice(1, None), "all": slice(None), "whole": ...}
+"""Parts of a value of three numbers."""
+
+
+@requirement("OBJ-11k", must_reach=(*COPIED, *BY_PARTS, "original", "copy"))
+@given(
+    how=st.sampled_from(list(COPIED)), part=st.sampled_from(list(BY_PARTS)),
+    original=st.booleans(), dtype=st.sampled_from(["float32", "int32"]),
+)  # fmt: skip
+def test_a_part_is_written_to_one_variable_alone(nnx, how, part, original, dtype):
+    """Writing to an index of a variable whose value is an array of NumPy, or of a copy of it,
+    changes the value of that one, and not the value of the other.
+    """
+    for name in (how, part, "original" if original else "copy"):
+        reached(name)
+    module = classes(nnx)["Node"]()
+    module.a = nnx.Param(np.arange(3).astype(dtype))
+    pair = [module.a, COPIED[how](nnx, module)]
+    written, other = pair if original else pair[::-1]
+    before, expected = (np.array(written.get_raw_value()) for _ in range(2))
+    expected[BY_PARTS[part]] = 7
+    written[BY_PARTS[part]] = np.full_like(before, 7)[BY_PARTS[part]]
+    assert alike(np.asarray(written.get_raw_value()), expected), "what was written to"
+    assert alike(np.asarray(other.get_raw_value()), before), "the other one"
 
 
 def _seen(variable):

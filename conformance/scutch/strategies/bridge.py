@@ -60,13 +60,14 @@ def variable_trees() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def collections(draw: st.DrawFn) -> dict[str, Any]:
+def collections(draw: st.DrawFn, leaf: st.SearchStrategy[Any] | None = None) -> dict[str, Any]:
     """Linen's variables: arrays and boxes in collections; no path is in two of them.
 
     Args:
       draw: Passed by Hypothesis.
+      leaf: A strategy for each variable; arrays and boxes if `None`.
     """
-    leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES))
+    leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES)) if leaf is None else leaf
     drawn = draw(attributes(st.tuples(collection_names(), leaf)))
     return tree(dict(_dealt(drawn, ())))
 

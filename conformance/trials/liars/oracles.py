@@ -8,6 +8,7 @@ from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
 from scutch_reference.errors import LiftingError
 from trials.liars.definitions import Opaque, merged
+from trials.liars.jit import MapsBySomeAxis
 from trials.liars.lifted import lifted, variables, without
 from trials.liars.lifts import calling
 from trials.liars.modules import of_linen
@@ -239,6 +240,30 @@ class ReturnsCopiesWithoutGraph:
     """Breaks JIT-12i: with `graph=False`, an argument that is returned comes back as a copy."""
 
     call = staticmethod(_copied_without_graph)
+
+
+def _exchanged_without_graph(state, jitted, arguments, keywords):
+    results = jitted(*arguments, **keywords)
+    held = arguments[0] if arguments else None
+    if state["options"].get("graph") is False and isinstance(held, nnx.List) and len(held) > 10:
+        held[2], held[10] = held[10], held[2]
+    return results
+
+
+@lifted
+class SortsElementsAsText:
+    """Breaks JIT-12j: with `graph=False`, the elements of a long list change places."""
+
+    call = staticmethod(_exchanged_without_graph)
+
+
+@lifted
+class MapsBySomeAxisWithoutUpdates:
+    """Breaks JIT-12k: with `graph_updates=False`, an object with two axes is mapped by one."""
+
+    def vmap(f=None, graph_updates=None, **options):
+        options["graph_updates"] = graph_updates
+        return (MapsBySomeAxis if graph_updates is False else nnx).vmap(f, **options)
 
 
 def _first_doubled(results):

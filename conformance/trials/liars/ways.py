@@ -1,5 +1,6 @@
 """Lies about ways to change and copy variables, and about their hooks: OBJ-11."""
 
+import numpy as np
 from scutch_reference import nnx
 from trials.liars.tale import of_objects
 
@@ -63,3 +64,16 @@ class NotesThatAllWereSet:
             if len(args) == 1:
                 args = ({**args[0], "set": True},)
             super().set_metadata(*args, **kwargs)
+
+
+@of_objects
+class WritesIntoTheArray:
+    """Breaks OBJ-11k: a part is written into the array of NumPy that copies have, too."""
+
+    class Param(nnx.Param):
+        def __setitem__(self, index, value):
+            held = self.get_raw_value()
+            if isinstance(held, np.ndarray):
+                held[index] = value
+            else:
+                super().__setitem__(index, value)
