@@ -44,27 +44,35 @@ class _Applied:
         return {c: tree for c, tree in self.variables.items() if holds(self.changing, c)}
 
 
-def _assert_same(lifted, pure, variables, x, changing, *, gradients=True, everything=False):
+def _assert_same(
+    lifted, pure, variables, x, changing, *, gradients=True, everything=False, indices=()
+):
     """Outputs, changed collections and gradients of a lifted module, and of a pure function.
 
-    With `everything`, no collection is kept from changing but by the lift.
+    With `everything`, no collection is kept from changing but by the lift. With `indices`, both are
+    called with each of these before the input, in a pair.
     """
 
     def by_lift(variables, x):
         output, updates = lifted.apply(within(variables), x, mutable=everything or changing)
         return output, {c: tree["part"] for c, tree in updates.items() if holds(changing, c)}
 
-    def seen(route):
+    def seen(route, *index):
+        def called(variables, x):
+            return route(variables, (*index, x) if index else x)
+
         if not gradients:
-            return route(variables, x)
+            return called(variables, x)
         return weighted_gradients(
-            lambda params, x: route({**variables, "params": params}, x),
+            lambda params, x: called({**variables, "params": params}, x),
             variables.get("params", {}),
             x,
         )
 
-    found, expected = jax.jit(lambda: [seen(by_lift), seen(pure)])()
-    assert_close(found, expected, **GRADIENTS)
+    both = jax.jit(lambda *index: [seen(route, *index) for route in (by_lift, pure)])
+    for index in [(n,) for n in indices] or [()]:
+        found, expected = both(*index)
+        assert_close(found, expected, **GRADIENTS)
 
 
 filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIONS)},
@@ -76,37 +84,37 @@ filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIO
 @given(
     model=parts(),
     train=st.booleans(),
-    names=st.lists(st.sampled_from(list(BRANCHES)), min_size=1, max_size=3),
-    index=st.integers(-1, 3),
+    kind=st.sampled_from(["cond", "switch"]),
+    names=st.permutations(list(BRANCHES)),
+    size=st.integers(1, 3),
     options=filters,
     held=st.booleans(),
 )
-def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, options, held):
+def test_branches_of_a_part_are_those_of_jax(linen, model, train, kind, names, size, options, held):
     """`switch`, or `cond` for two branches, of functions of a part, or of a module that has the
     part as a field, gives the output, gradients and changed collections that `jax.lax.switch` or
-    `jax.lax.cond` of `apply` of the part gives.
+    `jax.lax.cond` of `apply` of the part gives, for each index.
     """
     if held:
         reached("held")
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
-    branches = [BRANCHES[name] for name in names]
-    two = len(branches) == 2
-    reached("cond" if two else "switch")
+    reached(kind)
+    two = kind == "cond"
+    branches = [BRANCHES[name] for name in names[: 2 if two else size]]
 
     def choose(index, functions, *operands, cond, switch, **options):
         if two:
             return cond(index > 0, *functions, *operands, **options)
         return switch(index, functions, *operands, **options)
 
-    # The index is computed of the input, so that it is no constant of the program.
-    def at(x):
-        return jnp.asarray(index + 0 * x.sum(), "int32")
+    def call(part, given):
+        index, x = given
+        return choose(index, branches, part, x, cond=linen.cond, switch=linen.switch, **options)
 
-    def call(part, x):
-        return choose(at(x), branches, part, x, cond=linen.cond, switch=linen.switch, **options)
+    def pure(variables, given):
+        index, x = given
 
-    def pure(variables, x):
         def of(branch):
             def function(x):
                 applied = _Applied(part, variables, changing)
@@ -114,9 +122,11 @@ def test_branches_of_a_part_are_those_of_jax(linen, model, train, names, index, 
 
             return function
 
-        return choose(at(x), [*map(of, branches)], x, cond=jax.lax.cond, switch=jax.lax.switch)
+        return choose(index, [*map(of, branches)], x, cond=jax.lax.cond, switch=jax.lax.switch)
 
-    _assert_same(outer(linen, part, call, held=held), pure, variables, model.x, changing)
+    lifted = outer(linen, part, call, held=held)
+    indices = (0, 1) if two else range(-1, 1 + len(branches))
+    _assert_same(lifted, pure, variables, model.x, changing, indices=indices)
 
 
 counters = parts(("Counter", "Scale", "BatchNorm"))

@@ -1,4 +1,4 @@
-"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-1r, LIN-1s, LIN-9k (`002_`).
+"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-1r, LIN-1s (`002_`).
 
 A module is *bound* while `init` or `apply` runs it, and as `bind` returns it. What it keeps beside
 its variables is lost when the run is over, so it is refused.
@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.inputs.models import keys
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
 
@@ -86,6 +85,7 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form, bare):
 
 WAYS = (
     "attribute", "attribute of a bound one", "part", "part of a bound one", "variable", "special",
+    "condition",
 )  # fmt: skip
 
 
@@ -96,8 +96,8 @@ WAYS = (
 )  # fmt: skip
 def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
     """Setting an attribute of a bound module outside `setup`, making a part outside `setup` and of
-    compact methods, and writing a variable of a module that was bound without `mutable`, raise
-    errors. An attribute with a special name is refused, or is there.
+    compact methods, and writing a variable of a module that was bound without `mutable`, or in the
+    condition of a loop, raise errors. An attribute with a special name is refused, or is there.
     """
     reached(way)
 
@@ -114,11 +114,19 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
             return x
 
         def writing(self, x):
-            self.variable("counts", name, jnp.zeros, ()).value = 1
+            self.put_variable("counts", name, jnp.float32(1))
             return x
 
         def adding(self, x):
             return linen.Dense(3, name=name)(x)
+
+        def looping(self, x):
+            def more(self, turn):
+                self.writing(turn)
+                return turn < 1
+
+            carried = {"carry_variables": "counts" if called else ["counts", "others"]}
+            return linen.while_loop(more, lambda self, turn: turn + 1, self, 0, **carried)
 
         @linen.compact
         def compacted(self, x):
@@ -140,6 +148,9 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
             "part": lambda: Part().init(small_key(0), X),
             "part of a bound one": lambda: bound.adding(X),
             "variable": lambda: bound.writing(X),
+            "condition": lambda: Part().apply(
+                variables, X, mutable="counts" if setup else True, method=Part.looping
+            ),
         }[way]
     )
 
@@ -280,71 +291,65 @@ def test_setup_has_run_before_any_method(linen, made, compact, how):
         refused(lambda: module.apply({**variables, **less}, X))
 
 
-widths = st.lists(st.integers(1, 3), max_size=2)
+READERS = ("of a bound one", "of a part", "of a part of setup", "of a part that is passed")
+"""Who reads what `setup` makes, before any method of the module is called."""
 
 
-@requirement("LIN-9k", must_reach=("jit", "remat", "inside", "after", "setup", "field", "twice"))
-@costly
+@requirement("LIN-1s", must_reach=("parameter", "variable", "part", *READERS))
 @given(
-    kind=st.sampled_from(["jit", "remat"]), before=widths, inside=widths,
-    after=st.lists(st.integers(1, 3), min_size=1, max_size=2), bias=st.booleans(),
-    more=st.lists(st.sampled_from(["setup", "field", "twice"]), unique=True),
+    what=st.sampled_from(["parameter", "variable", "part"]), reader=st.sampled_from(READERS),
+    name=numbered_names("kept", "inner"), called=st.booleans(),
 )  # fmt: skip
-def test_a_lifted_function_goes_on_in_its_method(linen, kind, before, inside, after, bias, more):
-    """A function of the module itself under `jit` or `remat`, in the middle of a compact method,
-    called once or twice, has the parts, with their names, values and outputs, that its body has in
-    that place; it has what `setup` makes, and the part that a field is.
+def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, called):
+    """What `setup` makes is there for whoever reads it of a bound module, or of a part, none
+    of whose methods has been called; what it does not make is not there.
     """
-    setup, field, twice = (name in more for name in ("setup", "field", "twice"))
-    twice = twice and (kind == "remat" or not inside)
-    reached(kind)
-    told = {"inside": inside, "after": after, "setup": setup, "field": field, "twice": twice}
-    for name in told:
-        if told[name]:
-            reached(name)
+    reached(what)
+    reached(reader)
 
-    def layers(x, widths):
-        for width in widths:
-            x = linen.Dense(width, use_bias=bias)(x)
-        return x
-
-    class Body(linen.Module):
-        lifted: bool
-        held: linen.Module | None = None
-
+    class Inner(linen.Module):
         def setup(self):
-            if setup:
-                self.shift = self.param("shift", linen.initializers.ones, ())
-                self.part = linen.Dense(3)
+            if what == "part":
+                setattr(self, name, linen.Dense(2, use_bias=False))
+            elif what == "parameter":
+                setattr(self, name, self.param(name, linen.initializers.zeros, (3, 2)))
+            else:
+                setattr(self, name, self.variable("params", name, jnp.zeros, (3, 2)))
 
-        @linen.compact
         def __call__(self, x):
-            def function(self, x):
-                scale = 2 if twice else self.param("scale", linen.initializers.ones, ())
-                x = self.part(x) + self.shift if setup else x
-                x = self.held(x) if field else x
-                return layers(x, inside) * scale
+            return self.read(x)
 
-            x = layers(x, before)
-            called = getattr(linen, kind)(function) if self.lifted else function
-            for _ in range(2 if twice else 1):
-                x = called(self, jnp.resize(x, (2, 3)))
-            return layers(x, after)
+        def read(self, x):
+            return read(self, x)
 
-    plain, lifted = (Body(how, linen.Dense(3) if field else None) for how in (False, True))
-    expected, found = (jax.eval_shape(each.init, keys(), X) for each in (plain, lifted))
-    assert alike(jax.tree.structure(found), jax.tree.structure(expected))
-    shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (found, expected)]
-    assert alike(*shapes)
-    numbers = iter(range(1, 99))
-    variables = jax.tree.map(
-        lambda leaf: np.linspace(0, 1 / next(numbers), leaf.size, dtype="float32").reshape(
-            leaf.shape
-        ),
-        expected,
-    )
-    slopes = [
-        jax.value_and_grad(lambda v, m=m: (m.apply(v, X) ** 2).sum()) for m in (lifted, plain)
-    ]
-    ours, theirs = jax.jit(lambda v: [slope(v) for slope in slopes])(variables)
-    assert_close(ours, theirs, "values and gradients", **MODELS)
+    def read(module, x):
+        assert hasattr(module, name)
+        assert not hasattr(module, "missing")
+        held = getattr(module, name)
+        return held(x) if what == "part" else x @ (held.value if what == "variable" else held)
+
+    def call(self, x):
+        inner = Inner(name="inner") if reader == "of a part" else self.inner
+        first = read(inner, x)
+        return first + inner(x) if called else 2 * first
+
+    body = {"__module__": __name__, "__call__": call}
+    if reader == "of a part":
+        body["__call__"] = linen.compact(call)
+    if reader == "of a part of setup":
+        body["setup"] = lambda self: setattr(self, "inner", Inner())
+    if reader == "of a part that is passed":
+        body["__annotations__"] = {"inner": linen.Module}
+    whole = type("Whole", (linen.Module,), body)
+    module = whole(Inner()) if reader == "of a part that is passed" else whole()
+    kernel = np.arange(6, dtype="float32").reshape(3, 2)
+    variables = {"params": {name: {"kernel": kernel} if what == "part" else kernel}}
+    if reader == "of a bound one":
+        bound = Inner().bind(variables)
+        found = read(bound, X) + (bound(X) if called else read(bound, X))
+    else:
+        variables = {"params": {"inner": variables["params"]}}
+        found = module.apply(variables, X)
+        made = jax.eval_shape(module.init, small_key(0), X)
+        assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, variables))
+    assert_close(found, 2 * X @ kernel, **MODELS)

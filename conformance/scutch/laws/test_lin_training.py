@@ -1,4 +1,4 @@
-"""Generated models train on a mesh as they train on one device: LIN-6e (`002_`).
+"""Generated models train on a mesh as they train on one device: LIN-6e, LIN-7d (`002_`).
 
 What LIN-5 and LIN-6 ask of the guide's model is asked here of models that nobody wrote: their
 layers, lifts, names and rules are drawn, and the mesh with them. The oracles are the same steps on
@@ -7,6 +7,7 @@ one device, and for shardings the names of the description.
 
 import functools
 import math
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scutch.lawkit.domain import need_devices
-from scutch.lawkit.equality import assert_close, holds
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.lawkit.placement import has_sharding, in_context
 from scutch.lawkit.tolerances import TRAINING
@@ -151,3 +152,49 @@ def test_a_generated_logical_model_trains_on_a_mesh_as_on_one_device(linen, mode
     """So does a model annotated logically, whose names rules map to other axes of the mesh."""
     renamed = dict(zip(AXES, order, strict=True))
     _trains_as_on_one_device(linen, model, renamed, wide, logical=True)
+
+
+@requirement("LIN-7d", must_reach=("changed", "kept", "left out", "jitted"))
+@given(
+    names=st.lists(st.sampled_from(["stats", "average", "metrics"]), min_size=1, unique=True),
+    changed=st.lists(st.booleans(), min_size=3, max_size=3), given=st.booleans(),
+    jitted=st.booleans(), scale=st.sampled_from([0.5, 2.0, -1.0]),
+)  # fmt: skip
+def test_a_train_state_of_a_subclass_holds_more(linen, names, changed, given, jitted, scale):
+    """The fields that a subclass of `TrainState` adds have what `create` is given for them, or
+    their default; `apply_gradients` changes those that it is given, keeps the others, and makes the
+    update of the class itself.
+    """
+    names, default = [*names], 7.0
+    new = {name for name, each in zip(names, changed, strict=False) if each}
+    for name, told in {"changed": new, "kept": len(new) < len(names), "jitted": jitted}.items():
+        if told:
+            reached(name)
+    if not given:
+        reached("left out")
+    body = {"__module__": __name__, "__annotations__": dict.fromkeys(names, Any)}
+    cls = type("Extended", (linen.TrainState,), body | {names[-1]: default})
+    values = {name: np.full(2, n + 1, "float32") for n, name in enumerate(names)}
+    passed = {name: values[name] for name in (names if given else names[:-1])}
+    params = {"w": np.arange(3, dtype="float32")}
+    common = {"apply_fn": abs, "params": params, "tx": MOMENTUM}
+    state, plain = cls.create(**common, **passed), linen.TrainState.create(**common)
+
+    def step(state, grads, more):
+        return state.apply_gradients(grads=grads, **more)
+
+    step = jax.jit(step) if jitted else step
+    grads = jax.tree.map(lambda leaf: scale * (leaf + 1), params)
+    for turn in range(2):
+        held = {name: passed.get(name, default) for name in names}
+        for name, each in held.items():
+            found = np.asarray(getattr(state, name), "float32")
+            assert alike(found, np.asarray(each, "float32")), f"{name}, after {turn} updates"
+        assert len([*jax.tree.leaves(state)]) == len([*jax.tree.leaves(plain), *names])
+        assert_close(
+            [state.step, state.params, state.opt_state], [plain.step, plain.params, plain.opt_state]
+        )
+        more = {name: 2 * held[name] for name in names if name in new}
+        passed |= more
+        state, plain = step(state, grads, more), step(plain, grads, {})
+    assert isinstance(state, cls)

@@ -1,4 +1,4 @@
-"""Lies of branches, loops, mapped variables and gradients in Linen modules: LIN-9q to LIN-9y."""
+"""Lies of branches, loops, mapped variables and gradients in Linen modules: LIN-9q to LIN-9z."""
 
 from scutch_reference import linen
 from scutch_reference.linen import scope
@@ -96,3 +96,23 @@ class ChangesWithoutBeingAsked:
 
     def map_variables(target, *mapped, mutable=False, **options):
         return linen.map_variables(target, *mapped, mutable=True, **options)
+
+
+@of_linen
+class MakesPartsOnce:
+    """Breaks LIN-9z: a function that is compiled has in a second call the parts of the first."""
+
+    def jit(target, **options):
+        lifted = linen.jit(target, **options)
+        if isinstance(target, type):
+            return lifted
+        first = []
+
+        def call(self, *args):
+            if first and first[0] is self.scope:
+                self._set(_names=self.names_in_use(first[1]))
+            else:
+                first[:] = self.scope, self.names_in_use(self._names)
+            return lifted(self, *args)
+
+        return call

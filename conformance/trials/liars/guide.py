@@ -190,3 +190,12 @@ class ForgetsNamesInTraining:
             return state.replace(
                 params=_forgetful(state.params), opt_state=_forgetful(state.opt_state)
             )
+
+
+@of_linen
+class KeepsWhatItHeld:
+    """Breaks LIN-7d: what a subclass adds never changes."""
+
+    class TrainState(TrainState):
+        def apply_gradients(self, *, grads, **changes):
+            return TrainState.apply_gradients(self, grads=grads)

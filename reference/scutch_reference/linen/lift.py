@@ -95,10 +95,10 @@ class Call:
         scope = replace(self.scope, variables=copied(variables), **changes)
         stage = self.module._stage
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
-        if self.cls is not type(self.module) or stage not in ("setup", "compact"):
+        if stage not in ("setup", "compact"):
             return inner._run(self.function, args, kwargs), scope.ended()
-        # A function is lifted, in the middle of a method of the module: it goes on with the names
-        # that the method has given so far, and the method goes on with those of the function.
+        # What is lifted is called in the middle of a method of the module: it goes on with the
+        # names that the method has given so far, and the method goes on with those that it gives.
         if stage == "compact":
             inner._set_up()
         inner._set(_stage=stage, _names=inner.names_in_use(self.names))
@@ -199,7 +199,6 @@ def lifted_target(
     names = [methods] if isinstance(methods, str) else methods or ["__call__"]
     parts: dict[str, Any] = {
         **{name: nowrap(lifted(getattr(cls, name))) for name in names},
-        "setup": Module.setup,
         "__module__": cls.__module__,
         "__doc__": cls.__doc__,
     }
@@ -301,7 +300,8 @@ def jit(
 
     def transform(call: Call) -> Any:
         module = call.module
-        if call.paths != {module.path} or type(module) is call.cls:
+        goes_on = module._stage in ("setup", "compact")  # with the names of a method
+        if call.paths != {module.path} or type(module) is call.cls or goes_on:
             return call.whole(jax.jit, variables, rngs, **options)
         key, held = _static_key(call, variables), call.collections(variables)
         keys = {name: module.make_rng(name) for name in call.scope.rngs if matches(rngs, name)}

@@ -99,7 +99,7 @@ def while_loop(
     """Call a function with a bound module as long as a condition holds, as `jax.lax.while_loop`.
 
     Args:
-      cond_fn: `cond_fn(mdl, carry)` returns a boolean without axes.
+      cond_fn: `cond_fn(mdl, carry)` returns a boolean without axes, and changes no variable.
       body_fn: `body_fn(mdl, carry)` returns the next carry, of the same shapes and dtypes.
       mdl: The module; its variables have been made before.
       init: The first carry.
@@ -116,24 +116,25 @@ def while_loop(
     seeds = {n: (mdl.make_rng(n), split) for n, split in asked.items() if split is not None}
     shared = outer.collections(broadcast_variables)
 
-    def turn(function: Fn, state: Any) -> tuple[Any, Collections]:
+    def turn(function: Fn, state: Any, changing: Filter) -> tuple[Any, Collections]:
         count, carried, carry = state
         keys = {
             name: jax.random.fold_in(key, count) if split else key
             for name, (key, split) in seeds.items()
         }
-        mutable = both(outer.scope.mutable, carry_variables)
         output, changed = call_of(function, mdl, (carry,)).run(
-            (carry,), {}, shared | carried, mutable=mutable, rngs=keys
+            (carry,), {}, shared | carried, mutable=both(outer.scope.mutable, changing), rngs=keys
         )
         return output, carried | changed
 
     def body(state: Any) -> Any:
-        carry, carried = turn(body_fn, state)
+        carry, carried = turn(body_fn, state, carry_variables)
         return state[0] + 1, carried, carry
 
     start = (0, outer.collections(carry_variables), init)
-    _, carried, carry = jax.lax.while_loop(lambda state: turn(cond_fn, state)[0], body, start)
+    _, carried, carry = jax.lax.while_loop(
+        lambda state: turn(cond_fn, state, False)[0], body, start
+    )
     outer.write(carried)
     return carry
 

@@ -1,0 +1,161 @@
+"""Functions and methods of a module that are lifted, in its own method: LIN-9k, LIN-9z (`002_`).
+
+The oracle is the module in which nothing is lifted: the function goes on with the names that the
+method has given so far, and the method goes on with those that the function has given.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.models import keys
+from scutch.lawkit.equality import alike, assert_close, holds
+from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.tolerances import MODELS
+
+X = np.ones((2, 3), "float32")
+FORMS = ("function", "method", "class")
+"""What is lifted: a function that a method calls, a method of the class, or one of a whole class by
+its name.
+"""
+KINDS = ("jit", "remat")
+widths = st.lists(st.integers(1, 3), max_size=2)
+
+
+class _Middle:
+    """A module with a compact method that calls a function of itself, plain or lifted.
+
+    Args:
+      linen: The namespace of modules.
+      before, inside, after: The widths of the layers that are made before the function, in it and
+        after it.
+      times: How often the method calls the function.
+      bias: Whether the layers have one.
+      more: What the function uses beside its layers: what `setup` makes, a part that is a field, or
+        a parameter of the module.
+    """
+
+    def __init__(self, linen, *, before, inside, after, times, bias, more):
+        self.linen, self.bias, self.more = linen, bias, more
+        self.widths, self.times = (before, inside, after), times
+
+    def _layers(self, x, place):
+        for width in self.widths[place]:
+            x = self.linen.Dense(width, use_bias=self.bias)(x)
+        return x
+
+    def module(self, kind=None, form=None):
+        """The module, in which the function is lifted in one of the forms, or is not."""
+        linen, more, layers, times = self.linen, self.more, self._layers, self.times
+        lifting = None if kind is None else getattr(linen, kind)
+
+        def set_up(module):
+            if holds(more, "setup"):
+                module.shift = module.param("shift", linen.initializers.ones, ())
+                module.part = linen.Dense(3)
+
+        def block(self, x):
+            x = self.part(x) + self.shift if holds(more, "setup") else x
+            x = self.held(x) if holds(more, "field") else x
+            x = x * self.param("scale", linen.initializers.ones, ()) if holds(more, "param") else x
+            return layers(x, 1)
+
+        def call(self, x):
+            x = layers(x, 0)
+            called = lifting(block) if alike(form, "function") else type(self).block
+            for _ in range(times):
+                x = called(self, jnp.resize(x, (2, 3)))
+            return layers(x, 2)
+
+        cls = type(
+            "Whole",
+            (linen.Module,),
+            {
+                "__module__": __name__,
+                "__annotations__": {"held": Any},
+                "held": None,
+                "setup": set_up,
+                "block": lifting(block) if alike(form, "method") else block,
+                "__call__": linen.compact(call),
+            },
+        )
+        cls = lifting(cls, methods=["block"]) if alike(form, "class") else cls
+        return cls(linen.Dense(3) if holds(more, "field") else None)
+
+    def assert_same(self, kind, form, runs=1):
+        """Fail unless the lifted module has the variables of the plain one, and in each of several
+        runs of `apply` its values and gradients.
+        """
+        lifted, plain = self.module(kind, form), self.module()
+        found, expected = (jax.eval_shape(each.init, keys(), X) for each in (lifted, plain))
+        assert alike(jax.tree.structure(found), jax.tree.structure(expected))
+        assert alike(*[[leaf.shape for leaf in jax.tree.leaves(t)] for t in (found, expected)])
+        leaves, structure = jax.tree.flatten(expected)
+        numbers = [np.linspace(0, 1 / (1 + n), leaf.size) for n, leaf in enumerate(leaves)]
+        variables = structure.unflatten(
+            np.asarray(each, "float32").reshape(leaf.shape)
+            for each, leaf in zip(numbers, leaves, strict=True)
+        )
+
+        def slope(module, x):
+            return jax.value_and_grad(lambda v: (module.apply(v, x) ** 2).sum())
+
+        ours, theirs = jax.jit(
+            lambda v: [[slope(m, X + n)(v) for n in range(runs)] for m in (lifted, plain)]
+        )(variables)
+        assert_close(ours, theirs, "values and gradients", **MODELS)
+
+
+@requirement(
+    "LIN-9k", must_reach=(*KINDS, *FORMS, "inside", "after", "setup", "field", "param", "twice")
+)
+@costly
+@given(
+    kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, inside=widths,
+    after=st.lists(st.integers(1, 3), min_size=1, max_size=2), bias=st.booleans(),
+    more=st.lists(st.sampled_from(["setup", "field", "param", "twice"]), unique=True),
+)  # fmt: skip
+def test_a_lifted_function_goes_on_in_its_method(
+    linen, kind, form, before, inside, after, bias, more
+):
+    """A function or method of the module itself under `jit` or `remat`, in the middle of a compact
+    method, called once or twice, has the parts, with their names, values and outputs, that its body
+    has in that place; it has what `setup` makes, and the part that a field is.
+    """
+    twice = "twice" in more and "param" not in more and (kind == "remat" or not inside)
+    told = {"inside": inside, "after": after, "twice": twice}
+    told |= {name: name in more for name in ("setup", "field", "param")}
+    for name in (kind, form, *(name for name in told if told[name])):
+        reached(name)
+    middle = _Middle(
+        linen, before=before, inside=inside, after=after, times=2 if twice else 1, bias=bias,
+        more=more,
+    )  # fmt: skip
+    middle.assert_same(kind, form)
+
+
+@requirement("LIN-9z", must_reach=("called again", "applied again", *KINDS, *FORMS))
+@costly
+@given(
+    kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, bias=st.booleans(),
+    inside=st.lists(st.integers(1, 3), min_size=1, max_size=2), after=widths,
+    times=st.integers(1, 2), runs=st.integers(1, 2),
+)  # fmt: skip
+def test_a_lifted_function_makes_parts_of_its_own_each_time(
+    linen, kind, form, before, bias, inside, after, times, runs
+):
+    """A function or method under `jit` or `remat` that makes parts, called twice in a method, or in
+    several runs, has each time the parts that it makes without the lift, and so has what comes
+    after it.
+    """
+    told = {"called again": times > 1, "applied again": runs > 1}
+    for name in (kind, form, *(name for name in told if told[name])):
+        reached(name)
+    middle = _Middle(
+        linen, before=before, inside=inside, after=after, times=times, bias=bias, more=()
+    )
+    middle.assert_same(kind, form, runs)
