@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.models import keys
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS
 
 X = np.ones((2, 3), "float32")
@@ -139,7 +139,7 @@ def test_a_lifted_function_goes_on_in_its_method(
 
 
 @requirement("LIN-9z", must_reach=("called again", "applied again", *KINDS, *FORMS))
-@costly
+@dear
 @given(
     kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, bias=st.booleans(),
     inside=st.lists(st.integers(1, 3), min_size=1, max_size=2), after=widths,
