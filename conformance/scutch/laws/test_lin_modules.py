@@ -217,7 +217,7 @@ CALLS = ("init_with_output", "method", "bind", "method of init", "by name", "app
 @given(model=still_models, how=st.sampled_from(CALLS))
 def test_other_calls_compute_alike(model, how):
     """`init_with_output`, another method, arguments by name, and a bound module compute what `init`
-    and `apply` compute.
+    and `apply` compute; with `mutable=True`, `init` returns what a module sows, too.
     """
     reached(how)
     module = model.module()
@@ -231,6 +231,11 @@ def test_other_calls_compute_alike(model, how):
             assert alike(module.init(models.keys(), x=model.x), initialized)
         output, variables = module.init_with_output(models.keys(), model.x)
         assert alike(variables, initialized)
+        _, everything = module.init_with_output(models.keys(), model.x, mutable=True)
+        assert alike(module.init(models.keys(), model.x, mutable=True), everything)
+        sown = everything.pop("intermediates", {})
+        assert alike(bool(sown), any(alike(layer.kind, "Sow") for layer in model.described.layers))
+        assert alike(everything, initialized)
         expected = module.apply(variables, x=model.x)
         assert_close(output, expected, **MODELS)
         assert_close(expected, module.apply(variables, model.x), **MODELS)
