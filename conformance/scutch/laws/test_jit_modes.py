@@ -1,6 +1,6 @@
-"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j.
+"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j, JIT-12l and JIT-12m.
 
-The oracle is JAX's own transformation with the same options.
+The oracle is JAX's own transformation with the same options, or the eager call.
 """
 
 import functools
@@ -212,3 +212,62 @@ def test_tracked_containers_are_trees_in_every_mode(
     assert alike(found, expected)
     different = graphs.differences(nnx, eager, lifted)
     assert not different, f"eager and lifted: {different}"
+
+
+NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
+
+
+@requirement("JIT-12l", must_reach=("graph", "graph_updates"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@given(
+    mode=st.sampled_from(FLAGS),
+    texts=st.fixed_dictionaries(dict.fromkeys(NAMED, st.sampled_from(["work", "Model.step", "A"]))),
+)
+def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
+    """What `jit` with `graph=False` or `graph_updates=False` makes of a function has its name,
+    qualified name, docstring and module.
+    """
+    reached(next(iter(mode)))
+
+    def work(*arrays):
+        return arrays
+
+    for attribute, text in texts.items():
+        setattr(work, attribute, text)
+    made = transforms.jit(work, **mode)
+    assert alike({name: getattr(made, name) for name in NAMED}, texts)
+
+
+TWICE = ("object", "variable", "inner behind outer")
+
+
+@requirement("JIT-12m", must_reach=TWICE)
+@few("these are the ways to bind one thing twice")
+@given(way=st.sampled_from(TWICE), steps=st.lists(st.integers(-2, 2), min_size=1, max_size=2))
+def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
+    """Where `cached_partial` binds one object or variable twice, or an object and one inside of it,
+    it is one inside, and changes as in the eager call.
+    """
+    reached(way)
+
+    def made():
+        outer, inner = graphs.classes(nnx)["Node"](), graphs.classes(nnx)["Branch"]()
+        inner.a, outer.c = nnx.Param(jnp.ones(2)), inner
+        return {
+            "object": (inner, inner), "variable": (inner.a, inner.a),
+            "inner behind outer": (outer, inner),
+        }[way]  # fmt: skip
+
+    def step(first, second, x):
+        held = [first, first.c] if hasattr(first, "c") else [first, second]
+        one, other = (v if isinstance(v, nnx.Variable) else v.a for v in (held[1], second))
+        one.set_value(2 * one.get_value() + x)
+        return other.get_value()
+
+    eager, bound = made(), made()
+    partial = transforms.cached_partial(transforms.jit(step), *bound)
+    for x in map(jnp.float32, steps):
+        expected, result = step(*eager, x), partial(x)
+        assert alike(result, expected)
+        different = graphs.differences(nnx, eager, bound)
+        assert not different, f"eager and cached: {different}"

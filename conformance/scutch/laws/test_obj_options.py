@@ -16,14 +16,15 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
+from scutch.inputs.object_calls import as_named_by
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, options, reached, refused, requirement
+from scutch.lawkit.marks import options, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
@@ -221,11 +222,41 @@ FIRST = {
             out_shardings=("all",),
         ),
     ),
+    "shard_map": _optional(axis_names=("data",), check_vma=(True, False), out_specs=("data",)),
 }  # fmt: skip
 """Options of each transformation; the axes of `scan` are those of what it slices and stacks."""
 FIRST["value_and_grad"] = FIRST["grad"]
 MORE = ("vmap", "vmap", "scan", "jit", "jit")
 """Those that have the most options are drawn more often."""
+
+_MAPPED = {"in_axes": (0, 1), "out_axes": 1, "axis_name": "lane", "spmd_axis_name": "data"}
+_LOOPED = {"in_axes": 1, "out_axes": -1, "length": 3, "reverse": True, "unroll": 2}
+WHOLE = (
+    ("vmap", _MAPPED | {"transform_metadata": "layers"}),
+    ("vmap", {"in_axes": None, "axis_size": 3}),
+    ("scan", _LOOPED | {"transform_metadata": "layers"}),
+    ("scan", {"length": 2}),
+    ("grad", {"argnums": (1,), "has_aux": True, "holomorphic": True}),
+    ("grad", {"argnums": 1, "allow_int": True}),
+    ("value_and_grad", {"argnums": (1,), "has_aux": True, "holomorphic": True}),
+    ("value_and_grad", {"argnums": 1, "allow_int": True}),
+    ("remat", {"prevent_cse": False, "policy": POLICIES[0], "static_argnums": 2}),
+    ("jit", {"static_argnums": 2, "donate_argnums": 1, "keep_unused": True}),
+    ("jit", {"static_argnames": "scale", "donate_argnames": "x", "out_shardings": "all"}),
+    ("jit", {"in_shardings": "x"}),
+    ("jit", {"inline": True}),
+    ("shard_map", {"axis_names": "data", "check_vma": False, "out_specs": "data"}),
+)
+"""Options of each transformation, each with another value than the one that it has if left out, as
+many at once as can be seen in one program; a `length` that the arrays do not have is refused."""
+
+
+def _with_whole(law):
+    """A law that is tried on `WHOLE` first, in each mode."""
+    for mode in ({}, *FLAGS):
+        for drawn in WHOLE:
+            law = example(drawn=drawn, fitting=True, mode=mode, shared=False)(law)
+    return law
 
 
 def _dtype(options):
@@ -237,6 +268,12 @@ def _dtype(options):
 
 def _built(transforms, nnx, kind, options, mesh):
     """The options, with what the texts in them stand for."""
+    if kind == "shard_map":
+        spec = PartitionSpec(*[options["out_specs"]] if holds(options, "out_specs") else [])
+        given_specs = {"in_specs": (PartitionSpec(), PartitionSpec("data")), "out_specs": spec}
+        named = {"axis_names": frozenset({"data"}), "check_vma": options.get("check_vma")}
+        chosen = {name: named[name] for name in named if holds(options, name)}
+        return {"mesh": mesh, **given_specs, **as_named_by(transforms.shard_map, mesh, chosen)}
     on_mesh = NamedSharding(mesh, PartitionSpec())
     options = _with_policy(options) if holds(options, "policy") else dict(options)
     if holds(options, "transform_metadata"):
@@ -270,7 +307,11 @@ def _computing(kind, options, mesh):
     def kept(module, x, scale):
         return jnp.sin(module.a.get_value()) * jnp.sum(x) * scale
 
-    return {"vmap": mapped, "scan": looped, "remat": kept, "jit": kept}.get(kind, loss)
+    def sharded(module, x):
+        return x * jnp.sum(module.a.get_value())
+
+    functions = {"vmap": mapped, "scan": looped, "remat": kept, "jit": kept, "shard_map": sharded}
+    return functions.get(kind, loss)
 
 
 def _takes(lift, mode):
@@ -281,7 +322,7 @@ def _takes(lift, mode):
 
 @requirement("OBJ-8r", must_reach=(*FIRST, "refused"))
 @options("nnx.Variable.out_sharding")
-@at_least(100)
+@_with_whole
 @given(
     drawn=st.sampled_from([*FIRST, *MORE]).flatmap(
         lambda kind: st.tuples(st.just(kind), FIRST[kind])
@@ -296,7 +337,7 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     is in each mode, where the implementation has it.
     """
     kind, options = drawn
-    mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
+    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
     mode = mode if _takes(lift, mode) else {}
@@ -366,7 +407,16 @@ OF_OBJECTS = ("of an array", "of a part")
 """Axes by filter that are given for an array, or that leave out a variable."""
 
 
+def _with_no_loops(law):
+    """A law that is tried on each of `NO_LOOP` first, in each mode."""
+    for mode in ({}, *FLAGS):
+        for case in NO_LOOP:
+            law = example(case=case, size=2, tree=False, lift="scan", mode=mode)(law)
+    return law
+
+
 @requirement("OBJ-8u", must_reach=(*NO_LOOP, *OF_OBJECTS))
+@_with_no_loops
 @given(
     case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
     lift=st.sampled_from(["vmap", "scan"]),

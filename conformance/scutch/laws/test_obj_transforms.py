@@ -11,7 +11,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
@@ -352,21 +352,30 @@ def _specs(nnx, module):
     return [*raw_values(nnx, nnx.get_partition_spec(nnx.state(module))).values()]
 
 
-@requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made"))
+@requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made", "by type"))
 @options("nnx.Variable.out_sharding")
 @given(
     how=st.sampled_from(["vmap", "scan"]),
     made=st.booleans(),
+    by_type=st.booleans(),
     names=st.sampled_from(NAMES),
     axis=st.integers(0, 2),
 )
-def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how, made, names, axis):
+@example(how="vmap", made=True, by_type=True, names=("data", None), axis=1)
+@example(how="scan", made=True, by_type=True, names=("data", None), axis=1)
+def test_lifted_maps_and_loops_name_the_axis_that_they_add(
+    transforms, nnx, how, made, by_type, names, axis
+):
     """Under lifted `vmap` or `scan` with a partition name, an annotated variable has that name at
-    the new axis outside and not inside, whether it is made inside or given; a variable without
-    names gets none.
+    the new axis outside and not inside, whether it is made inside or given, and whether the axis is
+    that of the object or of types of variables; a variable without names gets none.
     """
     reached(f"{how} {'made' if made else 'given'}")
     axis = min(axis, len(names))
+    prefix = axis
+    if by_type:
+        reached("by type")
+        prefix = transforms.StateAxes({nnx.Param: axis, ...: axis})
     shape = tuple(range(2, 2 + len(names)))
     longer = (*names[:axis], LAYERS, *names[axis:])
     inside = []
@@ -384,8 +393,8 @@ def test_lifted_maps_and_loops_name_the_axis_that_they_add(transforms, nnx, how,
     def call():
         lift = functools.partial(
             getattr(transforms, how),
-            in_axes=(0,) if made else (axis, 0),
-            out_axes=axis if made else 0,
+            in_axes=(0,) if made else (prefix, 0),
+            out_axes=prefix if made else 0,
             transform_metadata={nnx.PARTITION_NAME: LAYERS},
         )
         if made:

@@ -267,6 +267,34 @@ class MapsBySomeAxisWithoutUpdates:
         return (MapsBySomeAxis if graph_updates is False else nnx).vmap(f, **options)
 
 
+@lifted
+class NamesNothingWithoutGraph:
+    """Breaks JIT-12l: with `graph=False`, the lifted function has another docstring."""
+
+    def jit(f=None, graph=None, **options):
+        given = {**options, "graph": graph}
+        if f is None:
+            return functools.partial(NamesNothingWithoutGraph.jit, **given)
+        made = nnx.jit(f, **given)
+        if graph is False:
+            made.__doc__ = "A lifted function."
+        return made
+
+
+@lifted
+class BindsCopiesOfTheSame:
+    """Breaks JIT-12m: what is bound once more is bound as a copy."""
+
+    def cached_partial(f, *bound):
+        met, given = set(), []
+        for each in bound:
+            held = {id(node) for node in nodes(nnx, each)} if _has_objects(each) else {id(each)}
+            seen = id(each) in met and isinstance(each, nnx.Pytree | nnx.Variable)
+            given.append(nnx.clone(each) if seen else each)
+            met |= held
+        return nnx.cached_partial(f, *given)
+
+
 def _first_doubled(results):
     """A list of results, as an `ObjectCall` returns it, with twice the first."""
     if type(results) is not list or not results:
