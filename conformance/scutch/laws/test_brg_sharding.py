@@ -17,10 +17,11 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.paired_layers import INPUTS, X, flat, in_linen, in_nnx, start
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import few, options, reached, requirement
 from scutch.lawkit.placement import entries, in_context
 from scutch.lawkit.states import raw_values
+from scutch.lawkit.tolerances import CALLS
 
 LAYERS = "layers"
 RULES = (("embed", "data"), ("mlp", "model"))
@@ -112,16 +113,18 @@ def test_annotated_variables_of_a_wrapped_nnx_module_are_boxed(
     linen, nnx, bridge, meta, logical, note, mesh
 ):
     """An annotated variable of an NNX module wrapped by `ToLinen` is a box with the spec and
-    sharding of a natively annotated parameter; other parameters are bare.
+    sharding of a natively annotated parameter; other parameters are bare. It is applied to these.
     """
     kind, given_names = note
     reached(kind)
     with in_context(mesh):
         wrapped = bridge.ToLinen(in_nnx(nnx), args=(INPUTS, _annotating(nnx, kind, given_names)))
-        params = wrapped.init(_key(), X).get("params", {})
+        variables = wrapped.init(_key(), X)
+        params = variables.get("params", {})
         module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names))
-        native = module.init(_key(), X)["params"]
-        expected = _box_specs(meta, native)
+        natives = module.init(_key(), X)
+        assert_close(wrapped.apply(variables, X), module.apply(natives, X), **CALLS)
+        expected = _box_specs(meta, natives["params"])
         if kind == "logical":
             mapped = logical.logical_to_mesh_axes(given_names, RULES)
             expected[("kernel",)] = entries(mapped)

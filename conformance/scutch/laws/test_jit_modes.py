@@ -16,7 +16,7 @@ from scutch.inputs.object_calls import agreement
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
-from scutch.lawkit.marks import at_least, costly, dear, few, options, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
 from scutch.strategies.object_calls import FLAGS, LIFTS, moded_lifts, unkept_calls
 
 MODED = (*FLAGS, None)
@@ -146,15 +146,32 @@ def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
     reached(agreement(call, transforms))
 
 
-@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned"))
+SIMPLE = ("jit", "vmap", "remat")
+capturing = st.tuples(st.sampled_from(SIMPLE), st.sampled_from(FLAGS), st.booleans())
+
+
+def _assert_no_copy(transforms, nnx, lift, mode, deep):
+    """Fail if a lifted function that returns a variable which it captured returns a copy of it."""
+    variable, results = nnx.Param(jnp.ones(2)), []
+    work = getattr(transforms, lift)(lambda x: [x, variable] if deep else variable, **mode)
+    if raised(lambda: results.append(work(jnp.ones(2)))) is None:
+        (result,) = results
+        assert (result[1] if deep else result) is variable, "the captured variable is copied"
+
+
+@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned", "captured"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
-@given(call=unkept_calls())
-def test_what_a_mode_does_not_keep_is_refused(transforms, call):
-    """Where objects are shared, or returned from a function that they were given to, each mode of
-    each lift keeps what is one object one object, or refuses the call.
+@given(call=st.one_of(unkept_calls(), capturing))
+def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
+    """Where objects are shared, or returned from a function that they were given to or that
+    captured them, each mode of each lift keeps what is one object one object, or refuses the call.
     """
+    if isinstance(call, tuple):
+        reached("captured")
+        _assert_no_copy(transforms, nnx, *call)
+        return
     lift = call.described.under[0]
     if alike(lift.options.get("mode"), "partial") and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
@@ -163,27 +180,30 @@ def test_what_a_mode_does_not_keep_is_refused(transforms, call):
 
 
 TRACKED = ("List", "Dict")
-SIMPLE = ("jit", "vmap", "remat")
 
 
-@requirement("JIT-12j", must_reach=(*TRACKED, *SIMPLE, "many", "objects"))
+@requirement("JIT-12j", must_reach=(*TRACKED, *SIMPLE, "many", "objects", "again"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
     kind=st.sampled_from(TRACKED), lift=st.sampled_from(SIMPLE), mode=st.sampled_from(FLAGS),
     count=st.one_of(st.integers(1, 4), st.integers(11, 12)), objects=st.booleans(),
+    again=st.booleans(),
 )  # fmt: skip
 def test_tracked_containers_are_trees_in_every_mode(
-    transforms, nnx, kind, lift, mode, count, objects
+    transforms, nnx, kind, lift, mode, count, objects, again
 ):
     """With `graph=False` and `graph_updates=False`, a tracked list or dict of variables, or of
     objects, of any length can be passed to `jit`, `vmap` and `remat`: what is in it changes as it
-    does eagerly, each element for itself.
+    does eagerly, each element for itself; where sharing is kept, one of them can be there twice.
     """
     reached(kind)
     reached(lift)
     reached("many" if count > 10 else "few")
     reached("objects" if objects else "variables")
+    again = again and "graph" not in mode
+    if again:
+        reached("again")
 
     def part(number):
         variable = nnx.Param(jnp.full(2, number, "float32"))
@@ -194,7 +214,8 @@ def test_tracked_containers_are_trees_in_every_mode(
         return branch
 
     def made():
-        parts = [part(n) for n in range(count)]
+        parts = [part(n) for n in range(count - again)]
+        parts += [parts[0] if parts else part(0)] * again
         names = [f"k{n}" for n in range(count)]
         return nnx.List(parts) if kind == "List" else nnx.Dict(zip(names, parts, strict=True))
 

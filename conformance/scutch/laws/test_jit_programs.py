@@ -241,19 +241,22 @@ def _variables(nnx, objects):
     return [node for node in graphs.nodes(nnx, objects) if isinstance(node, nnx.Variable)]
 
 
-@requirement("JIT-12c", must_reach=("once", "again", "set in between", "shared"))
+@requirement("JIT-12c", must_reach=("once", "again", "set in between", "shared", "by name"))
 @costly
 @given(
     pair=bound_objects, others=bound_objects, shared=st.booleans(),
     steps=st.lists(st.integers(-2, 2), min_size=1, max_size=3), between=st.booleans(),
+    by_name=st.sampled_from([True, False]),
 )  # fmt: skip
 def test_a_cached_partial_does_what_the_call_with_the_objects_does(
-    transforms, nnx, pair, others, shared, steps, between
+    transforms, nnx, pair, others, shared, steps, between, by_name
 ):
     """`cached_partial` of a jitted function with its objects changes their variables, and returns,
-    what the eager calls do, also where a variable is in both objects, or is set in between.
+    what the eager calls do, also where a variable is in both objects, or is set in between; the
+    arguments behind them can be passed by name.
     """
     reached("again" if len(steps) > 1 else "once")
+    reached("by name" if by_name else "by position")
     eager, lifted = zip(pair, others, strict=True)
     for one, other in (eager, lifted):
         if shared and (held := _variables(nnx, one)):
@@ -269,7 +272,7 @@ def test_a_cached_partial_does_what_the_call_with_the_objects_does(
 
     bound = transforms.cached_partial(transforms.jit(step), *lifted)
     for x in map(jnp.float32, steps):
-        expected, result = step(*eager, x), bound(x)
+        expected, result = step(*eager, x), bound(x=x) if by_name else bound(x)
         assert_close(result, expected, **CALLS)
         different = graphs.differences(nnx, eager, lifted)
         assert not different, f"eager and cached: {different}"

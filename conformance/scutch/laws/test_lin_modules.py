@@ -20,7 +20,7 @@ from scutch.inputs import models
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, leaf_pairs
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
@@ -233,6 +233,11 @@ def test_other_calls_compute_alike(model, how):
         assert alike(variables, initialized)
         _, everything = module.init_with_output(models.keys(), model.x, mutable=True)
         assert alike(module.init(models.keys(), model.x, mutable=True), everything)
+        errors = [
+            raised(lambda call=call: call(models.keys(), model.x, mutable=["intermediates"]))
+            for call in (module.init, module.init_with_output)
+        ]
+        assert alike(*map(type, errors)), f"variables that may not be made: {errors}"
         sown = everything.pop("intermediates", {})
         assert alike(bool(sown), any(alike(layer.kind, "Sow") for layer in model.described.layers))
         assert alike(everything, initialized)

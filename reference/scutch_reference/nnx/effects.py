@@ -125,11 +125,16 @@ def report(
 
     Raises:
       AliasingError: An object that is returned has another value by the prefix of the output.
+      TraceLevelError: An object that was captured comes out; a copy of it would.
     """
     walk = Walk(nodes)
     for number, path in enumerate(frame.definition.node_paths[1:], 1):
         walk.describe(number, path)
     out, returned = _without_objects(walk, out, len(nodes[0]))
+    level = trace_level()
+    for node in walk.nodes[len(nodes) :]:
+        if getattr(node, "_level", level) != level:
+            raise TraceLevelError(tried="return", node=node, what="an object")
     comparison = _Comparison(frame, walk, leaves, returned)
     rewrites = [
         Rewrite(number, node, comparison.sources_of_leaves(number))
