@@ -94,12 +94,17 @@ FURTHER = ("inline", "keep_unused")
 @requirement("JIT-12g", must_reach=FURTHER)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @few("these are the options, each in every mode")
-@given(option=st.sampled_from(FURTHER), mode=st.sampled_from(MODED), on=st.booleans())
+@given(
+    option=st.sampled_from(FURTHER), mode=st.sampled_from(MODED),
+    on=st.sampled_from([True, False, None]),
+)  # fmt: skip
 def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option, mode, on):
     """With `graph=False`, with `graph_updates=False` and for `jit_partial`, `inline` and
-    `keep_unused` do what they do for `jax.jit`.
+    `keep_unused` do what they do for `jax.jit`, given or left out. A function is lowered for an
+    argument by name, too.
     """
     reached(option)
+    chosen = {} if on is None else {option: on}
     if mode is None and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
 
@@ -114,12 +119,12 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
         module = graphs.classes(nnx)["Node"]()
         module.a = nnx.Param(a)
         if mode is None:
-            partial = {"graph_updates": False, option: on}
+            partial = {"graph_updates": False, **chosen}
             return way(transforms.jit_partial(work, module, **partial), unused)
-        return way(transforms.jit(work, **mode, **{option: on}), module, unused)
+        return way(transforms.jit(work, **mode, **chosen), module, unused)
 
     def plain(way, a, unused):
-        return way(jax.jit(flat, **{option: on}), a, unused)
+        return way(jax.jit(flat, **chosen), a, unused)
 
     def seen(made):
         """Whether the function is a part of the program around it, or an argument stays unused."""
@@ -127,9 +132,10 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
             program = jax.make_jaxpr(lambda a: made(lambda jitted, *given: jitted(*given), a, a))
             names = [equation.primitive.name for equation in program(jnp.ones(3)).eqns]
             return holds(names, "add"), holds(names, "mul")
-        text = made(lambda jitted, *given: jitted.lower(*given).as_text(), jnp.ones(3), jnp.ones(3))
-        return "%arg1" in plain_text(text)
+        lowered = made(lambda jitted, *given: jitted.lower(*given[:-1], unused=given[-1]), *ones)
+        return "%arg1" in plain_text(lowered.as_text())
 
+    ones = (jnp.ones(3), jnp.ones(3))
     assert alike(seen(lifted), seen(plain))
 
 

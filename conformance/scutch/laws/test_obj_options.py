@@ -24,7 +24,7 @@ from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import as_named_by
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import options, reached, refused, requirement
+from scutch.lawkit.marks import at_least, options, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
@@ -32,11 +32,18 @@ SEEN = {
     "scan": (("scan",), ("reverse", "unroll", "length")),
     "remat": (("checkpoint", "remat", "remat2"), ("prevent_cse", "policy")),
     "jit": (("jit", "pjit"), ("inline", "keep_unused")),
+    "shard_map": (
+        ("shard_map",),
+        ("check_vma", "check_rep", "auto", "manual_axes", "newly_manual_axes"),
+    ),
     "remat_scan": (("checkpoint", "remat", "remat2"), ("policy",)),
     "vmap": (("sharding_constraint",), ("sharding",)),
 }
-"""For each transformation, its primitive in a program (the names differ between releases of JAX),
-and the options that are kept with it."""
+"""For each transformation, its primitive in a program, and the options that are kept with it; the
+names of both differ between releases of JAX."""
+
+BY_HAND = (frozenset({"data"}), frozenset({"data", "model"}))
+"""Axes of the mesh of `shard_map` along which the function is written by hand."""
 
 
 def _options(kind):
@@ -45,13 +52,17 @@ def _options(kind):
         "scan": {"reverse": st.booleans(), "unroll": st.integers(1, 4)},
         "remat": {"prevent_cse": st.booleans(), "policy": st.sampled_from(POLICIES)},
         "jit": {"inline": st.booleans(), "keep_unused": st.booleans()},
+        "shard_map": {
+            "check_vma": st.booleans(), "axis_names": st.sampled_from(BY_HAND),
+        },
         "remat_scan": {"policy": st.sampled_from(POLICIES)},
         "vmap": {"spmd_axis_name": st.just("data"), "axis_name": st.just("lanes")},
-    }[kind]
+    }[kind]  # fmt: skip
     return st.tuples(st.just(kind), st.fixed_dictionaries({}, optional=some))
 
 
-chosen = st.sampled_from(["scan", "remat", "jit"]).flatmap(_options)
+KINDS = ("scan", "remat", "jit", "vmap", "shard_map")
+chosen = st.sampled_from(KINDS).flatmap(_options)
 
 
 def _with_policy(options):
@@ -79,7 +90,7 @@ def _in_program(kind, function, *arguments):
     program = jax.make_jaxpr(function)(*arguments).jaxpr
     for equation in _equations(program):
         if equation.primitive.name in names:
-            return {name: equation.params[name] for name in options}
+            return {name: equation.params.get(name) for name in options}
     return "no such equation"
 
 
@@ -94,57 +105,134 @@ def _body(kind, scale, options=()):
     return lambda carry, x: jnp.sum(jnp.sin(carry) * scale() * x)
 
 
+def _mesh():
+    """A mesh of two axes and one device."""
+    return Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+
+
 def _placed(x, lanes):
     """An array, summed over the lanes if they have a name, and laid out on a mesh."""
-    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+    mesh = _mesh()
     total = x + jax.lax.psum(x, ("lanes",) * lanes)
     return jax.lax.with_sharding_constraint(total, NamedSharding(mesh, PartitionSpec("model")))
 
 
-def _by_jax(kind, options):
-    """JAX's own transformation of the body."""
+def _by_jax(kind, options, *, by_name=False):
+    """JAX's own transformation of the body, whose last argument may be passed by name."""
     body = _body(kind, lambda: 2.0, options)
     if kind == "scan":
         return lambda carry, xs: jax.lax.scan(body, carry, xs, **options)
     if kind == "vmap":
-        return jax.vmap(body, (None, 0), **options)
+        return jax.vmap(body, (None,) if by_name else (None, 0), **options)
+    if kind == "shard_map":
+        return jax.shard_map(body, **_specs(2), **options)
     if kind == "remat_scan":
         return lambda carry, _: jax.checkpoint(lambda x: body(x, x), **options)(carry)
     return {"remat": jax.checkpoint, "jit": jax.jit}[kind](body, **options)
 
 
+def _specs(count):
+    """What `shard_map` needs, for a function of so many arguments of which none is sharded."""
+    return {"mesh": _mesh(), "in_specs": (PartitionSpec(),) * count, "out_specs": PartitionSpec()}
+
+
 X, XS = np.ones(2, "float32"), np.ones((4, 2), "float32")
+AXES = ("left out", "given", "carry alone")
+"""How a loop has its axes; the ones that are left out are `(Carry, 0)`, in and out."""
+EACH = (
+    ("scan", {"unroll": 3}, "left out"),
+    ("scan", {"reverse": True}, "carry alone"),
+    ("remat", {"prevent_cse": False, "policy": POLICIES[2]}, "given"),
+    ("jit", {}, "given"),
+    ("vmap", {"spmd_axis_name": "data", "axis_name": "lanes"}, "given"),
+    ("shard_map", {"check_vma": False}, "given"),
+    ("shard_map", {"axis_names": BY_HAND[0]}, "given"),
+)
+"""Options of each transformation, with other values than those that they have if left out, and the
+axes of a loop."""
 
 
-@requirement("OBJ-8o", must_reach=("scan", "remat", "jit", "an object"))
-@given(chosen=chosen, with_object=st.booleans())
-def test_options_of_lifted_transformations_are_in_the_program(transforms, nnx, chosen, with_object):
-    """`unroll`, `reverse`, `prevent_cse`, `policy`, `inline` and `keep_unused` are as with JAX,
-    given or left out, with an object among the arguments or without.
+def _with_each(law):
+    """A law that is tried on `EACH` first, in each mode."""
+    for mode in ({}, *FLAGS):
+        for kind, given_options, axes in EACH:
+            drawn = {"chosen": (kind, given_options), "axes": axes, "mode": mode}
+            law = example(**drawn, with_object=False, by_name=True)(law)
+    return law
+
+
+@requirement("OBJ-8o", must_reach=(*KINDS, *AXES, "an object", "by name"))
+@at_least(30)
+@_with_each
+@given(
+    chosen=chosen, with_object=st.booleans(), axes=st.sampled_from(AXES),
+    by_name=st.booleans(), mode=st.sampled_from([{}, *FLAGS]),
+)  # fmt: skip
+def test_options_of_lifted_transformations_are_in_the_program(
+    transforms, nnx, chosen, with_object, axes, by_name, mode
+):
+    """`unroll`, `reverse`, `prevent_cse`, `policy`, `inline`, `keep_unused`, `spmd_axis_name`,
+    `check_vma` and `axis_names` are as with JAX, given or left out, with an object among the
+    arguments or without, in every mode, and where one is passed by name (see OBJ-8e); so
+    are the shapes. `scan` slices and stacks along the first axis, if no axis is given, and may
+    carry all that there is.
     """
     kind, options = chosen[0], _with_policy(chosen[1])
     reached(kind)
-    second = XS if kind == "scan" else X
-    expected = _in_program(kind, _by_jax(kind, options), X, second)
-    axes = {"in_axes": (transforms.Carry, 0), "out_axes": (transforms.Carry, 0)}
+    lift, arguments = getattr(transforms, kind), (X, XS if kind in ("scan", "vmap") else X)
+    if kind == "scan":
+        reached(axes)
+        with_object = with_object and alike(axes, "given")
     if with_object:
         reached("an object")
-        axes["in_axes"] = (None, *axes["in_axes"])
+    alone = kind == "scan" and alike(axes, "carry alone")
+    mode = mode if _takes(lift, mode) else {}
+    by_name = by_name and (kind == "jit" or (bool(mode) and kind in ("remat", "vmap")))
+    if by_name:
+        reached("by name")
 
-    def function(*arguments):
-        *objects, carry, x = arguments
+    def function(*arguments, **named):
+        *objects, carry, x = (*arguments, *named.values())
         scale = objects[0].a.get_value() if objects else 2.0
-        return _body(kind, lambda: scale)(carry, x)
+        return _body(kind, lambda: scale, options)(carry, x)
 
-    lift = getattr(transforms, kind)
-    lifted = lift(function, **options, **(axes if kind == "scan" else {}))
+    def by_lift():
+        carry, given_options = transforms.Carry, dict(options)
+        if alone:
+            named = {"in_axes": carry, "out_axes": carry, "length": 4}
+            return lift(lambda c: function(c, X)[0], **named, **options, **mode)
+        if kind == "scan" and alike(axes, "given"):
+            named = {"in_axes": (None,) * with_object + (carry, 0), "out_axes": (carry, 0)}
+            return lift(function, **named, **options, **mode)
+        if kind == "vmap":
+            given_options["in_axes"] = (None,) * (1 + with_object) + (0,) * (not by_name)
+        if kind == "shard_map":
+            given_options = as_named_by(lift, _mesh(), options) | _specs(2 + with_object)
+        return lift(function, **given_options, **mode)
+
+    def expected(carry, x):
+        if alone:
+            body = _by_carry(function)
+            return jax.lax.scan(body, carry, None, **{"length": 4, **options})[0]
+        made = _by_jax(kind, options, by_name=by_name)
+        return made(carry, x=x) if by_name else made(carry, x)
 
     def whole(carry, x):
         module = classes(nnx)["Node"]()
         module.a = nnx.Param(jnp.array(2.0))
-        return lifted(*([module] if with_object else []), carry, x)
+        first = (*([module] if with_object else []), carry)
+        if by_name:
+            return by_lift()(*first, x=x)
+        return by_lift()(*first, *(() if alone else (x,)))
 
-    assert _in_program(kind, whole, X, second) == expected
+    ours, theirs = (_in_program(kind, made, *arguments) for made in (whole, expected))
+    assert ours == theirs
+    assert alike(jax.eval_shape(whole, *arguments), jax.eval_shape(expected, *arguments))
+
+
+def _by_carry(function):
+    """A step that carries alone, as `jax.lax.scan` takes it."""
+    return lambda carry, _: (function(carry, X)[0], None)
 
 
 LINEN = ("scan", "remat", "remat_scan", "vmap")
@@ -337,7 +425,7 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     is in each mode, where the implementation has it.
     """
     kind, options = drawn
-    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+    mesh = _mesh()
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
     mode = mode if _takes(lift, mode) else {}
@@ -398,6 +486,7 @@ NO_LOOP = {
     "not returned": ((CARRY, 0), 0, lambda carry, x: carry, "cx"),
     "returned as a slice": ((CARRY, 0), (0, 0), _pair, "cx"),
     "not carried": ((0, 0), (CARRY, 0), _pair, "xx"),
+    "nothing carried": ((0, 0), (CARRY, 0), lambda one, x: (None, x), "xx"),
     "two for one carry": (CARRY, CARRY, lambda carry, x: carry, "cx"),
     "two for one carry and a slice": (CARRY, (CARRY, 0), _pair, "cc"),
     "too few": ((CARRY,), (CARRY, 0), _pair, "cx"),
