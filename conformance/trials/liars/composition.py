@@ -205,7 +205,7 @@ class KeepsFurtherObjects:
     """Breaks JIT-12d: a cached partial works on copies of the objects that are passed to it."""
 
     def cached_partial(f, *bound):
-        return lambda *arguments: f(*bound, *nnx.clone([*arguments]))
+        return lambda *given, **named: f(*bound, *nnx.clone([*given]), **named)
 
 
 @lifted
@@ -213,10 +213,10 @@ class KeepsTheStructure:
     """Breaks JIT-12e: a cached partial takes back values alone."""
 
     def cached_partial(f, *bound):
-        def call(*arguments):
+        def call(*arguments, **named):
             given = [*bound, *arguments]
             copies = nnx.clone(given)
-            result = f(*copies)
+            result = f(*copies, **named)
             pairs = [variables((each,), {}) for each in (given, copies)]
             for variable, other in zip(*pairs, strict=False):
                 variable.set_raw_value(other.get_raw_value())
