@@ -12,6 +12,7 @@ import functools
 import inspect
 import operator
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -139,7 +140,7 @@ def _specs(count):
 X, XS = np.ones(2, "float32"), np.ones((4, 2), "float32")
 AXES = ("left out", "given", "carry alone")
 """How a loop has its axes; the ones that are left out are `(Carry, 0)`, in and out."""
-EACH = (
+EACH: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("scan", {"unroll": 3}, "left out"),
     ("scan", {"reverse": True}, "carry alone"),
     ("remat", {"prevent_cse": False, "policy": POLICIES[2]}, "given"),
@@ -194,7 +195,7 @@ def test_options_of_lifted_transformations_are_in_the_program(
         reached("by name")
 
     def function(*arguments, **named):
-        *objects, carry, x = (*arguments, *named.values())
+        *objects, carry, x = list(arguments) + list(named.values())
         scale = objects[0].a.get_value() if objects else 2.0
         return _body(kind, lambda: scale, options)(carry, x)
 
