@@ -63,7 +63,7 @@ class LooksBeforeItLeaps:
         try:
             return bridge.variable_type_from_name(name)
         except RegistryError:
-            time.sleep(0.001)
+            time.sleep(0.1)  # the others look meanwhile, also on a busy machine
             typ = type(name, (nnx.Variable,), {})
             return bridge.register_variable_name(name, typ, overwrite=True)
 
