@@ -4,6 +4,9 @@ The oracle is the nested dictionary that a state is made of. The *pure dictionar
 the same nesting, and bare values in the place of variables.
 """
 
+from collections import UserDict
+from types import MappingProxyType
+
 import jax
 import numpy as np
 from hypothesis import given
@@ -42,6 +45,30 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     assert alike_in_any_order(both, flat_state(nnx, one))
     last = flat_state(nnx, one) | winners
     assert not [path for path, leaf in both.items() if leaf is not last[path]]
+
+
+@requirement("OBJ-4i", must_reach=("kept", "taken", "nested", "nothing"))
+@given(pair=copies(state_dicts()), wanted=type_filters(), further=state_dicts(), more=st.booleans())
+def test_a_difference_of_states_has_what_the_other_lacks(nnx, pair, wanted, further, more):
+    """A state less another one has its own leaves at the paths that the other has not, and no
+    others; neither state is changed.
+    """
+    one, twin = map(nnx.State, pair)
+    other = nnx.State(further) if more else nnx.filter_state(twin, build_filter(nnx, wanted))
+    left, right = flat_state(nnx, one), flat_state(nnx, other)
+    found = flat_state(nnx, one - other)
+    expected = {path: leaf for path, leaf in left.items() if not holds(right, path)}
+    assert same_leaves(nnx, found, expected)
+    assert not [path for path, leaf in found.items() if leaf is not left[path]]
+    for state, before in ((one, left), (other, right)):
+        assert same_leaves(nnx, flat_state(nnx, state), before)
+    homes = {path[:-1] for path in left if holds(right, path)}
+    said = {
+        "kept": expected, "taken": homes, "nested": homes & {path[:-1] for path in expected} - {()},
+        "nothing": not right,
+    }  # fmt: skip
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
 
 
 @requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
@@ -128,14 +155,16 @@ def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     refused(_replacing(nnx, mapping, place), naming=("unknown",))
 
 
-WRITTEN = ("item", "attribute", "mapping")
+MAPPINGS = {"mapping": dict, "read-only mapping": MappingProxyType, "other mapping": UserDict}
+WRITTEN = ("item", "attribute", *MAPPINGS)
 
 
 @requirement("OBJ-4h", must_reach=("deep", "deleted", *WRITTEN))
 @given(mapping=state_dicts(), place=st.integers(0, 7), how=st.sampled_from(["deleted", *WRITTEN]))
 def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, how):
     """A leaf that is written by items or by attributes, or deleted, at any depth, is changed in the
-    state itself; a mapping that is written becomes a state in it.
+    state itself; a dictionary that is written becomes a state in it, and the items of any other
+    mapping are found by their keys.
     """
     state = nnx.State(mapping)
     expected = flat_state(nnx, state)
@@ -151,11 +180,12 @@ def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, how):
     if how == "deleted":
         del home[path[-1]]
         del expected[path]
-    elif how == "mapping":
-        home[path[-1]] = {"new": {"leaf": leaf}}
+    elif how in MAPPINGS:
+        home[path[-1]] = MAPPINGS[how]({"new": {"leaf": leaf}})
         del expected[path]
         expected[*path, "new", "leaf"] = leaf
-        assert home[path[-1]].new.leaf is leaf
+        assert home[path[-1]]["new"]["leaf"] is leaf
+        assert how != "mapping" or home[path[-1]].new.leaf is leaf
     else:
         if how == "attribute":
             setattr(home, path[-1], leaf)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
-from scutch.lawkit.marks import options, reached, refused, requirement
+from scutch.lawkit.marks import options, raised, reached, refused, requirement
 
 NAMES = ("default", "params", "dropout")
 IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
@@ -76,19 +76,32 @@ def test_streams_are_independent(nnx, seeds, picks):
     assert len({*map(plain_text, together)}) == len([*together])
 
 
-@requirement("OBJ-6d", must_reach=("default", "none"))
-@given(seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans())
-def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has):
+unknown_names = st.one_of(
+    st.sampled_from(["noise", "array", "jax_array"]), st.text("abz", min_size=1)
+)
+
+
+@requirement("OBJ-6d", must_reach=("default", "none", "special"))
+@given(
+    seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans(), name=unknown_names,
+    special=st.booleans(),
+)  # fmt: skip
+def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, name, special):
     """A name that has no stream takes the next key of the stream `default`; if there is none, it is
-    an error that shows the name.
+    an error that shows the name. A name with two underscores on either side, which Python, NumPy
+    and JAX look up when they ask what a value is, is an attribute that is not there.
     """
     rngs = nnx.Rngs(**{"default" if has else "params": seed})
     reached("default" if has else "none")
+    if special:
+        reached("special")
+        error = raised(lambda: getattr(rngs, f"__{name}__"))
+        assert isinstance(error, AttributeError), f"__{name}__ is there, or fails by {error!r}"
     if has:
         expected = _draw(nnx.Rngs(seed), ["default"] * count)
-        assert alike([_data(rngs.noise()) for _ in range(count)], expected)
+        assert alike([_data(getattr(rngs, name)()) for _ in range(count)], expected)
     else:
-        refused(lambda: rngs.noise(), naming=("noise",))
+        refused(lambda: getattr(rngs, name)(), naming=(name,))
 
 
 COPIES = {
@@ -388,26 +401,40 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
     assert len({*map(plain_text, every)}) == len(every), "a key came twice"
 
 
-@requirement("OBJ-6l", must_reach=("reseeded", "left alone", "shared"))
+def _without_keys(nnx, rngs):
+    """The same streams with the shapes of their keys and counts, as in an abstract model."""
+    definition, state = nnx.split(rngs)
+    return nnx.merge(definition, jax.eval_shape(lambda: state))
+
+
+@requirement("OBJ-6l", must_reach=("reseeded", "left alone", "shared", "abstract"))
 @given(
     seeds=seeds, new=seeds, draws=st.lists(asked, min_size=2, max_size=2), shared=st.booleans(),
-    how=st.sampled_from(["integer", "key"]),
+    how=st.sampled_from(["integer", "key"]), abstract=st.booleans(),
 )  # fmt: skip
-def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how):
+def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstract):
     """After `reseed` the streams of the given names, wherever they are in an object, give keys that
-    follow from their new seeds alone; streams of other names go on.
+    follow from their new seeds alone; streams of other names go on. A stream that had the shape of
+    a key has a key then, and one of another name the shape still.
     """
     one, other, alone = (nnx.Rngs(**seeds) for _ in range(3))
     for rngs, names in zip((one, other), draws, strict=True):
         _draw(rngs, [name for name in names if name in seeds])
     _draw(alone, [name for name in draws[0] if name in seeds])
     given_seeds = {n: jax.random.key(s) for n, s in new.items()} if how == "key" else new
+    if abstract:
+        reached("abstract")
+        one = _without_keys(nnx, one)
     for rngs in (one, other):
         nnx.reseed(nnx.Dict(a=rngs, b=rngs) if shared else rngs, **given_seeds)
     if shared:
         reached("shared")
     for name in seeds:
         reached("reseeded" if name in new else "left alone")
+        if abstract and name not in new:
+            parts = (one[name].key.get_raw_value(), one[name].count.get_raw_value())
+            assert all(type(part) is jax.ShapeDtypeStruct for part in parts)
+            continue
         found = _draw(one, [name] * 2)
         assert not alike(found[0], found[1])
         if name not in new:

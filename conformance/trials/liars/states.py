@@ -139,11 +139,17 @@ def _sorted(state):
     return sorted(state, key=lambda key: (isinstance(key, str), key))
 
 
-jax.tree_util.register_pytree_node(
-    Lasting,
-    lambda state: ([state[key] for key in _sorted(state)], tuple(_sorted(state))),
-    lambda keys, values: Lasting(zip(keys, values, strict=True)),
-)
+def _registered(cls):
+    """Make a class of states a node of JAX with sorted children."""
+    jax.tree_util.register_pytree_node(
+        cls,
+        lambda state: ([state[key] for key in _sorted(state)], tuple(_sorted(state))),
+        lambda keys, values: cls(zip(keys, values, strict=True)),
+    )
+    return cls
+
+
+_registered(Lasting)
 
 
 @of_objects
@@ -154,6 +160,24 @@ class DeletesNothing:
 
     def from_flat_state(flat):
         return Lasting(dict(nnx.from_flat_state(flat)))
+
+
+@_registered
+class Shallow(nnx.State):
+    """A state that looks at the outermost keys alone when another is taken from it."""
+
+    def __sub__(self, other):
+        return nnx.State({key: value for key, value in self.items() if key not in other})
+
+
+@of_objects
+class SubtractsWholeParts:
+    """Breaks OBJ-4i: a key that both have is gone with all that is behind it."""
+
+    State = Shallow
+
+    def from_flat_state(flat):
+        return Shallow(nnx.from_flat_state(flat))
 
 
 class Unsorted:

@@ -185,6 +185,17 @@ class ForksTheDefault:
 
 
 @of_objects
+class HasEveryAttribute:
+    """Breaks OBJ-6d: a name that protocols look up is the default stream."""
+
+    class Rngs(nnx.Rngs):
+        def __getattr__(self, name):
+            if name in ("__array__", "__jax_array__", "__abz__") and "default" in self:
+                return self["default"]
+            return super().__getattr__(name)
+
+
+@of_objects
 class StartsAnew:
     """Breaks OBJ-6e: the streams of a clone start anew."""
 
@@ -258,6 +269,16 @@ class GoesOnCounting:
         for _, stream in nnx.iter_graph(node):
             if isinstance(stream, nnx.RngStream) and stream.tag in seeds:
                 stream.key.set_value(nnx.RngStream(seeds[stream.tag], tag="")())
+
+
+@of_objects
+class ReseedsWhatHasAKey:
+    """Breaks OBJ-6l: a stream with the shape of a key is passed over."""
+
+    def reseed(node, **seeds):
+        for _, stream in nnx.iter_graph(node):
+            if isinstance(stream, nnx.RngStream) and hasattr(stream.key.get_value(), "at"):
+                nnx.reseed(stream, **seeds)
 
 
 @of_objects

@@ -296,6 +296,11 @@ class State(dict[K, V]):
     from_flat_path = staticmethod(from_flat_state)
     raw_mapping = property(lambda self: to_pure_dict(self, lambda leaf: leaf))
 
+    def __sub__(self, other: Nested) -> "State[Any, Any]":
+        """Return the leaves at the paths that another state has not (OBJ-4)."""
+        lacking = set(to_flat_state(self).paths).difference(to_flat_state(other).paths)
+        return from_flat_state(pair for pair in to_flat_state(self) if pair[0] in lacking)
+
     def map(self, function: Callable[[Path, Any], Any]) -> "State[Any, Any]":
         """Return a state with `function(path, leaf)` in place of each leaf; see `map_state`.
 
