@@ -13,6 +13,7 @@ True
 ("['w'][1]", 'a leaf int', 'nothing')
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -33,6 +34,25 @@ def kind(leaf: Any) -> Any:
       Shape and dtype of an array, the type of anything else.
     """
     return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
+
+
+def hashable(value: Any) -> Any:
+    """Return a value with what can be hashed in the place of its containers (LIN-9h).
+
+    Args:
+      value: Anything; mappings, lists, tuples and sets are containers, also inside of each other.
+
+    Returns:
+      Equal values for equal trees; a leaf that cannot be hashed stays as it is.
+    """
+    match value:
+        case Mapping():
+            return frozenset((key, hashable(each)) for key, each in value.items())
+        case list() | tuple():
+            return tuple(map(hashable, value))
+        case set():
+            return frozenset(value)
+    return value
 
 
 def equal(left: Any, right: Any) -> bool:

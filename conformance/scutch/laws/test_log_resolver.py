@@ -83,20 +83,25 @@ def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, ow
     assert alike(tuple(found), tuple(logical.logical_to_mesh_axes(names, mapping)))
 
 
-@requirement("LOG-10b", must_reach=("unconstrained",))
+@requirement("LOG-10b", must_reach=("one", "several", "beside one that is a name"))
 @given(
-    names=logical_names(), mapping=rules(unconstrained=True), place=st.sampled_from((0, 0, 1, 3))
-)
-def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping, place):
-    """A name whose first rule maps to `UNCONSTRAINED` has that in the spec, and takes no axis."""
-    names = tuple(None if name == "UNCONSTRAINED" else name for name in names)
-    assume(any(names))
-    one = next(filter(None, names)), "UNCONSTRAINED"
-    mapping = (*mapping[:place], one, *mapping[place:])
+    names=logical_names(often=True), mapping=rules(unconstrained=True),
+    free=st.lists(st.sampled_from(LOGICAL), min_size=1, max_size=4, unique=True),
+    place=st.sampled_from((0, 0, 1, 3)),
+)  # fmt: skip
+def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping, free, place):
+    """A name whose first rule maps to `UNCONSTRAINED` has that in the spec, and takes no axis, also
+    where several names have such a rule, or `UNCONSTRAINED` stands in the place of a name.
+    """
+    names, open_ends = unconstrained(names), tuple((name, UNCONSTRAINED) for name in free)
+    mapping = (*mapping[:place], *open_ends, *mapping[place:])
     mapping = [(n, UNCONSTRAINED if to == "UNCONSTRAINED" else to) for n, to in mapping]
-    decided = [n for n in names if (dict(reversed(mapping)).get(n) is UNCONSTRAINED)]
+    first = dict(reversed(mapping))
+    decided = [n for n in names if isinstance(n, str) and first.get(n) is UNCONSTRAINED]
     assume(decided)
-    reached("unconstrained")
+    reached("one" if len(decided) == 1 else "several")
+    if any(name is UNCONSTRAINED for name in names):
+        reached("beside one that is a name")
     spec = logical.logical_to_mesh_axes(names, mapping)
     rest = [(n, to) for n, to in mapping if n not in decided]
     expected = logical.logical_to_mesh_axes([None if n in decided else n for n in names], rest)

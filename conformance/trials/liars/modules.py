@@ -342,6 +342,22 @@ class SetsUpAnew:
 
 
 @of_modules
+class NamesCopiesAnew:
+    """Breaks LIN-1t: a copy gets a new name, also where one is passed."""
+
+    def copy(self, *, name=None, **changes):
+        return honest.copy(self, **changes)
+
+
+@of_modules
+class KeepsTheNames:
+    """Breaks LIN-1u: what `unbind` returns has the names that it got when it was bound."""
+
+    def unbind(self):
+        return self.clone(), honest.unbind(self)[1]
+
+
+@of_modules
 class CapturesEverything:
     """Breaks LIN-8l: the outputs of all calls are captured, whichever are asked for."""
 

@@ -181,6 +181,14 @@ def decides_for_the_compiler(names, rules):
     return _honest(names, tuple((n, None if to is UNCONSTRAINED else to) for n, to in rules))
 
 
+@variant("resolve")
+def leaves_one_axis_to_the_compiler(names, rules):
+    """Breaks LOG-10b: of several rules that leave an axis to the compiler the first one counts."""
+    first = next((name for name, to in rules if name in names and to is UNCONSTRAINED), None)
+    rules = tuple((n, None if to is UNCONSTRAINED and n != first else to) for n, to in rules)
+    return _honest(names, rules)
+
+
 @variant("checked_rules")
 def takes_two_of_three(rules):
     """Breaks LOG-10c: what a rule has beyond its two parts is dropped."""

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 import jax
 
 from .. import errors, meta
+from ..comparison import hashable
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
 
 Fn: TypeAlias = Callable[..., Any]
@@ -144,18 +145,6 @@ def _is_hashed(each: Field[Any]) -> bool:
     return each.compare if each.hash is None else each.hash
 
 
-def _by_content(value: Any) -> Any:
-    """A value with what can be hashed in the place of dictionaries, lists and sets."""
-    match value:
-        case Mapping():
-            return frozenset((key, _by_content(each)) for key, each in value.items())
-        case list() | tuple():
-            return tuple(map(_by_content, value))
-        case set():
-            return frozenset(value)
-    return value
-
-
 @dataclass_transform(eq_default=True)
 @dataclass(eq=False)
 class Module:
@@ -206,7 +195,7 @@ class Module:
         try:
             return hash(values)
         except TypeError:
-            return hash(_by_content(values))
+            return hash(hashable(values))
 
     def setup(self) -> None:
         """Make parameters and sub-modules as attributes, not in a compact method (LIN-1i)."""
@@ -513,11 +502,15 @@ class Module:
         Args:
           parent: The module in which the copy is made, as if by its constructor.
         """
+        return self._cloned(lambda part: part.clone(), parent, {"name": self.name, **changes})
+
+    def _cloned(self, clone: Fn, parent: Any, changes: Mapping[str, Any]) -> Self:
+        """A copy, with what `clone` makes of the parts in its fields that are bound."""
         clones: dict[int, Module] = {}  # One for all fields that have the module.
         return type(self)(
             **mapped(
-                lambda m, _: m if m._is_free() else clones.setdefault(id(m), m.clone()),
-                {**self._fields(), "name": self.name, **changes},
+                lambda m, _: m if m._is_free() else clones.setdefault(id(m), clone(m)),
+                {**self._fields(), **changes},
             ),
             parent=parent,
         )
@@ -528,7 +521,14 @@ class Module:
         mapped(lambda part, _: free.append(part._is_free()), self._fields())
         return all(free)
 
-    copy = clone
+    def copy(self, *, name: str | None = None, **changes: Any) -> Self:
+        """Return a copy that is a part of the module whose method runs, as a new one is (LIN-1t).
+
+        Args:
+          name: Its name in the parent; left out, it gets one as any new part does.
+          changes: Values for fields; and `parent`, if that is not the module whose method runs.
+        """
+        return self.clone(**{"parent": _running.get(), "name": name, **changes})
 
     def bind(
         self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
@@ -545,8 +545,15 @@ class Module:
         return self._bound_for_run(variables, rngs, mutable)
 
     def unbind(self) -> tuple[Self, dict[str, Any]]:
-        """Return an unbound copy of a bound module, and its variables."""
-        return self.clone(), copied(self.variables)
+        """Return an unbound copy of a bound module, and its variables (LIN-1u).
+
+        Neither the copy nor the parts in its fields have the names that they got by being bound.
+        """
+        return self._nameless(), copied(self.variables)
+
+    def _nameless(self) -> Self:
+        """An unbound copy without a name, of parts without names."""
+        return self._cloned(Module._nameless, None, {"name": None})
 
     def apply(
         self,
