@@ -13,11 +13,19 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.object_calls import agreement
+from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
-from scutch.strategies.object_calls import FLAGS, LIFTS, moded_lifts, unkept_calls
+from scutch.strategies import copies
+from scutch.strategies.object_calls import (
+    FLAGS,
+    LIFTS,
+    moded_lifts,
+    unkept_calls,
+    unshared_programs,
+)
 
 MODED = (*FLAGS, None)
 """Options of `jit` that are modes of it; `None` stands for `jit_partial`."""
@@ -239,6 +247,70 @@ def test_tracked_containers_are_trees_in_every_mode(
     assert alike(found, expected)
     different = graphs.differences(nnx, eager, lifted)
     assert not different, f"eager and lifted: {different}"
+
+
+CHANGING = ("jit", "vmap", "remat", "shard_map", "jit_partial")
+
+
+def _changing(transforms, lift, mode, program):
+    """A call of the lifted function of a program on its objects."""
+    arguments, arrays = program.arguments, inputs(0)
+    match lift:
+        case "jit_partial":
+            return transforms.jit_partial(program.function, *arguments, **mode)(arrays)
+        case "vmap":
+            in_axes = (*(0 for _ in arguments), None)
+            made = transforms.vmap(program.function, in_axes=in_axes, **mode)
+        case "shard_map":
+            mesh, spec = jax.sharding.Mesh(jax.devices()[:1], ("data",)), PartitionSpec()
+            made = transforms.shard_map(
+                program.function, mesh=mesh, in_specs=(spec,) * (len(arguments) + 1),
+                out_specs=spec, **mode,
+            )  # fmt: skip
+        case _:
+            made = getattr(transforms, lift)(program.function, **mode)
+    return made(*arguments, arrays)
+
+
+@requirement("JIT-12n", must_reach=(*CHANGING, "by default", "changed"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@at_least(40)
+@given(
+    lift=st.sampled_from(CHANGING), mode=st.sampled_from(FLAGS), default=st.booleans(),
+    program_copies=copies(unshared_programs((*METADATA, *METADATA, "bump"))),
+)  # fmt: skip
+def test_changed_metadata_arrives_in_every_mode(
+    transforms, nnx, lift, mode, default, program_copies
+):
+    """Metadata that a function sets or deletes under `jit`, `vmap`, `remat` or `shard_map` with
+    `graph=False` or `graph_updates=False` is set or deleted afterwards, as after the eager call,
+    beside new values; `jit_partial` may refuse the call. So it is for `vmap` and `remat` without
+    a mode.
+    """
+    if lift == "jit_partial" and not hasattr(transforms, lift):
+        not_available("there is no jit_partial")
+    if default and holds(("vmap", "remat"), lift):
+        reached("by default")
+        mode = {}
+    reached(lift)
+    eager, lifted = program_copies
+    before = [graphs.metadata(each) for each in _variables(nnx, lifted)]
+    eager.function(*eager.arguments, inputs(0))
+    error = raised(lambda: _changing(transforms, lift, mode, lifted))
+    if not alike([graphs.metadata(each) for each in _variables(nnx, eager)], before):
+        reached("changed")
+        if lift == "jit_partial" and error is not None:
+            return
+    if error is not None:
+        raise error
+    different = graphs.differences(nnx, eager.arguments, lifted.arguments)
+    assert not different, f"eager and lifted: {different}"
+
+
+def _variables(nnx, program):
+    """The variables that can be reached from the arguments of a program."""
+    return [each for each in program.nodes() if isinstance(each, nnx.Variable)]
 
 
 NAMED = ("__name__", "__qualname__", "__doc__", "__module__")

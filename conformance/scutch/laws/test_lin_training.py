@@ -7,7 +7,8 @@ one device, and for shardings the names of the description.
 
 import functools
 import math
-from typing import Any
+import types
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
@@ -154,31 +155,51 @@ def test_a_generated_logical_model_trains_on_a_mesh_as_on_one_device(linen, mode
     _trains_as_on_one_device(linen, model, renamed, wide, logical=True)
 
 
-@requirement("LIN-7d", must_reach=("changed", "kept", "left out", "jitted"))
+WRITTEN = ("plain", "generic", "by keyword", "generic, by keyword")
+T = TypeVar("T")
+
+
+def _extended(base, names, default, written):
+    """A subclass of a train state with further fields, one of which has a default, and the class to
+    make one of: with a parameter for its type, if it is generic.
+    """
+    bases = (base, Generic[T]) if "generic" in written else (base,)
+    by_keyword = "keyword" in written  # then the field with a default may come first
+    body = {"__module__": __name__, "__annotations__": dict.fromkeys(names, Any)}
+    body[names[0 if by_keyword else -1]] = default
+    options = {"kw_only": True} if by_keyword else {}
+    cls = types.new_class("Extended", bases, options, lambda namespace: namespace.update(body))
+    return cls, cls[int] if "generic" in written else cls
+
+
+@requirement("LIN-7d", must_reach=("changed", "kept", "left out", "jitted", *WRITTEN))
 @given(
     names=st.lists(st.sampled_from(["stats", "average", "metrics"]), min_size=1, unique=True),
     changed=st.lists(st.booleans(), min_size=3, max_size=3), given=st.booleans(),
-    jitted=st.booleans(), scale=st.sampled_from([0.5, 2.0, -1.0]),
+    jitted=st.booleans(), scale=st.sampled_from([0.5, 2.0, -1.0]), written=st.sampled_from(WRITTEN),
 )  # fmt: skip
-def test_a_train_state_of_a_subclass_holds_more(linen, names, changed, given, jitted, scale):
+def test_a_train_state_of_a_subclass_holds_more(
+    linen, names, changed, given, jitted, scale, written
+):
     """The fields that a subclass of `TrainState` adds have what `create` is given for them, or
     their default; `apply_gradients` changes those that it is given, keeps the others, and makes the
-    update of the class itself.
+    update of the class itself. The subclass may be generic, and may ask for fields by name alone.
     """
     names, default = [*names], 7.0
+    reached(written)
     new = {name for name, each in zip(names, changed, strict=False) if each}
     for name, told in {"changed": new, "kept": len(new) < len(names), "jitted": jitted}.items():
         if told:
             reached(name)
     if not given:
         reached("left out")
-    body = {"__module__": __name__, "__annotations__": dict.fromkeys(names, Any)}
-    cls = type("Extended", (linen.TrainState,), body | {names[-1]: default})
+    cls, maker = _extended(linen.TrainState, names, default, written)
+    left_out = names[0 if "keyword" in written else -1]
     values = {name: np.full(2, n + 1, "float32") for n, name in enumerate(names)}
-    passed = {name: values[name] for name in (names if given else names[:-1])}
+    passed = {name: values[name] for name in names if given or name != left_out}
     params = {"w": np.arange(3, dtype="float32")}
     common = {"apply_fn": abs, "params": params, "tx": MOMENTUM}
-    state, plain = cls.create(**common, **passed), linen.TrainState.create(**common)
+    state, plain = maker.create(**common, **passed), linen.TrainState.create(**common)
 
     def step(state, grads, more):
         return state.apply_gradients(grads=grads, **more)

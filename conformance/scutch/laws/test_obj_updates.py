@@ -9,20 +9,32 @@ from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
 from scutch.inputs.filters import build_filter, takes
-from scutch.inputs.graphs import differences, is_node, leaves, nodes, walk
+from scutch.inputs.graphs import differences, is_node, leaves, metadata, nodes, walk
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, alike_in_any_order
+from scutch.lawkit.equality import alike, alike_in_any_order, holds
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
 
 numeric = variables(arrays(max_rank=2))
 
 
-def _renew(nnx, root):
-    """Give every variable of an object a value that it did not have."""
-    for number, node in enumerate(nodes(nnx, root)):
-        if isinstance(node, nnx.Variable):
-            node.set_raw_value(np.full(3, 100 + number))
+def _renew(nnx, root, notes=()):
+    """Give every variable of an object a value that it did not have, and some of them other
+    metadata.
+
+    Args:
+      nnx: The namespace of objects.
+      root: The object.
+      notes: For the first variables: a new note, `None` for none, or "as it was".
+    """
+    variables = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
+    for number, node in enumerate(variables):
+        node.set_raw_value(np.full(3, 100 + number))
+        note = notes[number] if number < len(notes) else "as it was"
+        if note is None and holds(metadata(node), "note"):
+            node.del_metadata("note")
+        elif isinstance(note, int):
+            node.set_metadata(note=note)
 
 
 def _pure(nnx, states):
@@ -41,28 +53,34 @@ def _hollow(nnx, paths):
     return nnx.State(tree)
 
 
-@requirement("OBJ-2a", must_reach=("states", "pure dictionaries", "own state", "kept", "hollow"))
+CHANGES = ("states", "pure dictionaries", "own state", "kept", "hollow", "metadata")
+
+
+@requirement("OBJ-2a", must_reach=CHANGES)
 @given(
     pair=copies(object_trees(variable=numeric, bare=False)),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
     how=st.sampled_from(["states", "pure dictionaries", "own state"]),
+    notes=st.lists(st.sampled_from([None, "as it was", 7, 8]), max_size=3),
 )
 @example(
     pair=Copies(Graph((Object("Branch", {"a": Variable("Param", Array((2,)))}),))),
     wanted=[("type", "Param")],
     how="pure dictionaries",
+    notes=[7],
 )
-def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
+def test_update_sets_the_values_of_states(nnx, pair, wanted, how, notes):
     """After `update` with states, or with their pure dictionaries, each variable that they name has
     the value there, and each other variable has the value that it had. A state that is empty in the
-    place of a variable names none.
+    place of a variable names none. Variables in states bring their metadata along.
     """
     one, other = pair
     if how != "own state":
-        _renew(nnx, other)
+        _renew(nnx, other, notes)
     states = nnx.state(other, *(build_filter(nnx, each) for each in wanted))
     states = states if len(wanted) > 1 else (states,)
     before = {path: leaf.get_raw_value() for path, leaf in leaves(nnx, one).items()}
+    noted = {path: metadata(leaf) for path, leaf in leaves(nnx, one).items()}
     nnx.update(one, *(_pure(nnx, states) if how == "pure dictionaries" else states))
     after, news = leaves(nnx, one), leaves(nnx, other)
     if after and how == "states":
@@ -73,6 +91,10 @@ def test_update_sets_the_values_of_states(nnx, pair, wanted, how):
         taken = any(takes(nnx, each, path, leaf) for each in wanted)
         reached(how if taken else "kept")
         assert alike(leaf.get_raw_value(), news[path].get_raw_value() if taken else before[path])
+        brought = metadata(news[path]) if taken and how == "states" else noted[path]
+        if not alike(brought, noted[path]):
+            reached("metadata")
+        assert alike(metadata(leaf), brought), f"metadata at {path}"
 
 
 @requirement("OBJ-2b", must_reach=("shared",))

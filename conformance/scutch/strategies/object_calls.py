@@ -18,6 +18,7 @@ from scutch.inputs.descriptions import (
     Graph,
     Mesh,
     Object,
+    Program,
     Ref,
     Spec,
     Variable,
@@ -282,6 +283,17 @@ _CHANGES = tuple(kind for kind in VALUES if kind != "call")
 """The steps that change values in a mode."""
 
 _TREES = ((Ref(0),), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1)]), ((Ref(1), None), Ref(0)))
+
+
+def unshared_programs(kinds: tuple[str, ...]) -> st.SearchStrategy[Program]:
+    """Programs of one call on one or two objects in which nothing is shared, with vectors of two.
+
+    Args:
+      kinds: The steps of the function; it returns nothing.
+    """
+    pair = st.tuples(_trees(), _trees()).map(lambda each: rewritten(Graph(each), None, (2,)))
+    taken = st.lists(steps(kinds), min_size=1, max_size=3).map(tuple)
+    return st.builds(Program, pair, st.sampled_from(_TREES), taken)
 
 
 @st.composite

@@ -193,6 +193,15 @@ class ForgetsNamesInTraining:
 
 
 @of_linen
+class TakesNoKeywords:
+    """Breaks LIN-7d: keywords in the statement of a subclass are passed over."""
+
+    class TrainState(TrainState):
+        def __init_subclass__(cls, **options):
+            super().__init_subclass__()
+
+
+@of_linen
 class KeepsWhatItHeld:
     """Breaks LIN-7d: what a subclass adds never changes."""
 

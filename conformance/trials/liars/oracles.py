@@ -267,6 +267,27 @@ class MapsBySomeAxisWithoutUpdates:
         return (MapsBySomeAxis if graph_updates is False else nnx).vmap(f, **options)
 
 
+def _renamed_without_updates(state, jitted, arguments, keywords):
+    if state["options"].get("graph_updates") is not False:
+        return jitted(*arguments, **keywords)
+    kept = [(each, each.get_metadata()) for each in nodes(nnx, arguments) if _is_variable(each)]
+    results = jitted(*arguments, **keywords)
+    for each, metadata in kept:
+        each.set_metadata(metadata)
+    return results
+
+
+def _is_variable(node):
+    return isinstance(node, nnx.Variable)
+
+
+@lifted
+class KeepsMetadataWithoutUpdates:
+    """Breaks JIT-12n: with `graph_updates=False`, variables keep the metadata that they had."""
+
+    call = staticmethod(_renamed_without_updates)
+
+
 @lifted
 class NamesNothingWithoutGraph:
     """Breaks JIT-12l: with `graph=False`, the lifted function has another docstring."""

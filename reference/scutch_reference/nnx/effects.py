@@ -91,7 +91,7 @@ def runner(
       function: The user's function.
       inside: Calls it on the copies; see `Inside`.
       statics: The static arguments.
-      structural: Whether changes of structure come out, and not only values.
+      structural: Whether changes of structure come out, and not only values and metadata.
 
     Returns:
       A function. It gets what `frame.arguments` makes, calls the user's function on copies of the
@@ -118,7 +118,7 @@ def report(
       nodes: The copies by number.
       leaves: The values that their leaves had.
       out: What the function returned.
-      structural: Whether changes of structure come out, and not only values.
+      structural: Whether changes of structure come out, and not only values and metadata.
 
     Returns:
       The effects, the arrays of each group, and the output without objects.
@@ -139,7 +139,7 @@ def report(
     rewrites = [
         Rewrite(number, node, comparison.sources_of_leaves(number))
         for number, node in enumerate(walk.described[1:], 1)
-        if comparison.is_rewritten(number) and (structural or number >= len(nodes))
+        if comparison.is_rewritten(number) and (structural or comparison.is_new_or_alike(number))
     ]
     effects = Effects(comparison.changed, rewrites, [ref.number for _, ref in returned])
     return effects, tuple(comparison.arrays), out
@@ -199,6 +199,13 @@ class _Comparison:
         # A leaf inside a container without identity cannot be set: the container is made anew.
         in_trees = any(isinstance(item, Tree) for _, item in node.items)
         return not is_same or (in_trees and len(self.changed) > before)
+
+    def is_new_or_alike(self, number: int) -> bool:
+        """Whether a node is new, or a variable of the type that it had: its metadata may differ."""
+        known, node = self.frame.definition.nodes, self.walk.described[number]
+        return number >= len(known) or (
+            node.type is known[number].type and issubclass(node.type, Variable)
+        )
 
     def sources_of_leaves(self, number: int) -> list[int | Source]:
         """Send those leaves of a node that are not to be found outside; tell all their sources."""

@@ -180,7 +180,8 @@ def jit(
       inline: As in `jax.jit`.
       abstracted_axes: As in `jax.jit`.
       graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, values of variables come out, but no change of structure.
+      graph_updates: If False, values and metadata of variables come out, but no change of
+        structure.
 
     Returns:
       A function with the parameters of `fun`, and the methods `trace`, `lower` and `eval_shape`.

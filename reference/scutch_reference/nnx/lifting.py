@@ -65,7 +65,7 @@ class Lifted(Generic[P, R]):
       function: The function; a method, a partial function or a callable object, too.
       in_prefix: The prefix of the positional arguments that are not static.
       out_prefix: The prefix of the output.
-      graph_updates: If False, values come out, but no change of structure.
+      graph_updates: If False, values and metadata come out, but no change of structure.
       static_argnums, static_argnames, donate_argnums, donate_argnames: As in `jax.jit`.
       **options: Options of the transformation of JAX, where they are not None.
 

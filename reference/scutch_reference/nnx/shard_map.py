@@ -150,7 +150,8 @@ def shard_map(
       auto: Axes of the mesh that the compiler shards over (SHM-5).
       axis_names: The other axes; not with `auto`.
       graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, values of variables come out, but no change of structure.
+      graph_updates: If False, values and metadata of variables come out, but no change of
+        structure.
 
     Returns:
       A function with the parameters of `f`.
