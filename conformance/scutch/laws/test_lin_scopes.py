@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
@@ -161,27 +161,43 @@ GOT = ("made", "clone", "copy", "changed clone", "changed copy", "unbound", "of 
 """How a module is got that holds parts, and is not bound."""
 
 
-@requirement("LIN-1r", must_reach=("shared", *HELD, *GOT))
+@requirement("LIN-1r", must_reach=("shared", "shared deep", *HELD, *GOT))
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=2, max_size=4), held=st.sampled_from(HELD),
+    depths=st.lists(st.sampled_from([0, 0, 1, 2]), min_size=4, max_size=4),
     got=st.sampled_from(GOT), setup=st.booleans(), bind=st.booleans(), called=st.booleans(),
 )  # fmt: skip
-def test_a_module_that_is_passed_in_is_a_part(linen, chosen, held, got, setup, bind, called):
-    """A module in a field, or in a container in one, is a part of the module that has the field:
-    its variables are made by `init` under its place, once where it is in several places, and read
-    from those that are given; also in a clone, a copy and what `unbind` returns of a module that is
-    bound to other variables, and where the part itself was bound to others.
+def test_a_module_that_is_passed_in_is_a_part(
+    linen, chosen, held, depths, got, setup, bind, called
+):
+    """A module in a field, or in a container in one, or in a field of such a module, is a part of
+    the module that has the field: its variables are made by `init` under its place, once where it
+    is in several places, and read from those that are given; also in a clone, a copy and what
+    `unbind` returns of a module that is bound to other variables, and where the part itself was
+    bound to others.
     """
     for name in (held, got):
         reached(name)
     if len({*chosen}) < len([*chosen]):
         reached("shared")
+    if len({*zip(chosen, depths, strict=False)}) > len({*chosen}):
+        reached("shared deep")
     names = [f"part_{n}" for n in range(len([*chosen]))]
 
     class Part(linen.Module):
         @linen.compact
         def __call__(self, x):
             return x * self.param("w", linen.initializers.ones, (3,))
+
+    class Around(linen.Module):
+        inner: Any
+
+        def __call__(self, x):
+            return self.inner(x)
+
+    def nested(value, depth, wrap):
+        """The value, put into so many others."""
+        return functools.reduce(lambda inner, _: wrap(inner), range(depth), value)
 
     def call(self, x):
         parts = {
@@ -199,16 +215,34 @@ def test_a_module_that_is_passed_in_is_a_part(linen, chosen, held, got, setup, b
 
     def holding(parts):
         """The values of the fields of a whole that has these parts in its places."""
-        placed = {name: parts[k] for name, k in zip(names, chosen, strict=True)}
+        placed = {
+            name: nested(parts[k], depth, Around)
+            for name, k, depth in zip(names, chosen, depths, strict=False)
+        }
         if held == "fields":
             return placed
         by_key = {name[5:]: part for name, part in placed.items()}
         return {"part": tuple(by_key.values()) if held == "tuple" else by_key}
 
+    def placed_under(place, value):
+        """A value under one of the places, as deep as the part is there."""
+        return {names[place]: nested(value, depths[place], lambda inner: {"inner": inner})}
+
+    def places():
+        """The place of each part: the first. Of a part at several depths it may be any of them."""
+        made = jax.eval_shape(Whole(**holding([Part() for _ in range(3)])).init, small_key(0), X)
+        for k in sorted({*chosen}):
+            own = [place for place, part in enumerate(chosen) if part == k]
+            if len({depths[place] for place in own}) > 1:
+                own = [place for place in own if holds(made["params"], names[place])] or own
+            yield k, own[0]
+
     def variables(more=0):
-        """A number for each part, under the first of its places."""
-        first = {names[chosen.index(k)]: np.full(3, k + more, "float32") for k in sorted(chosen)}
-        return {"params": {name: {"w": w} for name, w in first.items()}}
+        """A number for each part, under its place."""
+        made = {}
+        for k, place in place_of.items():
+            made |= placed_under(place, {"w": np.full(3, k + more, "float32")})
+        return {"params": made}
 
     def bound(held):
         """The whole, bound to variables, and called or not."""
@@ -217,6 +251,7 @@ def test_a_module_that_is_passed_in_is_a_part(linen, chosen, held, got, setup, b
             alive[-1](X)
         return alive[-1]
 
+    place_of = dict(places())
     alive = []  # Parts may refer to a bound module weakly.
     whole = Whole(**holding([Part() for _ in range(3)]))
     if got.startswith("changed"):

@@ -331,6 +331,14 @@ class CopiesEachPlace:
 
 
 @of_modules
+class CopiesEachDepth:
+    """Breaks LIN-1r: a part that is also in a field of another part is another one there."""
+
+    def _bind(self, scope, path, old, bound):
+        honest._bind(self, scope, path, old, {})
+
+
+@of_modules
 class SetsUpAnew:
     """Breaks LIN-1s: a parameter that `setup` asks for, and `apply` is not given, is made anew."""
 

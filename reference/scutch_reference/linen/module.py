@@ -271,31 +271,43 @@ class Module:
         if name is not None and self.scope is not None:
             self._names.reserve(self.path, name)
             child._set(name=name)
-            child._bind(self.scope, (*self.path, name))
+            child._bind(self.scope, (*self.path, name), None, {})
 
-    def _bind(self, scope: Scope, path: Path, old: Scope | None = None) -> None:
+    def _bind(self, scope: Scope, path: Path, old: Scope | None, bound: dict[int, Any]) -> None:
         """Bind this module, and the modules in its fields that are unbound or bound to `old`."""
         self._set(scope=scope, path=path, _names=self.names_in_use(), _stage="new")
-        bound: dict[int, Module] = {}
 
-        def adopted(module: Module, name: str) -> Module:
+        def adopted(module: Module, name: str) -> Any:
             """The bound copy of a module in a field; one for all fields that have the module."""
             if (module.scope is None or module.scope is old) and id(module) not in bound:
                 place = module.path if module.scope else (*path, module.name or name)
                 own = place[:-1] == path
                 if own:
                     self._names.reserve(self.path, place[-1])
-                bound[id(module)] = module._bound(scope, place, self if own else module.parent)
+                bound[id(module)] = module._bound(
+                    scope, place, self if own else module.parent, bound=bound
+                )
             return bound.get(id(module), module)
 
         self._set(**mapped(adopted, self._fields()))
 
-    def _bound(self, scope: Scope, path: Path = (), parent: Any = None, cls: Any = None) -> Any:
-        """A copy of the module, of class `cls` or its own, bound to a scope."""
+    def _bound(
+        self,
+        scope: Scope,
+        path: Path = (),
+        parent: Any = None,
+        cls: Any = None,
+        bound: dict[int, Any] | None = None,
+    ) -> Any:
+        """A copy of the module, of class `cls` or its own, bound to a scope.
+
+        `bound` has the bound copies of parts by `id`: a part that is in the fields of two parts,
+        however deep, is bound once (LIN-1r).
+        """
         name = path[-1] if path else self.name
         copy = (cls or type(self))(**self._fields(), name=name, parent=None)
         copy._set(parent=parent)
-        copy._bind(scope, path, self.scope)
+        copy._bind(scope, path, self.scope, {} if bound is None else bound)
         return copy
 
     def _set_up(self) -> None:
@@ -502,18 +514,24 @@ class Module:
         Args:
           parent: The module in which the copy is made, as if by its constructor.
         """
-        return self._cloned(lambda part: part.clone(), parent, {"name": self.name, **changes})
+        return self._cloned({}, True, parent, changes)
 
-    def _cloned(self, clone: Fn, parent: Any, changes: Mapping[str, Any]) -> Self:
-        """A copy, with what `clone` makes of the parts in its fields that are bound."""
-        clones: dict[int, Module] = {}  # One for all fields that have the module.
+    def _cloned(
+        self, clones: dict[int, Any], named: bool, parent: Any, changes: Mapping[str, Any]
+    ) -> Self:
+        """A clone, with clones of the parts in its fields that are bound.
+
+        `clones` has them by `id`: a part that is in the fields of two parts, however deep, stays
+        one part (LIN-1r). Where they are not `named`, none of them has a name.
+        """
         return type(self)(
             **mapped(
-                lambda m, _: m if m._is_free() else clones.setdefault(id(m), clone(m)),
-                {**self._fields(), **changes},
+                lambda part, _: part if part._is_free()
+                else clones.setdefault(id(part), part._cloned(clones, named, None, {})),
+                {**self._fields(), "name": self.name if named else None, **changes},
             ),
             parent=parent,
-        )
+        )  # fmt: skip
 
     def _is_free(self) -> bool:
         """Whether neither this module nor one in its fields is bound."""
@@ -549,11 +567,7 @@ class Module:
 
         Neither the copy nor the parts in its fields have the names that they got by being bound.
         """
-        return self._nameless(), copied(self.variables)
-
-    def _nameless(self) -> Self:
-        """An unbound copy without a name, of parts without names."""
-        return self._cloned(Module._nameless, None, {"name": None})
+        return self._cloned({}, False, None, {}), copied(self.variables)
 
     def apply(
         self,
