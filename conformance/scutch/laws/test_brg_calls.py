@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
+from scutch.inputs.paired_layers import (
+    COUNTING,
+    INPUTS,
+    NEGATED,
+    PLAIN,
+    flat,
+    in_nnx,
+    start,
+    variables_of,
+)
+from scutch.inputs.paired_layers import X as ROWS
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
+from scutch.strategies.names import numbered_names
 
 WIDTHS = st.integers(1, 3)
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -278,3 +290,61 @@ def test_streams_that_an_object_splits_follow_the_keys(nnx, bridge, seed, other,
     assert np.array_equal(drawn(seed), rows)
     together = np.concatenate([rows, drawn(other + 4)])
     assert alike(len(np.unique(together, axis=0)), 2 * count)
+
+
+WAYS = ("of a part", "of a part made in a method", "of a bound one", "by its name")
+"""How a method of a wrapped NNX module is called."""
+
+
+@requirement("BRG-7q", must_reach=(*WAYS, "by init", "changed", "unchanged"))
+@given(
+    way=st.sampled_from(WAYS), mode=st.sampled_from([COUNTING, PLAIN, NEGATED]), width=WIDTHS,
+    scale=st.sampled_from([1.0, -0.5]), by_init=st.booleans(), place=numbered_names("inner", "x"),
+)  # fmt: skip
+def test_a_wrapped_nnx_module_has_the_methods_of_its_class(
+    linen, nnx, bridge, meta, way, mode, width, scale, by_init, place
+):
+    """A Linen module calls the methods of a wrapped NNX module that is its part as attributes, in
+    `init` and `apply`; so does whoever has bound the wrapper, and a call is told the name of one as
+    `nnx_method`. The output is that of the object's method, which changes the same variables.
+    """
+    reached(way)
+    reached("changed" if mode == COUNTING else "unchanged")
+    whole = way.startswith("of a part")
+
+    def wrapped(**named):
+        settings = {"args": (INPUTS, start), "kwargs": {"features": width}}
+        return bridge.ToLinen(in_nnx(nnx), **settings, **named)
+
+    def call(self, x, scale, mode):
+        part = wrapped(name=place) if "made" in way else getattr(self, place)
+        return part.doubled(x, scale, mode=mode)
+
+    body = {"__module__": __name__, "__call__": linen.compact(call)}
+    if way == "of a part":
+        body |= {"setup": lambda self: setattr(self, place, wrapped()), "__call__": call}
+    module = type("Whole", (linen.Module,), body)() if whole else wrapped()
+    named = {"mode": mode} | ({} if whole else {"nnx_method": "doubled"})
+    layer = in_nnx(nnx)(INPUTS, start, width, rngs=nnx.Rngs(0))
+    expected = layer.doubled(ROWS, scale, mode=mode)
+    if by_init:
+        reached("by init")
+        output, _ = module.init_with_output(small_key(0), ROWS, scale, **named)
+        assert_close(output, expected, **CALLS)
+        return
+    variables = wrapped().init(small_key(0), ROWS)
+    if whole:
+        variables = {name: {place: held} for name, held in variables.items()}
+    if way == "of a bound one":
+        bound = module.bind(variables, mutable=["batch_stats"])
+        output = bound.doubled(ROWS, scale, mode=mode)
+        changed = {"batch_stats": bound.variables["batch_stats"]}
+    else:
+        output, changed = module.apply(variables, ROWS, scale, **named, mutable=["batch_stats"])
+    assert_close(output, expected, **CALLS)
+    found = {path: value for _, path, value in flat(meta.unbox(changed))}
+    kept = {
+        ((place, *path) if whole else path): value
+        for path, (kind, value) in variables_of(nnx, layer).items() if alike(kind, "BatchStat")
+    }  # fmt: skip
+    assert_close(found, kept, **CALLS)

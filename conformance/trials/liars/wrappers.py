@@ -217,11 +217,21 @@ class EachWrapperIsAnother:
 
 @of_bridge
 class OneMethod:
-    """Breaks BRG-7i: whatever method is asked for, the object is called."""
+    """Breaks BRG-7q: whatever method is asked for, the object is called."""
 
     class ToLinen(bridge.ToLinen):
         def __call__(self, *args, nnx_method=None, **kwargs):
             return super().__call__(*args, **kwargs)
+
+
+@of_bridge
+class OneMethodByName:
+    """Breaks BRG-7i: whatever method `apply` is asked for by name, the object is called."""
+
+    class ToLinen(bridge.ToLinen):
+        def apply(self, *args, method=None, **kwargs):
+            method = None if isinstance(method, str) else method
+            return super().apply(*args, method=method, **kwargs)
 
 
 # ---------------------------------------------------------------- both
