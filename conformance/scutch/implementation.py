@@ -54,8 +54,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "merge update state clone pop graphdef iter_graph State split_state merge_state "
             "filter_state to_flat_state from_flat_state to_pure_dict replace_by_pure_dict Any All "
             "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning "
-            "get_partition_spec get_named_sharding get_abstract_model find_duplicates "
-            "PARTITION_NAME use_eager_sharding "
+            "get_partition_spec get_named_sharding get_abstract_model eval_shape "
+            "find_duplicates PARTITION_NAME use_eager_sharding "
             "using_eager_sharding update_context current_update_context split_context "
             "merge_context to_tree from_tree".split()
         ),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, options, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed, has_sharding, in_context
@@ -249,3 +249,77 @@ def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how
     assert abstract.sharding.is_equivalent_to(expected, concrete.ndim), f"{abstract.sharding}"
     if how != "none":
         assert abstract.sharding.is_equivalent_to(concrete.sharding, concrete.ndim)
+
+
+AROUND = ("mesh", "abstract mesh", "trace", "nothing")
+"""What is in context where a function is traced: a trace is an outer one, under the mesh."""
+
+
+def _under(mesh, around, call):
+    """What a call returns in a context with a mesh, an abstract one, or a trace under the mesh."""
+    if around == "nothing":
+        return call()
+    if around == "abstract mesh":
+        if not hasattr(jax.sharding, "use_abstract_mesh"):
+            not_available("an abstract mesh in context")
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            return call()
+    found = []
+    with in_context(mesh):
+        if around == "mesh":
+            return call()
+        jax.eval_shape(lambda: found.append(call()))
+    return found[0]
+
+
+def _axes_of(spec, rank):
+    """The mesh axes along which each axis of an array is cut."""
+    entries = [*spec, *[None] * (rank - len([*spec]))]
+    return [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in entries]
+
+
+HOW = ("names", "rules", "array")
+"""What says where a variable lies: names of mesh axes, logical ones with rules, or its array."""
+
+
+@requirement("OBJ-9j", must_reach=(*AROUND, *HOW, "auto", "explicit"))
+@options("nnx.Variable.out_sharding")
+@given(
+    placed=anywhere, how=st.sampled_from(HOW), around=st.sampled_from(AROUND),
+    form=st.sampled_from(["names", "spec"]), eager=st.booleans(),
+)  # fmt: skip
+def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form, eager):
+    """A variable that `eval_shape` gives has the sharding of its names, on its own mesh or the mesh
+    in context, also where eager sharding is switched off and the mesh has automatic axes; one whose
+    array has a sharding in its type has that.
+    """
+    explicit = bool(getattr(placed.mesh, "are_all_axes_explicit", False))
+    assume(placed.names)
+    if how == "array":
+        assume(explicit)
+    else:
+        assume(not explicit or (eager and around != "nothing"))
+    for name in (how, around, "explicit" if explicit else "auto"):
+        reached(name)
+    sharding = _sharding(placed)
+    notes = {} if around != "nothing" else {"mesh": placed.mesh}
+    if how == "rules":
+        notes |= {"out_sharding": placed.names, "sharding_rules": placed.rules}
+    elif how == "names":
+        notes |= {"out_sharding": FORMS[form](sharding)}
+
+    def make():
+        array = jax.numpy.asarray(placed.array)
+        if how == "array":
+            array = jax.sharding.reshard(array, sharding)
+        return nnx.Dict(inner=nnx.Dict(a=nnx.Param(array, **notes)))
+
+    with nnx.use_eager_sharding(eager):
+        model = _under(placed.mesh, around, lambda: nnx.eval_shape(make))
+    abstract = model.inner["a"].get_raw_value()
+    assert isinstance(abstract, jax.ShapeDtypeStruct)
+    assert alike((abstract.shape, abstract.dtype), (placed.array.shape, placed.array.dtype))
+    assert abstract.sharding is not None, "it has no sharding"
+    assert alike(dict(abstract.sharding.mesh.shape), dict(placed.mesh.shape))
+    found, expected = (_axes_of(s.spec, abstract.ndim) for s in (abstract.sharding, sharding))
+    assert alike(found, expected), f"it is sharded by {found}, expected {expected}"

@@ -112,3 +112,11 @@ class AbstractModelsAreReplicated:
             return model
 
         return nnx.get_abstract_model(bare, mesh)
+
+
+@of_objects
+class ShapesLieNowhere:
+    """Breaks OBJ-9j: what `eval_shape` gives has no sharding that its array has not."""
+
+    def eval_shape(fun, *args, **kwargs):
+        return nnx.JitWrapped(fun).eval_shape(*args, **kwargs)

@@ -234,7 +234,7 @@ def eval_shape(
     graph_updates: bool | None = None,
     **kwargs: Any,
 ) -> R:
-    """Return the output of a function with `jax.ShapeDtypeStruct` for arrays (JIT-9).
+    """Return the output of a function with `jax.ShapeDtypeStruct` for arrays (JIT-9, OBJ-9j).
 
     No argument changes.
 
@@ -247,9 +247,9 @@ def eval_shape(
 
     Returns:
       The output, with a `jax.ShapeDtypeStruct` of the same shape and dtype in the place of each
-      array; objects in it are new.
+      array, and of the sharding that `as_abstract` gives variables; objects in it are new.
     """
-    return JitWrapped(fun, None, None, graph_updates).eval_shape(*args, **kwargs)
+    return as_abstract(JitWrapped(fun, None, None, graph_updates).eval_shape(*args, **kwargs))
 
 
 def cached_partial(
