@@ -15,11 +15,20 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
-from scutch.inputs.programs import fingerprint, inputs
+from scutch.inputs.programs import (
+    METADATA,
+    MODULE_CHANGES,
+    UNSHARED,
+    VALUES,
+    fingerprint,
+    inputs,
+)
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, plain_text
-from scutch.lawkit.marks import costly, few, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, few, options, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
+from scutch.strategies.object_calls import FLAGS, unshared_programs
 
 STAGES = ("traced", "lowered", "compiled")
 WAYS = ("trace", "lower")
@@ -80,6 +89,68 @@ def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
     expected = untouched.function(*untouched.arguments, inputs(0))
     assert alike(_shapes(nnx, foreseen), _shapes(nnx, expected))
     assert not [leaf for leaf in _leaves(nnx, foreseen) if isinstance(leaf, jax.Array)]
+
+
+ROUTES = ("function", "jit", "jit_partial")
+CHANGES = (*VALUES, *METADATA, *MODULE_CHANGES, "retype", "new list", "new dict")
+
+
+def _foreseen(transforms, route, mode, program):
+    """What `eval_shape` gives for the function of a program and its arguments."""
+    if route == "function":
+        return transforms.eval_shape(program.function, *program.arguments, inputs(0), **mode)
+    if route == "jit":
+        return transforms.jit(program.function, **mode).eval_shape(*program.arguments, inputs(0))
+    mode = mode or {"graph_updates": False}
+    partial = transforms.jit_partial(program.function, *program.arguments, **mode)
+    return partial.eval_shape(inputs(0))
+
+
+@requirement("JIT-9g", must_reach=(*ROUTES, "by default", "abstract", "metadata"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@at_least(60)
+@given(
+    route=st.sampled_from(("function", *ROUTES)), mode=st.sampled_from(({}, *FLAGS)),
+    abstract=st.booleans(),
+    program_copies=copies(unshared_programs(CHANGES, UNSHARED)),
+)  # fmt: skip
+def test_eval_shape_foresees_the_result_in_every_mode(
+    transforms, nnx, route, mode, abstract, program_copies
+):
+    """`eval_shape` of a function, of what `jit` and of what `jit_partial` makes of it, gives in
+    every mode the types, metadata, shapes and dtypes of what the call returns, for arguments that
+    hold arrays or shapes of arrays, and leaves every argument as it was.
+    """
+    needed = {"function": "eval_shape"}.get(route, route)
+    if not hasattr(transforms, needed):
+        not_available(f"there is no {needed}")
+    reached(route)
+    reached("in a mode" if mode else "by default")
+    eager, lifted = program_copies
+    variables = [each for each in lifted.nodes() if isinstance(each, nnx.Variable)]
+    if abstract:
+        reached("abstract")
+        for each in variables:
+            value = each.get_raw_value()
+            each.set_raw_value(jax.ShapeDtypeStruct(value.shape, value.dtype))
+    values = [each.get_raw_value() for each in variables]
+    before = fingerprint(nnx, lifted.arguments)
+    noted = [graphs.metadata(each) for each in eager.nodes() if isinstance(each, nnx.Variable)]
+    held = [each for each in eager.nodes() if isinstance(each, nnx.Variable)]
+    expected = eager.function(*eager.arguments, inputs(0))
+    foreseen = []
+    error = raised(lambda: foreseen.append(_foreseen(transforms, route, mode, lifted)))
+    if not alike([graphs.metadata(each) for each in held], noted):
+        reached("metadata")
+        if route == "jit_partial" and error is not None:
+            return
+    if error is not None:
+        raise error
+    assert alike(fingerprint(nnx, lifted.arguments), before)
+    changed = [n for n, each in enumerate(variables) if each.get_raw_value() is not values[n]]
+    assert not changed, f"other values than before are in the variables {changed}"
+    assert alike(fingerprint(nnx, foreseen[0]), fingerprint(nnx, expected))
+    assert not [leaf for leaf in _leaves(nnx, foreseen[0]) if isinstance(leaf, jax.Array)]
 
 
 def _leaves(nnx, value):

@@ -285,15 +285,20 @@ _CHANGES = tuple(kind for kind in VALUES if kind != "call")
 _TREES = ((Ref(0),), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1)]), ((Ref(1), None), Ref(0)))
 
 
-def unshared_programs(kinds: tuple[str, ...]) -> st.SearchStrategy[Program]:
+def unshared_programs(
+    kinds: tuple[str, ...], results: tuple[str, ...] = ()
+) -> st.SearchStrategy[Program]:
     """Programs of one call on one or two objects in which nothing is shared, with vectors of two.
 
     Args:
-      kinds: The steps of the function; it returns nothing.
+      kinds: The steps of the function.
+      results: The kinds of results; the function returns none if empty, else one or two.
     """
     pair = st.tuples(_trees(), _trees()).map(lambda each: rewritten(Graph(each), None, (2,)))
     taken = st.lists(steps(kinds), min_size=1, max_size=3).map(tuple)
-    return st.builds(Program, pair, st.sampled_from(_TREES), taken)
+    some = st.lists(steps(results), min_size=1, max_size=2).map(tuple)
+    returned = some if results else st.just(())
+    return st.builds(Program, pair, st.sampled_from(_TREES), taken, returned)
 
 
 @st.composite

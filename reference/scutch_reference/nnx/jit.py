@@ -22,6 +22,7 @@ from ..jax_versions import set_mesh
 from ..placement import context_mesh
 from .effects import commit
 from .filters import Path
+from .flatten import Plan
 from .frames import Frame, PrefixRules
 from .graph import PureState, clone, map, split
 from .graphdef import occurrences
@@ -84,9 +85,10 @@ class JitWrapped(Lifted[P, R]):
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
-        call = self.prepared(*clone((args, kwargs)))
-        frame, _, _, values, plain = call
+        frame, _, roots, values, plain = self.prepared(args, kwargs)
         effects, groups, out = frame.transformed.eval_shape(*frame.arguments(values, plain))
+        copies = clone(roots)  # Bound objects are among them.
+        call = (frame, Plan(copies), copies, values, plain)
         return commit(call, effects, groups, out)  # type: ignore[no-any-return]
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced[P, R]:
