@@ -13,14 +13,15 @@ import jax
 import jax.experimental.layout
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, options, reached, refused, requirement
+from scutch.lawkit.marks import costly, options, raised, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed, has_sharding, in_context
 from scutch.strategies import logical_placements
 
+AxisType: Any = getattr(jax.sharding, "AxisType", None)
 _layout: Any = jax.experimental.layout
 _Format = getattr(_layout, "Format", _layout.Layout)  # as JAX called it before 0.7
 FORMS = {
@@ -323,3 +324,43 @@ def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form,
     assert alike(dict(abstract.sharding.mesh.shape), dict(placed.mesh.shape))
     found, expected = (_axes_of(s.spec, abstract.ndim) for s in (abstract.sharding, sharding))
     assert alike(found, expected), f"it is sharded by {found}, expected {expected}"
+
+
+@requirement("OBJ-9k", must_reach=("context", "own", "traced", "explicit first"))
+@options("nnx.Variable.out_sharding")
+@given(
+    placed=logical_placements(), form=st.sampled_from(["names", "spec"]), bits=st.integers(1, 6),
+    where=st.sampled_from(["context", "own"]), traced=st.booleans(),
+)  # fmt: skip
+def test_a_variable_on_axes_of_two_types_lies_as_it_says_or_is_refused(
+    nnx, placed, form, bits, where, traced
+):
+    """A variable made with names on a mesh that has automatic and explicit axes lies by them, or is
+    refused; it is not left where it was.
+    """
+    axis_names = placed.mesh.axis_names
+    explicit = [bits >> n & 1 for n in range(len(axis_names))]
+    assume(placed.names and 0 < sum(explicit) < len(explicit))
+    is_explicit = dict(zip(axis_names, explicit, strict=True))
+    cuts = [[is_explicit[a] for a in axes] for axes in _axes_of(_sharding(placed).spec, 0)]
+    assume(not any(0 < sum(cut) < len(cut) for cut in cuts))
+    if AxisType is None:
+        not_available("types of mesh axes")
+    for name in [where, *["traced"] * traced, *["explicit first"] * explicit[0]]:
+        reached(name)
+    types = [(AxisType.Auto, AxisType.Explicit)[each] for each in explicit]
+    mesh = Mesh(placed.mesh.devices, axis_names, axis_types=tuple(types))
+    sharding = NamedSharding(mesh, _sharding(placed).spec)
+    notes = {"out_sharding": FORMS[form](sharding)} | ({"mesh": mesh} if where == "own" else {})
+    results = []
+
+    def make():
+        def made(array):
+            return nnx.Param(array, **notes).get_value()
+
+        results.append((jax.jit(made) if traced else made)(placed.array))
+
+    with in_context(mesh if where == "context" else None), nnx.use_eager_sharding(True):
+        error = raised(make)
+    if error is None:
+        assert_placed(results[0], placed.array, sharding)

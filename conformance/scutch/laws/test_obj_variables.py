@@ -5,9 +5,11 @@ is a function in a variable's metadata, or a method of its class, that the imple
 the variable is made (`on_create_value`), read (`on_get_value`) or written (`on_set_value`).
 """
 
+import functools
 import operator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,10 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import at_least, costly, few, reached, requirement
+from scutch.lawkit.equality import alike, holds
+from scutch.lawkit.marks import at_least, costly, few, options, reached, requirement
 from scutch.strategies import arrays, object_trees
+from scutch.strategies.names import numbered_names
 
 READS = {
     "value": lambda variable: variable.value,
@@ -254,3 +257,77 @@ def test_a_variable_is_unequal_to_what_its_value_is_unequal_to(nnx, value, other
     of the value does.
     """
     _compares_as_its_value_does(nnx, operator.ne, value, other, side)
+
+
+MARKED = ("each axis", "a word", "nothing")
+"""What a variable has under a key: an entry for each axis, something else, or nothing."""
+
+
+@requirement("OBJ-5w", must_reach=(*MARKED, "vmap", "scan", "made", "given", "unnamed"))
+@options("nnx.Variable.out_sharding")
+@given(
+    lift=st.sampled_from(["vmap", "scan"]), made=st.booleans(), rank=st.integers(0, 2),
+    axis=st.integers(0, 2), named=st.booleans(), size=st.integers(1, 3),
+    marks=st.dictionaries(
+        numbered_names("mark", "note"),
+        st.tuples(st.sampled_from(MARKED), st.sampled_from(["inner", "stack", None])),
+        min_size=1, max_size=2,
+    ),
+)  # fmt: skip
+def test_further_metadata_have_an_entry_for_the_axis_of_a_lift(
+    transforms, nnx, lift, made, rank, axis, named, size, marks
+):
+    """Metadata that a lift is told an entry for, beside the name of its axis, have this entry at
+    the new axis outside and not inside, where they are tuples; what else there is stays.
+    """
+    assume(axis <= rank)
+    for name in (lift, "made" if made else "given", "named" if named else "unnamed"):
+        reached(name)
+    inside, outside = {}, {}
+    for key, (kind, entry) in marks.items():
+        reached(kind)
+        if kind == "a word":
+            inside[key] = outside[key] = "word"
+        elif kind == "each axis" and rank:
+            parts = tuple(f"{key} {n}" for n in range(rank))
+            inside[key], outside[key] = parts, (*parts[:axis], entry, *parts[axis:])
+    if named and rank:
+        names = tuple(f"axis {n}" for n in range(rank))
+        inside["out_sharding"] = names
+        outside["out_sharding"] = (*names[:axis], "layers", *names[axis:])
+    shape, keys, seen = (2,) * rank, [*marks, "out_sharding"], []
+
+    def noted(variable):
+        metadata = variable.get_metadata()
+        return {key: metadata[key] for key in keys if holds(metadata, key)}
+
+    def variable(shape, metadata):
+        return nnx.Param(jnp.zeros(shape), eager_sharding=False, **metadata)
+
+    def make(x):
+        module = nnx.Dict(a=variable(shape, inside))
+        seen.append(noted(module["a"]))
+        return module
+
+    def use(module, x):
+        seen.append(noted(module["a"]))
+        return x
+
+    def call():
+        entries = {key: entry for key, (_, entry) in marks.items()}
+        lifted = functools.partial(
+            getattr(transforms, lift),
+            in_axes=0 if made else (axis, 0),
+            out_axes=axis if made else 0,
+            transform_metadata={nnx.PARTITION_NAME: "layers", **entries},
+        )  # fmt: skip
+        if made:
+            return noted(lifted(make)(jnp.zeros(size))["a"])
+        module = nnx.Dict(a=variable((*shape[:axis], size, *shape[axis:]), outside))
+        lifted(use)(module, jnp.zeros(size))
+        return noted(module["a"])
+
+    after = []
+    jax.eval_shape(lambda: after.append(call()))
+    assert all(alike(each, inside) for each in seen), f"{seen} inside, expected {inside}"
+    assert alike(after, [outside]), f"{after} outside, expected {outside}"

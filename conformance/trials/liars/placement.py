@@ -2,6 +2,7 @@
 
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch_reference import nnx
+from scutch_reference.placement import context_mesh
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
 
@@ -120,3 +121,15 @@ class ShapesLieNowhere:
 
     def eval_shape(fun, *args, **kwargs):
         return nnx.JitWrapped(fun).eval_shape(*args, **kwargs)
+
+
+@of_objects
+class TwoTypesAreForLater:
+    """Breaks OBJ-9k: a variable on a mesh with axes of two types is not laid out."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            mesh = metadata.get("mesh") or context_mesh()
+            if len(set(getattr(mesh, "axis_types", None) or ())) > 1:
+                metadata["eager_sharding"] = False
+            super().__init__(value, **metadata)

@@ -34,6 +34,16 @@ class NamesNoScannedAxis:
     scan = _without(nnx.scan, "transform_metadata")
 
 
+@lifted
+class NamesAlone:
+    """Breaks OBJ-5w: of what `vmap` is told of its axis, variables get the name alone."""
+
+    def vmap(fun=None, *, transform_metadata=None, **options):
+        told = transform_metadata or {}
+        told = {key: told[key] for key in (nnx.PARTITION_NAME,) if key in told}
+        return nnx.vmap(*[fun] * (fun is not None), transform_metadata=told, **options)
+
+
 def _doubled(state):
     return jax.tree.map(lambda x: 2 * x, state)
 

@@ -577,6 +577,11 @@ def _change_axis(change: str, variable: Variable[Any], index: int, params: Any) 
     if names and not isinstance(names, NamedSharding):
         box = Partitioned(None, tuple(names))
         variable.set_metadata(out_sharding=getattr(box, change)(index, params).names)
+    for key, entry in params.items():  # Further metadata with an entry for each axis (OBJ-5w).
+        held = variable.get_metadata(key, None)
+        if held and isinstance(held, tuple) and key != PARTITION_NAME:
+            entries = getattr(Partitioned(None, held), change)(index, {PARTITION_NAME: entry}).names
+            variable.set_metadata(key, entries)
     getattr(variable, change)(index, params.get(PARTITION_NAME))
 
 
