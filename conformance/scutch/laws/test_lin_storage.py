@@ -2,21 +2,23 @@
 
 What such a box holds, its leaf, has another shape than its unboxed value; see
 `scutch.inputs.stored_boxes`. The oracles are the value that was boxed, and the same module whose
-parameters are not boxed.
+parameters are not boxed. And what an error says of a shape that does not fit.
 """
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.inputs.stored_boxes import STORED, stored, trailing
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.equality import alike, assert_close, plain_text
 from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays
+from scutch.strategies.names import numbered_names
 
 floats = arrays(dtypes=("float32",), max_rank=3)
 forms = st.sampled_from(STORED)
@@ -113,3 +115,41 @@ def test_a_box_may_store_the_axis_of_a_lift_elsewhere(meta, linen, kind, shape, 
     ours, theirs = (module.init(small_key(1), carry, xs) for module in (boxed, bare))
     assert_close(meta.unbox(ours), theirs, **CALLS)
     assert_close(boxed.apply(ours, carry, xs), bare.apply(theirs, carry, xs), **CALLS)
+
+
+CHANGES = {
+    "one more before": lambda shape: (7, *shape),
+    "one more after": lambda shape: (*shape, 7),
+    "one less": lambda shape: shape[1:],
+    "longer": lambda shape: tuple(size + 5 for size in shape),
+}
+
+
+@requirement("LIN-1v", must_reach=(*CHANGES, "boxed", "bare"))
+@given(
+    shape=st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple),
+    how=st.sampled_from(list(CHANGES)), boxed=st.booleans(), name=numbered_names("w", "scale"),
+)  # fmt: skip
+def test_the_refusal_of_a_shape_says_which_is_which(linen, shape, how, boxed, name):
+    """The error for a parameter of another shape than its initializer gives has both shapes; where
+    it speaks of the initializer, the shape that it gives comes next.
+    """
+    reached(how)
+    reached("boxed" if boxed else "bare")
+    initializer, passed = linen.initializers.ones, CHANGES[how](shape)
+    if boxed:
+        initializer = linen.with_partitioning(initializer, (None,) * len([*shape]))
+
+    class Holds(linen.Module):
+        @linen.compact
+        def __call__(self):
+            return self.param(name, initializer, shape)
+
+    def applied():
+        Holds().apply({"params": {name: np.zeros(passed, "float32")}})
+
+    text = plain_text(refused(applied, naming=(shape, passed)))
+    _, _, after = text.lower().partition("initializer")
+    places = [after.find(plain_text(each)) for each in (shape, passed)]
+    if places[0] < 0 <= places[1] or 0 <= places[1] < places[0]:
+        raise AssertionError(f"the initializer gives {shape}, and the error says: {text}")

@@ -366,6 +366,20 @@ class KeepsTheNames:
 
 
 @of_modules
+class ConfusesShapes:
+    """Breaks LIN-1v: the error takes the shape that is passed for the one that is expected."""
+
+    def param(self, *args, **kwargs):
+        try:
+            return honest.param(self, *args, **kwargs)
+        except ScopeParamShapeError as error:
+            given = {**vars(error), "expected": error.found, "found": error.expected}
+            raise ScopeParamShapeError(
+                **{part: given[part] for part in ("path", "name", "expected", "found")}
+            ) from None
+
+
+@of_modules
 class CapturesEverything:
     """Breaks LIN-8l: the outputs of all calls are captured, whichever are asked for."""
 
