@@ -15,7 +15,7 @@ from scutch.inputs import graphs
 from scutch.inputs.object_calls import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.agreement import attempted, difference
-from scutch.lawkit.domain import not_available
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
 from scutch.strategies import copies
@@ -311,6 +311,95 @@ def test_changed_metadata_arrives_in_every_mode(
 def _variables(nnx, program):
     """The variables that can be reached from the arguments of a program."""
     return [each for each in program.nodes() if isinstance(each, nnx.Variable)]
+
+
+LANES = 2
+PARTITIONS = ("layers", None)
+lane_axes = st.sampled_from([0, 1, 2, None])
+axis_names = st.lists(st.sampled_from(["data", None, "model"]), min_size=1, max_size=2, unique=True)
+
+
+def _longer(parts, axis, entry):
+    """Names or sizes with one more at an axis; as they are without an axis."""
+    return (*parts,) if axis is None else (*parts[:axis], entry, *parts[axis:])
+
+
+@requirement(
+    "JIT-12o",
+    must_reach=("alone", "vmap", "jax.vmap", "named", "nameless", "shared", "nothing", "changed"),
+)
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@at_least(40)
+@given(
+    how=st.sampled_from(["alone", "vmap", "jax.vmap"]), mode=st.sampled_from(FLAGS),
+    partition=st.sampled_from(PARTITIONS), names=axis_names,
+    axes=st.lists(lane_axes, min_size=1, max_size=3), out=st.sampled_from([0, 1, 2]),
+    gap=st.booleans(), tree=st.booleans(), changing=st.booleans(),
+)  # fmt: skip
+def test_the_name_of_an_axis_is_taken_off_in_a_mode(
+    transforms, nnx, how, mode, partition, names, axes, out, gap, tree, changing
+):
+    """Inside of `transform_metadata` a variable lacks the name at its axis, which it has again
+    afterwards, as new ones of the output have; one without an axis keeps its names. It is so by
+    itself, and under `vmap` of a mode and `jax.vmap` with the same axes, where sizes are as names.
+    """
+    if not hasattr(transforms, "transform_metadata"):
+        not_available("there is no transform_metadata")
+    assume(all(axis is None or axis <= len(names) for axis in (*axes, out)))
+    said = {
+        how: True, "named" if partition else "nameless": True, "shared": holds(axes, None),
+        "nothing": gap, "changed": changing,
+    }  # fmt: skip
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+    sizes, seen = tuple(range(3, 3 + len(names))), []
+
+    def variable(axis, lanes):
+        value = jnp.zeros(_longer(sizes, axis, lanes))
+        given_names = _longer(names, axis, partition)
+        return nnx.Param(value, out_sharding=given_names, eager_sharding=False)
+
+    def shape_and_names(each):
+        return each.get_raw_value().shape, tuple(each.get_metadata("out_sharding"))
+
+    def work(held, nothing, x):
+        seen.append([shape_and_names(each) for each in held])
+        for each, axis in zip(held, axes, strict=True):
+            if changing and axis is not None:
+                each.set_value(each.get_value() + 1)
+        return nnx.Param(
+            jnp.zeros(sizes) + x.sum(), out_sharding=tuple(names), eager_sharding=False
+        )
+
+    held = [variable(axis, LANES) for axis in axes]
+    argument = {str(n): each for n, each in enumerate(held)} if tree else held
+    prefix = {str(n): axis for n, axis in enumerate(axes)} if tree else axes
+    in_axes = (prefix, None if gap else 0, 0)
+    graph = {"graph": mode["graph"]} if "graph" in mode else {}
+    function = transforms.transform_metadata(
+        lambda held, nothing, x: work(held.values() if tree else held, nothing, x),
+        in_axes=in_axes, out_axes=out, partition=partition, **graph,
+    )  # fmt: skip
+    arguments = (argument, None, jnp.zeros(LANES))
+    match how:
+        case "vmap":
+            function = transforms.vmap(function, in_axes=in_axes, out_axes=out, **mode)
+        case "jax.vmap":
+            function = jax.vmap(function, in_axes, out)
+    made = function(*arguments)
+    (inside,) = seen
+    is_mapped = how != "alone"
+    expected = [
+        (sizes if is_mapped else _longer(sizes, axis, LANES), tuple(names)) for axis in axes
+    ]
+    assert alike(inside, expected), f"inside: {inside}"
+    outside = [(_longer(sizes, a, LANES), _longer(names, a, partition)) for a in axes]
+    assert alike([shape_and_names(each) for each in held], outside)
+    added = [float(changing and axis is not None) for axis in axes]
+    if how != "jax.vmap":  # which changes copies
+        assert alike([each.get_raw_value().max().item() for each in held], added)
+    new = (_longer(sizes, out if is_mapped else None, LANES), _longer(names, out, partition))
+    assert alike(shape_and_names(made), new), f"made: {made}"
 
 
 NAMED = ("__name__", "__qualname__", "__doc__", "__module__")

@@ -289,6 +289,14 @@ class KeepsMetadataWithoutUpdates:
 
 
 @lifted
+class PassesNamelessAxesOver:
+    """Breaks JIT-12o: `None` is no name of an axis."""
+
+    def transform_metadata(f, partition, **options):
+        return nnx.transform_metadata(f, partition=partition, **options) if partition else f
+
+
+@lifted
 class NamesNothingWithoutGraph:
     """Breaks JIT-12l: with `graph=False`, the lifted function has another docstring."""
 

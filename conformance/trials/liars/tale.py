@@ -44,7 +44,7 @@ HONEST = {
 }
 """The reference's namespace for each capability."""
 
-OPTIONAL = frozenset({"jit_partial", "eval_shape"})
+OPTIONAL = frozenset({"jit_partial", "eval_shape", "transform_metadata"})
 """Names that laws ask for where an implementation has them, beside the standard's."""
 
 _BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")
