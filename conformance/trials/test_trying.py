@@ -8,6 +8,7 @@ import re
 import signal
 import struct
 import unittest
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,6 +73,19 @@ def test_a_law_gets_as_many_inputs_as_it_is_told_and_its_share_of_them():
     test_any.scutch_share = 3 / 4
     assert try_law(law_of(test_any), REFERENCE, examples=40).examples == 30
     assert try_law(law_of(test_any), REFERENCE, examples=4).examples == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_input_is_drawn_and_none_is_a_variant_of_another(seed):
+    calls = []
+    pairs = st.sampled_from("abcde").flatmap(lambda kind: st.tuples(st.just(kind), st.integers()))
+
+    @given(pair=pairs, others=st.lists(st.integers(0, 99)))
+    def test_any(pair, others):
+        calls.append(pair[0])
+
+    try_law(law_of(test_any), REFERENCE, examples=60, seed=seed)
+    assert max(Counter(calls).values()) <= 20, "one of five alternatives came up too often"
 
 
 def test_the_seed_decides_what_is_drawn():
