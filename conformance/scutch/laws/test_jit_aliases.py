@@ -1,9 +1,11 @@
-"""An object that is passed twice is one object inside a jitted call: JIT-2.
+"""An object that is passed twice is one object inside a jitted call: JIT-2, JIT-12k and JIT-12p.
 
-The oracle is the eager call. An object is *aliased* when two arguments, or two places within one,
-hold it. When shardings are given, an aliased object gets one from each of its places.
+The oracle is the eager call, and JAX's own gradient. An object is *aliased* when two arguments, or
+two places within one, hold it. When shardings are given, an aliased object gets one from each of
+its places.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
@@ -14,6 +16,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
+from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 from scutch.strategies.object_calls import FLAGS
@@ -218,3 +221,76 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     reached("same" if axes[0] == axes[1] else "different")
     assert axes[0] == axes[1] or error is not None, "it was accepted; expected an error"
     assert np.array_equal(root.a.get_raw_value(), before)
+
+
+BY_NAME = ("jit", "vmap", "remat", "grad", "value_and_grad")
+"""Lifts of functions that take objects by name."""
+POOL = 3
+"""How many objects there are to be passed."""
+
+
+def _objects(nnx):
+    """Objects of one class, each with a parameter and a count."""
+    made = []
+    for number in range(POOL):
+        node = graphs.classes(nnx)["Node"]()
+        node.a = nnx.Param(jnp.arange(2.0) + number)
+        node.b = nnx.BatchStat(jnp.full(2, 3.0 * number + 1))
+        made.append(node)
+    return made
+
+
+@requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@given(
+    lift=st.sampled_from(BY_NAME), mode=st.sampled_from(FLAGS),
+    placed=st.lists(st.integers(0, POOL - 1), min_size=1, max_size=2),
+    named=st.dictionaries(
+        st.sampled_from(["other", "model"]), st.integers(0, POOL - 1), min_size=1
+    ),
+)  # fmt: skip
+def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, placed, named):
+    """With `graph=False` and `graph_updates=False`, a lifted function of objects by position and
+    by name leaves the objects and returns what the eager call does; gradients are those of the
+    object in the first place. An object that is passed twice may be refused with `graph=False`,
+    or where the gradient is for one of its places.
+    """
+    reached(lift)
+    chosen = [*placed, *named.values()]
+    shared = len({*chosen}) < len(chosen)
+    reached("shared" if shared else "apart")
+    refusable = shared and ("graph" in mode or ("grad" in lift and chosen.count(chosen[0]) > 1))
+
+    def work(*objects, **others):
+        total = 0.0
+        for number, each in enumerate([*objects, *(others[name] for name in sorted(others))]):
+            each.b.set_value(each.b.get_value() * 2 + each.a.get_value() * number)
+            total = total + (number + 1) * each.a.get_value() ** 2 * each.b.get_value()
+        return total if lift in ("jit", "vmap", "remat") else total.sum()
+
+    def made(function, pool):
+        return function(*(pool[n] for n in placed), **{name: pool[n] for name, n in named.items()})
+
+    def loss(parameter):
+        pool = _objects(nnx)
+        pool[placed[0]].a.set_value(parameter)
+        return made(work, pool)
+
+    eager, lifted = _objects(nnx), _objects(nnx)
+    expected = made(work, eager)
+    results = []
+    error = raised(lambda: results.append(made(getattr(transforms, lift)(work, **mode), lifted)))
+    if error is not None and refusable:
+        return
+    if error is not None:
+        raise error
+    found = results[0]
+    if lift in ("grad", "value_and_grad"):
+        value, found = (expected, found) if lift == "grad" else found
+        assert alike(value, expected)
+        expected = jax.grad(loss)(_objects(nnx)[placed[0]].a.get_value())
+        found = found.a.get_value()
+    assert alike(jnp.asarray(found), jnp.asarray(expected)), f"{found}, expected {expected}"
+    different = graphs.differences(nnx, eager, lifted)
+    assert not different, f"eager and lifted: {different}"

@@ -258,6 +258,18 @@ class ExchangesElementsInModes:
     call = staticmethod(_exchanged_in_modes)
 
 
+def _by_name_alone(state, jitted, arguments, keywords):
+    moded = {"graph", "graph_updates"} & {*state["options"]}
+    return jitted(*arguments, **(nnx.clone(keywords) if moded else keywords))
+
+
+@lifted
+class ForgetsWhatIsNamedInModes:
+    """Breaks JIT-12p: in a mode, what is written to an object that is passed by name is lost."""
+
+    call = staticmethod(_by_name_alone)
+
+
 @lifted
 class MapsBySomeAxisWithoutUpdates:
     """Breaks JIT-12k: with `graph_updates=False`, an object with two axes is mapped by one."""
