@@ -493,6 +493,7 @@ NO_LOOP = {
     "two for one carry": (CARRY, CARRY, lambda carry, x: carry, "cx"),
     "two for one carry and a slice": (CARRY, (CARRY, 0), _pair, "cc"),
     "too few": ((CARRY,), (CARRY, 0), _pair, "cx"),
+    "nowhere stacked": ((CARRY, 0), (CARRY, None), _pair, "cx"),
     "text": ((CARRY, "text"), (CARRY, 0), _pair, "cx"),
 }
 OF_OBJECTS = ("of an array", "of a part")
@@ -516,8 +517,8 @@ def _with_no_loops(law):
 )  # fmt: skip
 def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
     """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that
-    is not carried, or that are too few. `scan` and `vmap` refuse a `StateAxes` for an array, and
-    one that has no axis for a variable.
+    is not carried, or that are too few, and None for what every step returns. `scan` and `vmap`
+    refuse a `StateAxes` for an array, and one that has no axis for a variable.
     """
     reached(case)
     carry, xs = jnp.zeros(2), jnp.ones((size, 2))

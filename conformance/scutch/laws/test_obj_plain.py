@@ -3,16 +3,22 @@
 The oracle is JAX's own transformation, called with equal arguments.
 """
 
+import functools
+import inspect
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.callables import FIELDS, FORMS, callable_with
+from scutch.inputs.descriptions import Array
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
+from scutch.strategies.object_calls import FLAGS
 from scutch.strategies.transformations import (
     plain_grad_calls,
     plain_listed_calls,
@@ -91,6 +97,29 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
         return transforms.scan(function, **axes, **options)
 
     _assert_same(lifted, call)
+
+
+@requirement("OBJ-8d", must_reach=("by default", "in a mode"))
+@costly
+@given(
+    carried=st.sampled_from([Array((2,), "float32"), {"a": Array((2,)), "b": [Array(())]}, ()]),
+    mode=st.sampled_from([{}, *FLAGS]), length=st.integers(1, 3),
+)  # fmt: skip
+def test_a_loop_may_carry_all_that_it_has(transforms, carried, mode, length):
+    """`scan` with `in_axes=Carry` and `out_axes=Carry` is the loop over one argument, in each mode
+    that there is.
+    """
+    if not {*mode} <= {*inspect.signature(transforms.scan).parameters}:
+        mode = {}
+    reached("in a mode" if mode else "by default")
+
+    def step(carry):
+        return jax.tree.map(lambda x: 2 * x + 1, carry)
+
+    carry = transforms.Carry
+    loop = transforms.scan(step, in_axes=carry, out_axes=carry, length=length, **mode)
+    expected = functools.reduce(lambda value, _: step(value), range(length), carried)
+    assert alike(jax.tree.map(np.asarray, loop(carried)), jax.tree.map(np.asarray, expected))
 
 
 @requirement("OBJ-8e", must_reach=("returned",))

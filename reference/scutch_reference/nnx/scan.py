@@ -152,6 +152,10 @@ class _Output:
                 "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
                 f"got {self.plain!r} and {prefix!r}."
             )
+        if None in self.axes:
+            raise LiftingError(
+                f"scan stacks what its steps return, along an axis; got None in {prefix!r}."
+            )
 
     def carried_and_parts(self, out: Any) -> tuple[list[Any], list[Any]]:
         """The carried arguments of the next step, and the parts; one that is carried is None."""
