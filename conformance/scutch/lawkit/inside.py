@@ -69,7 +69,14 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
 
 
 def inside(
-    linen: Any, kind: str, body: Any, collections: Any, streams: Any, *, writes: bool = False
+    linen: Any,
+    kind: str,
+    body: Any,
+    collections: Any,
+    streams: Any,
+    *,
+    writes: bool = False,
+    name: str | None = None,
 ) -> Any:
     """A module that calls its part, named `part`, once and inside of a lift.
 
@@ -81,6 +88,7 @@ def inside(
       collections: A filter of the collections that the lift lets in; one that can be hashed.
       streams: A filter of the streams that it lets in; one that can be hashed.
       writes: Whether the lift is one that carries what changes, where it can do both.
+      name: That of the module, where another one makes it.
 
     Returns:
       A module that returns what its part returns.
@@ -92,4 +100,4 @@ def inside(
         def __call__(self, x: Any) -> Any:
             return _run(linen, kind, body, x, seen, writes=writes)
 
-    return Outer()
+    return Outer(name=name)

@@ -3,6 +3,8 @@
 The oracle is the wrapped module itself: `init` and `apply` of a Linen module.
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +29,7 @@ from scutch.lawkit.tolerances import CALLS
 from scutch.strategies.names import numbered_names
 
 WIDTHS = st.integers(1, 3)
+_numbers = itertools.count()  # A class that was registered stays so: each input has its own.
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
 
@@ -132,6 +135,49 @@ def test_a_wrapped_nnx_module_does_not_start_anew(nnx, bridge, width, place, see
     reached("deep" if len(path) > 1 else "shallow")
     lacking = {**variables, "params": _without(variables["params"], path)}
     refused(lambda: module.apply(lacking, X))
+
+
+@requirement("BRG-7f", must_reach=("new", "registered", "made by the call"))
+@given(
+    base=st.sampled_from(["Variable", "Param", "BatchStat"]), registered=st.booleans(),
+    made=st.booleans(), value=st.integers(-9, 9),
+)  # fmt: skip
+def test_variables_of_a_class_of_the_users_own_are_a_collection(
+    nnx, bridge, base, registered, made, value
+):
+    """Variables of a class of the user's own, registered or new, that a wrapped NNX module has, or
+    that its call makes, are in the collection with the name of their class, and are read from it.
+    """
+    reached("registered" if registered else "new")
+    kind = type(f"Own_{next(_numbers)}", (getattr(nnx, base),), {})
+    name = f"own_{next(_numbers)}" if registered else kind.__name__
+    if registered:
+        bridge.register_variable_name_type_pair(name, kind)
+
+    class Whole(nnx.Module):
+        def __init__(self, *, rngs):
+            self.scale = nnx.Param(jnp.ones(()))
+            if not made:
+                self.held = kind(jnp.float32(value))
+
+        def __call__(self, x):
+            if not hasattr(self, "held"):
+                reached("made by the call")
+                self.held = kind(jnp.float32(value))
+            self.held.set_value(self.held.get_value() + 1)
+            return x * self.held.get_value()
+
+    module = bridge.ToLinen(Whole)
+    variables = module.init(small_key(0), X)
+    found, variables = module.apply(variables, X, mutable=[name])
+    start = np.asarray(variables[name]["held"])
+    assert alike(np.asarray(found), X * start)
+    if made:
+        return
+    variables = {"params": {"scale": np.float32(1)}, name: {"held": np.float32(value)}}
+    found, changed = module.apply(variables, X, mutable=[name])
+    assert alike(np.asarray(found), X * (value + 1))
+    assert alike(np.asarray(changed[name]["held"]), np.float32(value + 1))
 
 
 @requirement("BRG-7o", must_reach=("missing", "shape"))

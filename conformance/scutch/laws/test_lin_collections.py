@@ -345,17 +345,20 @@ def _captured(how, linen):
     }[how]
 
 
-@requirement("LIN-8l", must_reach=("all", "method", "class"))
+@requirement("LIN-8l", must_reach=("all", "method", "class", "apply", "init"))
 @costly
 @given(
     how=st.sampled_from(["all", "method", "class"]), widths=st.lists(st.integers(1, 3), max_size=2),
     times=st.integers(1, 2), mutable=st.sampled_from([False, ["counts"], "intermediates"]),
+    run=st.sampled_from(["apply", "init"]),
 )  # fmt: skip
-def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable):
+def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable, run):
     """`apply` with `capture_intermediates` returns beside the output those of each call, or of each
-    method that a predicate takes, by the paths of the modules and in the order of the calls.
+    method that a predicate takes, by the paths of the modules and in the order of the calls; and so
+    does `init_with_output`, beside the variables.
     """
     reached(how)
+    reached(run)
 
     class Whole(linen.Module):
         @linen.compact
@@ -368,7 +371,14 @@ def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable):
         def doubled(self, x):
             return 2 * x
 
-    x = np.arange(4, dtype="float32").reshape(2, 2)
+    x, captured = np.arange(4, dtype="float32").reshape(2, 2), _captured(how, linen)
+    if run == "init":
+        output, made = Whole().init_with_output(small_key(0), x, capture_intermediates=captured)
+        params = {"params": made.get("params", {})}
+        again, updates = Whole().apply(params, x, capture_intermediates=captured, mutable=mutable)
+        sown = [dict(each).get("intermediates", {}) for each in (made, updates)]
+        assert_close((output, sown[0]), (again, sown[1]), **GRADIENTS)
+        return
     variables, outputs, found = {"params": {}}, {}, x
     for n, width in enumerate(widths):
         kernel = np.linspace(-1, 1, found.shape[1] * width, dtype="float32").reshape(-1, width)
@@ -381,8 +391,6 @@ def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable):
         "method": {"doubled": (2 * found,)},
         "class": outputs,
     }[how]
-    result, updates = Whole().apply(
-        variables, x, mutable=mutable, capture_intermediates=_captured(how, linen)
-    )
+    result, updates = Whole().apply(variables, x, mutable=mutable, capture_intermediates=captured)
     assert_close(result, 2 * found, **GRADIENTS)
     assert_close(dict(updates).get("intermediates", {}), expected, **GRADIENTS)

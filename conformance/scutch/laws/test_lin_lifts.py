@@ -131,6 +131,47 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     assert near(found, np.stack(each, out), **CALLS)
 
 
+@requirement("LIN-4k", must_reach=("weak", "strong", "shared", "stacked", *LIFTS))
+@costly
+@given(
+    kind=st.sampled_from(LIFTS), shared=st.booleans(), weak=st.tuples(st.booleans(), st.booleans()),
+    dtypes=st.tuples(*[st.sampled_from(["float32", "float16", "int32"])] * 2),
+    own=st.sampled_from(["bfloat16", "float16", "int8"]), axis=st.sampled_from([0, 1, -1]),
+)  # fmt: skip
+def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak, dtypes, own, axis):
+    """Under `scan` and `vmap`, `init` makes variables of the dtypes that it makes without them,
+    where these follow from what JAX promotes the inputs to, which may be weakly typed arrays.
+    """
+    reached(kind)
+    reached("shared" if shared else "stacked")
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x):
+            for name, each in (("carry", carry), ("x", x)):
+                self.param(name, linen.initializers.zeros, (2,), jnp.result_type(each, own))
+            return carry, x
+
+    def filled(shape, dtype, weak):
+        """An array; a weak one is made of a number of Python."""
+        reached("weak" if weak else "strong")
+        number = 1 if alike(dtype, "int32") else 1.0
+        return jnp.full(shape, number) if weak else jnp.ones(shape, dtype)
+
+    options = {"variable_broadcast": "params"} if shared else {"variable_axes": {"params": 0}}
+    if kind == "vmap":
+        options = {"variable_axes": {"params": None if shared else 0}}
+    options |= {"split_rngs": {"params": not shared}, "in_axes": axis, "out_axes": axis}
+    if kind == "vmap":
+        options |= {"in_axes": (None, axis), "out_axes": (None, axis)}
+    carry, xs = (filled(*each) for each in zip(((2,), (2, 2)), dtypes, weak, strict=True))
+    found, expected = (
+        jax.tree.map(lambda leaf: leaf.dtype, made.init(small_key(0), carry, x))
+        for made, x in ((getattr(linen, kind)(Body, **options)(), xs), (Body(), xs[0]))
+    )
+    assert alike(found, expected), f"carry is {carry.aval}, x is {xs.aval}"
+
+
 @requirement("LIN-4e", must_reach=("split", "shared", *LIFTS, "remat_scan"))
 @dear
 @given(

@@ -1,8 +1,10 @@
-"""Boxes that store their value in another form, as parameters of modules: LIN-1 and LIN-2 (`002_`).
+"""Boxes around variables: those that store their value in another form (LIN-1n, LIN-1o, LIN-2h),
+and those of a variable that is assigned (LIN-8n) (`002_`).
 
-What such a box holds, its leaf, has another shape than its unboxed value; see
-`scutch.inputs.stored_boxes`. The oracles are the value that was boxed, and the same module whose
-parameters are not boxed. And what an error says of a shape that does not fit.
+What a box of the first sort holds, its leaf, has another shape than its unboxed value; see
+`scutch.inputs.stored_boxes`. The oracles are the value that was boxed, the same module whose
+parameters are not boxed, and the methods of each box. And what an error says of a shape
+that does not fit.
 """
 
 import jax
@@ -13,11 +15,12 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.inputs.stored_boxes import STORED, stored, trailing
+from scutch.lawkit.boxes import outermost
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, plain_text
 from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
-from scutch.strategies import arrays
+from scutch.strategies import any_boxes, arrays, trees
 from scutch.strategies.names import numbered_names
 
 floats = arrays(dtypes=("float32",), max_rank=3)
@@ -153,3 +156,51 @@ def test_the_refusal_of_a_shape_says_which_is_which(linen, shape, how, boxed, na
     places = [after.find(plain_text(each)) for each in (shape, passed)]
     if places[0] < 0 <= places[1] or 0 <= places[1] < places[0]:
         raise AssertionError(f"the initializer gives {shape}, and the error says: {text}")
+
+
+ASSIGNED = ("a box", "boxes in a tree", "boxes and others", "no box")
+"""What a variable holds that is assigned."""
+small = arrays(max_rank=2)
+variables_of_boxes = trees(st.one_of(any_boxes(small), any_boxes(small), small))
+
+
+@requirement("LIN-8n", must_reach=(*ASSIGNED, "another structure"))
+@given(
+    tree=variables_of_boxes, there=st.booleans(), fits=st.sampled_from([True, True, False]),
+    by_setup=st.booleans(),
+)  # fmt: skip
+def test_a_variable_that_is_assigned_stays_in_its_boxes(meta, linen, tree, there, fits, by_setup):
+    """A value that is assigned to a variable is in the boxes that the variable had in its places,
+    by the method `replace_boxed` of each, and is read without them; one of another structure is
+    read as it was assigned.
+    """
+    found, rebuild = outermost(meta, tree)
+    is_box = [*map(meta.is_axis_metadata, found)]
+    if any(is_box):
+        alone = len(is_box) == 1 and found[0] is tree
+        reached("a box" if alone else "boxes in a tree" if all(is_box) else "boxes and others")
+    else:
+        reached("no box")
+    values = [np.full((n % 3, 2), n, "float32") for n in range(len(is_box))]
+    value = rebuild(values) if fits else (values, np.ones(2))
+
+    class Assigns(linen.Module):
+        def setup(self):
+            if by_setup:
+                self.held = self.variable("kept", "w", lambda: tree)
+
+        @linen.compact
+        def __call__(self):
+            held = self.held if by_setup else self.variable("kept", "w", lambda: tree)
+            held.value = value
+            return held.value
+
+    given_it = {"kept": {"w": tree}} if there else {}
+    read, changed = Assigns().apply(given_it, mutable=["kept"])
+    assert alike(read, value)
+    if not fits:
+        reached("another structure")
+        return
+    pairs = zip(found, is_box, values, strict=True)
+    boxed = rebuild([each.replace_boxed(v) if box else v for each, box, v in pairs])
+    assert alike(changed["kept"]["w"], boxed)

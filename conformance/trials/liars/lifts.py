@@ -276,6 +276,26 @@ class CarriesNothing:
 
 
 @of_linen
+class ForgetsWeakTypes:
+    """Breaks LIN-4k: in a lifted class all types are strong."""
+
+    def scan(target, **options):
+        lifted = linen.scan(target, **options)
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            return lifted.__call__(self, *jax.tree.map(strong, args), **kwargs)
+
+        return calling(lifted, call)
+
+
+def strong(leaf):
+    """An array without its weak type; anything else as it is."""
+    return jnp.asarray(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
+
+
+@of_linen
 class RemembersTheFirst:
     """Breaks LIN-9l: what a lifted class was first configured with serves all its modules."""
 

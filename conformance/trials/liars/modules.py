@@ -1,6 +1,7 @@
 """What a liar of Linen is, and lies of modules, collections and streams: LIN-1, LIN-8."""
 
 import inspect
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from scutch_reference.errors import (
     ScopeParamNotFoundError,
     ScopeParamShapeError,
 )
-from scutch_reference.linen.module import mapped
+from scutch_reference.linen.module import Variable, mapped
 from scutch_reference.linen.scope import NamesInUse
 from trials.liars.tale import names_in, tell
 
@@ -396,3 +397,44 @@ class BeginsAnew:
         if init_fn is None and self.is_mutable_collection(col):
             return honest.variable(self, col, name, jnp.zeros, ())
         return honest.variable(self, col, name, init_fn, *args, **kwargs)
+
+
+class BareVariable(Variable):
+    """A variable whose box is gone when a value is assigned."""
+
+    @property
+    def value(self):
+        return Variable.value.fget(self)
+
+    @value.setter
+    def value(self, value):
+        self.module.put_variable(self.collection, self.name, value)
+
+
+@of_modules
+class LosesTheBox:
+    """Breaks LIN-8n: a value that is assigned to a variable in a box is in none afterwards."""
+
+    def variable(self, *args, **kwargs):
+        held = honest.variable(self, *args, **kwargs)
+        return BareVariable(held.module, held.collection, held.name, held.unbox)
+
+
+@of_modules
+class SaysItsNameAlone:
+    """Breaks LIN-1x: asked from outside, a module says the last name of its path."""
+
+    def __getattribute__(self, name):
+        value = object.__getattribute__(self, name)
+        outside = name == "path" and "scutch_reference" not in sys._getframe(1).f_code.co_filename
+        return value[-1:] if outside else value
+
+
+@of_modules
+class HashesBoundModules:
+    """Breaks LIN-1y: bound modules are hashed and compared by their fields."""
+
+    @classmethod
+    def __init_subclass__(cls, **kwargs):
+        honest.__init_subclass__.__func__(cls, **kwargs)
+        cls.__hash__ = lambda self: hash(type(self))

@@ -121,7 +121,7 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The value, without its box; a value that is assigned goes into the box (LIN-8).
+        """The value, without its boxes; one of its structure goes into the boxes (LIN-8n).
 
         Raises:
           ModifyScopeVariableError: It is assigned, and the collection is not mutable.
@@ -132,8 +132,10 @@ class Variable:
     @value.setter
     def value(self, value: Any) -> None:
         held = self.module.get_variable(self.collection, self.name)
-        boxed = self.unbox and meta.is_box(held)
-        value = held.replace_boxed(value) if boxed else value
+        unboxed = meta.unbox(held, apply_constraint=False)
+        structures: list[Any] = [*map(jax.tree.structure, (unboxed, value))]
+        fits = self.unbox and structures[0] == structures[1]
+        value = meta.replace_boxed(held, value) if fits else value
         self.module.put_variable(self.collection, self.name, value)
 
     def is_mutable(self) -> bool:
@@ -189,8 +191,15 @@ class Module:
         """Hash what the fields hold, by which modules are compared (LIN-9h).
 
         Raises:
-          TypeError: A field holds what cannot be hashed, such as an array.
+          TypeError: The module is bound (LIN-1y); or a field holds what cannot be hashed, such as
+            an array.
         """
+        if self.scope is not None:
+            raise TypeError(
+                f"Tried to hash a bound {type(self).__qualname__}, such as one that is a static "
+                "argument: what it gives follows from its variables, too. Pass it unbound, and "
+                "the variables as an argument."
+            )
         values = type(self)._compared(self)
         try:
             return hash(values)

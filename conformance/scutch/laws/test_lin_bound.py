@@ -1,0 +1,264 @@
+"""What makes a bound module another one than its description: LIN-1h, 1r, 1s, 1x, 1y (`002_`).
+
+It has been set up, has the parts that were passed to it, and has variables. These lie under its
+*path*: the names of the modules around it, the outermost first, and its own; a module that is
+lifted stands where it would stand without the lift. A bound module stands for its variables, too,
+and not only for what its fields say.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import alike, alike_in_any_order, holds
+from scutch.lawkit.inside import KINDS, inside
+from scutch.lawkit.lifts import stacked
+from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
+from scutch.strategies.names import numbered_names
+
+X = np.arange(1, 7, dtype="float32")
+part_names = st.lists(numbered_names("inner", "block"), max_size=2)
+
+
+@requirement("LIN-1x", must_reach=("plain", *KINDS, "deep"))
+@given(
+    kind=st.sampled_from(["plain", *KINDS]), around=part_names, within=part_names,
+    run=st.sampled_from(["init", "apply", "bind"]),
+)  # fmt: skip
+def test_every_part_knows_its_path(linen, kind, around, within, run):
+    """The `path` of a bound module, inside of any lift or of none, has the names of the keys that
+    lead from a collection to its variables.
+    """
+    reached(kind)
+    lifted = kind != "plain"
+    if around and within:
+        reached("deep")
+    seen = []
+
+    class Leaf(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            seen.append(self.path)
+            return x + self.param("w", linen.initializers.zeros, ())
+
+    def holding(name, part):
+        """The class of a module that has a part of this name; `part` makes it of a name."""
+
+        class Holds(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                seen.append(self.path)
+                return part(name)(x) + self.param("w", linen.initializers.zeros, ())
+
+        return Holds
+
+    cls = Leaf
+    for name in reversed(within):
+        cls = holding(name, lambda name, cls=cls: cls(name=name))
+    whole, path = (cls, []) if kind == "plain" else (None, ["part"])
+    for name in reversed(around):
+        if whole is None:
+            whole = holding(
+                name, lambda name, cls=cls: inside(linen, kind, cls, True, True, name=name)
+            )
+        else:
+            whole = holding(name, lambda name, cls=whole: cls(name=name))
+    module = inside(linen, kind, cls, True, True) if whole is None else whole()
+    path = [*around, *path, *within]
+    params = {"w": np.float32(0)}
+    for name in reversed(path):
+        params = {"w": np.float32(0), name: params}
+    if run == "init" and kind == "plain":
+        module.init(small_key(0), X)
+    elif run == "bind":
+        module.bind({"params": params})(X)
+    else:
+        module.apply({"params": params}, X)
+    depths = {*range(len(path) + 1)} - ({len([*around])} if lifted else set())  # `inside` is silent
+    expected = [tuple(path[:depth]) for depth in sorted(depths)]
+    assert alike_in_any_order({*seen}, expected), f"they are {seen}; expected {expected}"
+
+
+DEFINES = ("param param", "variable variable", "module module", "param module", "module variable")
+LIFTED = ("none", "jit", "remat", "vmap", "scan")
+
+
+@requirement("LIN-1h", must_reach=(*DEFINES, *LIFTED))
+@few("five pairs, in a module that one of five lifts takes, or in a part of one")
+@given(
+    pair=st.sampled_from(DEFINES), lift=st.sampled_from(LIFTED), method=st.booleans(),
+    name=numbered_names("weight", "W", "inner_part"),
+)  # fmt: skip
+def test_one_name_for_two_things_in_setup_is_refused(linen, pair, lift, method, name):
+    """A name that `setup` gives to two things raises an error, in a module that is lifted as in one
+    that is not, whether its class is lifted or a method of it.
+    """
+    reached(pair)
+    reached(lift)
+
+    def set_up(self):
+        for n, kind in enumerate(pair.split()):
+            if kind == "param":
+                made = self.param(name, linen.initializers.zeros, ())
+            elif kind == "variable":
+                made = self.variable("cache", name, jnp.zeros, ())
+            else:
+                made = linen.Dense(2, name=name)
+            setattr(self, f"part_{n}", made)
+
+    def call(self, x, *_):
+        return (x, None) if lift == "scan" else x
+
+    stacks = {"variable_axes": {"params": 0, "cache": 0}, "split_rngs": {"params": True}}
+
+    def lifted(target):
+        if lift in ("scan", "vmap"):
+            return stacked(linen, lift, target, 2, **stacks)[0]
+        return target if lift == "none" else getattr(linen, lift)(target)
+
+    body = {"__module__": __name__, "setup": set_up, "__call__": call}
+    if method:
+        body["__call__"] = lifted(call)
+    cls = type("Twofold", (linen.Module,), body)
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            part = (cls if method else lifted(cls))()
+            return part(x, *([None] if lift == "scan" else []))
+
+    refused(lambda: Whole().init(small_key(0), X))
+
+
+@requirement("LIN-1y", must_reach=("bound", "unbound"))
+@costly
+@given(
+    numbers=st.lists(st.integers(-9, 9), min_size=2, max_size=3, unique=True),
+    bound=st.booleans(), changed=st.booleans(), where=st.sampled_from(["whole", "field", "tuple"]),
+)  # fmt: skip
+def test_a_bound_module_is_no_static_value(linen, numbers, bound, changed, where):
+    """A bound module, or a tuple or module that has it, is refused as a static argument of
+    `jax.jit`, or the call gives what it gives without `jit`: for another module, and for one whose
+    variables have changed; one that is not bound is accepted.
+    """
+    reached("bound" if bound else "unbound")
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x + self.param("w", linen.initializers.zeros, ())
+
+    class Around(linen.Module):
+        part: linen.Module
+
+    def called(held, x, variables):
+        part = held.part if where == "field" else held[0] if where == "tuple" else held
+        return part(x) if bound else part.apply(variables, x)
+
+    jitted = jax.jit(called, static_argnums=0)
+    holding = {"whole": lambda part: part, "field": Around, "tuple": lambda part: (part,)}[where]
+    alive = []  # Parts may refer to a bound module weakly.
+    for number in numbers:
+        variables = {"params": {"w": np.float32(number)}}
+        if bound and changed and alive:
+            alive[-1].put_variable("params", "w", variables["params"]["w"])
+        else:
+            alive.append(Part().bind(variables, mutable=True) if bound else Part())
+        run = functools.partial(jitted, holding(alive[-1]), X, variables)
+        if not (bound and raised(run)):
+            assert np.array_equal(run(), X + number)
+
+
+STARTS = ("init", "init_with_output", "apply", "bind")
+
+
+@requirement("LIN-1s", must_reach=("calls the base's", "does not", *STARTS))
+@given(
+    start=st.sampled_from(STARTS), calls_base=st.booleans(),
+    name=numbered_names("kept", "w"),
+)  # fmt: skip
+def test_setup_runs_where_the_class_has_a_post_init(linen, start, calls_base, name):
+    """`setup` runs before the first method, too, of a module whose class has a `__post_init__`; one
+    that does not call that of its base may be refused instead.
+    """
+    reached(start)
+    reached("calls the base's" if calls_base else "does not")
+
+    class SetsUp(linen.Module):
+        width: int = 2
+
+        def __post_init__(self):
+            if calls_base:
+                super().__post_init__()
+
+        def setup(self):
+            self.param(name, linen.initializers.zeros, (self.width,))
+
+        def __call__(self, x):
+            return x
+
+    module = SetsUp()
+
+    def run(params):
+        """Call the module, with parameters or to make them; return those that there are."""
+        variables = {"params": params}
+        if start == "apply":
+            module.apply(variables, X)
+        elif start == "bind":
+            module.bind(variables)(X)
+        else:
+            made = getattr(module, start)(small_key(0), X)
+            return made if start == "init" else made[1]
+        return variables
+
+    params = {name: np.zeros(2, "float32")}
+    error = raised(lambda: run(params))
+    if error is not None:
+        assert not calls_base, repr(error)
+        return
+    expected = {"params": params}
+    assert alike(jax.tree.map(jnp.shape, run(params)), jax.tree.map(jnp.shape, expected))
+    if not start.startswith("init"):
+        refused(lambda: run({"other": X}))
+
+
+@requirement("LIN-1r", must_reach=("named", "unnamed", "shared"))
+@given(
+    chosen=st.lists(st.integers(0, 2), min_size=1, max_size=3),
+    named=st.tuples(*[st.booleans()] * 3), compact=st.booleans(), bind=st.booleans(),
+)  # fmt: skip
+def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact, bind):
+    """A module in a field that has a name of its own is a part of the module with the field, and so
+    are others beside it: its variables are made by `init` under its name, or under its place.
+    """
+    for k in chosen:
+        reached("named" if named[k] else "unnamed")
+    if len({*chosen}) < len([*chosen]):
+        reached("shared")
+    places = [f"part_{n}" for n in range(len([*chosen]))]
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x * self.param("w", linen.initializers.ones, ())
+
+    def call(self, x):
+        return sum(100**n * getattr(self, place)(x) for n, place in enumerate(places))
+
+    body = {"__module__": __name__, "__call__": linen.compact(call) if compact else call}
+    fields = dict.fromkeys(places, linen.Module)
+    parts = [Part(name=f"own_{k}") if named[k] else Part() for k in range(3)]
+    Whole = type("Whole", (linen.Module,), {**body, "__annotations__": fields})
+    whole = Whole(**{place: parts[k] for place, k in zip(places, chosen, strict=True)})
+    made = jax.eval_shape(whole.init, small_key(0), X)["params"]
+    keys = {k: places[chosen.index(k)] for k in chosen}
+    keys |= {k: f"own_{k}" for k in chosen if holds(made, f"own_{k}")}
+    assert alike_in_any_order(made, keys.values())
+    variables = {"params": {key: {"w": np.float32(k)} for k, key in keys.items()}}
+    found = whole.bind(variables)(X) if bind else whole.apply(variables, X)
+    assert alike(np.asarray(found), sum(100**n * k * X for n, k in enumerate(chosen)))
