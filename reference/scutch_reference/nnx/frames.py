@@ -104,7 +104,7 @@ class Frame:
         self.paths = [path for path, _ in definition.leaves]
         self.owners = [owner for _, owner in definition.leaves]
         self.groups = self._different_values()
-        self.outside = (rules.default, self.groups, for_jax(prefixes[-1], rules.default))
+        self.outside = (rules.default, self.groups, for_jax(prefixes[-1], None))
         self.leaf_prefixes = self._leaf_prefixes(values)
         self.always_out = [False] * len(values)
 

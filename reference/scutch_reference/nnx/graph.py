@@ -25,7 +25,7 @@ import jax
 from ..errors import DataError, UnknownPathError
 from .filters import Path, to_predicate
 from .flatten import flatten, is_node, keys_in, one_level, read
-from .graphdef import GraphDef, contents, filled, leaf_paths, put, take, unflatten
+from .graphdef import GraphDef, Ref, contents, filled, leaf_paths, put, take, unflatten
 from .objects import Pytree
 from .states import FlatState, State, partition, parts_of, to_flat_state
 from .variables import A, Variable, copied_tree, is_variable
@@ -201,13 +201,16 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
       TraceLevelError: A variable was made outside the transformation that runs.
     """
     definition, nodes, locations, _ = flatten([node])
-    numbers = _leaf_numbers(definition)
+    first = {path[1:]: number for number, (path, _) in enumerate(definition.leaves)}
     flat = to_flat_state(state, *states)
-    if unknown := [path for path in flat.paths if path not in numbers]:
+    numbers: list[Any] = [
+        first[p] if p in first else _leaf_number(definition, p) for p in flat.paths
+    ]
+    if None in numbers:
+        unknown = [path for path, number in zip(flat.paths, numbers, strict=True) if number is None]
         raise UnknownPathError("The object has no leaf at the paths", paths=unknown)
     values, changed = read(locations), set()
-    for path, leaf in flat:
-        number = numbers[path]
+    for number, (_, leaf) in zip(numbers, flat, strict=True):
         owner = definition.leaves[number][1]
         if owner is None:
             values[number] = _raw(leaf)
@@ -224,13 +227,18 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
                 put(nodes[i], key, filled(item, nodes, own))
 
 
-def _leaf_numbers(definition: GraphDef[Any]) -> dict[Path, int]:
-    """The number of the leaf at each path; a shared variable has several paths."""
-    numbers = {path[1:]: i for i, (path, _) in enumerate(definition.leaves)}
-    for path, number, _ in definition.occurrences:
-        if issubclass(definition.nodes[number].type, Variable):
-            numbers[path[1:]] = definition.first_leaves[number]
-    return numbers
+def _leaf_number(definition: GraphDef[Any], path: Path) -> int | None:
+    """The number of the leaf at a path, or None; the path may lead through what is shared."""
+    number = 0  # of the node that the path so far leads to, or into
+    item: Any = definition.nodes[number]
+    within: Path = ()
+    for key in (0, *path):
+        item, within = dict(getattr(item, "items", ())).get(key), (*within, key)
+        if isinstance(item, Ref):
+            number, item, within = item.number, definition.nodes[item.number], ()
+    node = definition.nodes[number]
+    ends = [()] if issubclass(node.type, Variable) else leaf_paths(node)
+    return definition.first_leaves[number] + ends.index(within) if within in ends else None
 
 
 def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:

@@ -78,7 +78,8 @@ def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
         effects, groups, out = run(*args)
         changed = effects.changed.items()
         leaves = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
-        for where, spec, value in leaves + spread(frame.outside[2], out, "output"):
+        output = [each for each in spread(frame.outside[2], out, "output") if each[1] is not None]
+        for where, spec, value in leaves + output:
             named = {name for entry in spec for name in mesh_axes(entry)}
             differing = set().union(*map(varying_axes, jax.tree.leaves(value))) - named
             if differing:
