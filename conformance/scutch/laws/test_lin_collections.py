@@ -300,38 +300,45 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     assert np.array_equal(found[0], found[1]) is not split
 
 
-@requirement("LIN-8i", must_reach=("plain", *LIFTS))
+@requirement("LIN-8i", must_reach=("plain", *LIFTS, "twice"))
 @few("up to three values and steps, sown alone or in a lift")
 @costly
-@given(how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3))
-def test_sown_values_are_collected_in_order(linen, how, times, length):
+@given(
+    how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3),
+    twice=st.booleans(),
+)  # fmt: skip
+def test_sown_values_are_collected_in_order(linen, how, times, length, twice):
     """Values that a module sows, and nothing else, come out as a tuple in their order, stacked
     under `scan` and `vmap`, and lie so in a bound module; where their collection is not mutable,
-    nothing is sown.
+    nothing is sown. What is sown under the same name in another collection lies in that.
     """
     reached(how)
+    reached("twice" if twice else "once")
+    filled = ["intermediates", "others"] if twice else ["intermediates"]
 
     class Body(linen.Module):
         @linen.compact
         def __call__(self, x, *_):
             for n in range(times):
-                self.sow("intermediates", "seen", x + n)
+                for sign, name in zip((1, -1), filled, strict=False):
+                    self.sow(name, "seen", sign * (x + n))
             return (x + 10, None) if how == "scan" else x
 
-    x, options = np.ones(2, "float32"), {"variable_axes": {"intermediates": 0}}
+    x, options = np.ones(2, "float32"), {"variable_axes": dict.fromkeys(filled, 0)}
     lifted, rest = (Body, ()) if how == "plain" else stacked(linen, how, Body, length, **options)
     module = lifted()
-    _, sown = module.apply({}, x, *rest, mutable=["intermediates"])
-    found = sown["intermediates"]["seen"]
+    _, sown = module.apply({}, x, *rest, mutable=filled)
     expected = [x + n for n in range(times)]
     if how != "plain":
         rounds = [10 * turn if how == "scan" else 0 for turn in range(length)]
         expected = [np.stack([each + turn for turn in rounds]) for each in expected]
-    assert isinstance(found, tuple)
-    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
-    bound = module.bind({}, mutable=["intermediates"])
+    for sign, name in zip((1, -1), filled, strict=False):
+        found = sown[name]["seen"]
+        assert isinstance(found, tuple)
+        assert all(np.array_equal(a, sign * b) for a, b in zip(found, expected, strict=True))
+    bound = module.bind({}, mutable=filled)
     bound(x, *rest)
-    assert alike(*[dict(each["intermediates"]) for each in (bound.variables, sown)])
+    assert alike(*[[dict(each[name]) for name in filled] for each in (bound.variables, sown)])
     silent = module.apply({}, x, *rest)
     assert not (isinstance(silent, tuple) and isinstance(silent[-1], dict))
 
