@@ -163,16 +163,19 @@ def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
     assert not found[0] & found[1]
 
 
-@requirement("OBJ-1e", must_reach=("several",))
+@requirement("OBJ-1e", must_reach=("several", "flat"))
 @given(
     root=object_trees(),
     wanted=st.lists(type_filters(), max_size=2),
     order=st.permutations(range(5)),
     whole=st.lists(st.sampled_from(["...", True]), min_size=1, max_size=3),
+    flattened=st.lists(st.booleans(), min_size=5, max_size=5),
 )
-def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, order, whole):
+def test_each_leaf_goes_to_the_first_filter_that_takes_it(
+    nnx, root, wanted, order, whole, flattened
+):
     """`split` with filters puts each leaf in the state of the first filter that takes it and in no
-    other, also where several take all; the states merge back in any order.
+    other, also where several take all; the states, nested or flat, merge back in any order.
     """
     wanted = [*wanted, *(("literal", each) for each in whole)]
     definition, *states = nnx.split(root, *(build_filter(nnx, each) for each in wanted))
@@ -187,6 +190,10 @@ def test_each_leaf_goes_to_the_first_filter_that_takes_it(nnx, root, wanted, ord
         assert holds(flat[first], path), f"{path} is not in state {first} of {flat}"
         assert not differences(nnx, flat[first][path], leaf)
     shuffled = [states[i] for i in order if i < len(states)]
+    for number, is_flat in zip(range(len(shuffled)), flattened, strict=False):
+        if is_flat and flat_state(nnx, shuffled[number]):
+            reached("flat")
+            shuffled[number] = nnx.to_flat_state(shuffled[number])
     assert not differences(nnx, root, nnx.merge(definition, *shuffled))
 
 

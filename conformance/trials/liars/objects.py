@@ -52,6 +52,18 @@ class Unshares:
 
 
 @of_objects
+class TellsNoNames:
+    """Breaks OBJ-1o: `__new__` of a class does not get what the call gives by name."""
+
+    class Module(nnx.Module):
+        def __init_subclass__(cls, **options):
+            super().__init_subclass__(**options)
+            if given := vars(cls).get("__new__"):
+                made = given.__func__ if isinstance(given, staticmethod) else given
+                cls.__new__ = staticmethod(lambda cls, *args, **named: made(cls, *args))
+
+
+@of_objects
 class OpensCycles:
     """Breaks OBJ-1c: what leads back to the root leads to a copy of it."""
 

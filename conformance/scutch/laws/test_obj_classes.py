@@ -1,0 +1,71 @@
+"""Classes of modules that the user defines: OBJ-1o.
+
+The oracle is Python: a call of a class calls its `__new__` and its `__init__` with what the call is
+given.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import reached, requirement
+
+numbers = st.integers(0, 9)
+WAYS = ("made", "merged", "cloned")
+
+
+def _base(nnx, noted):
+    """A class of modules that notes what its `__new__` is given."""
+
+    class Base(nnx.Module):
+        def __new__(cls, *args, **named):
+            noted.append(("new", args, named))
+            return super().__new__(cls)
+
+    return Base
+
+
+def _with_init(base, noted):
+    """A subclass that keeps what its `__init__` is given."""
+
+    class Made(base):
+        def __init__(self, *args, **named):
+            noted.append(("init", args, named))
+            self.given = (*args, *sorted(named.items()))
+
+    return Made
+
+
+@requirement("OBJ-1o", must_reach=(*WAYS, "new", "init", "by name", "inherited"))
+@given(
+    new=st.booleans(), init=st.booleans(), inherited=st.booleans(), way=st.sampled_from(WAYS),
+    args=st.lists(numbers, max_size=2), named=st.dictionaries(st.sampled_from("abc"), numbers),
+)  # fmt: skip
+def test_a_module_is_constructed_as_python_constructs_it(
+    nnx, new, init, inherited, way, args, named
+):
+    """A call of a class of modules calls its `__new__` and its `__init__`, own or inherited, once
+    each, with what the call is given by position and by name. What `__init__` sets is there, also
+    in the module that `split` and `merge`, or `clone`, give.
+    """
+    noted = []
+    cls = _base(nnx, noted) if new else nnx.Module
+    cls = _with_init(cls, noted) if init else type("Made", (cls,), {"__module__": __name__})
+    if inherited:
+        cls = type("Inherited", (cls,), {"__module__": __name__})
+    if not init:
+        args, named = [], {}
+    said = {"new": new, "init": init, "by name": named and new, "inherited": inherited, way: True}
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+    module = cls(*args, **named)
+    expected = [
+        (hook, (*args,), {**named}) for hook, is_there in (("new", new), ("init", init)) if is_there
+    ]
+    assert alike(noted, expected)
+    if way == "merged":
+        module = nnx.merge(*nnx.split(module))
+    if way == "cloned":
+        module = nnx.clone(module)
+    assert type(module) is cls
+    assert alike(getattr(module, "given", ()), (*args, *sorted(named.items())))
