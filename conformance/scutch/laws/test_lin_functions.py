@@ -26,6 +26,20 @@ KINDS = ("jit", "remat")
 widths = st.lists(st.integers(1, 3), max_size=2)
 
 
+def _looped(linen):
+    """A lift of a method: a loop of one turn, in which JAX may trace the method more than once."""
+
+    def lifting(block):
+        def call(self, x):
+            shared = {"variable_broadcast": "params", "split_rngs": {"params": False}}
+            loop = linen.scan(lambda module, carry, each: (carry, block(module, each)), **shared)
+            return loop(self, 0, x[None])[1][0]
+
+        return call
+
+    return lifting
+
+
 class _Middle:
     """A module with a compact method that calls a function of itself, plain or lifted.
 
@@ -51,7 +65,7 @@ class _Middle:
     def module(self, kind=None, form=None):
         """The module, in which the function is lifted in one of the forms, or is not."""
         linen, more, layers, times = self.linen, self.more, self._layers, self.times
-        lifting = None if kind is None else getattr(linen, kind)
+        lifting = _looped(linen) if alike(kind, "scan") else kind and getattr(linen, kind)
 
         def set_up(module):
             if holds(more, "setup"):
@@ -111,21 +125,25 @@ class _Middle:
 
 
 @requirement(
-    "LIN-9k", must_reach=(*KINDS, *FORMS, "inside", "after", "setup", "field", "param", "twice")
+    "LIN-9k",
+    must_reach=(*KINDS, "scan", *FORMS, "inside", "after", "setup", "field", "param", "twice"),
 )
 @costly
 @given(
-    kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, inside=widths,
+    kind=st.sampled_from([*KINDS, "scan", "scan"]), form=st.sampled_from(FORMS), before=widths,
+    inside=widths,
     after=st.lists(st.integers(1, 3), min_size=1, max_size=2), bias=st.booleans(),
     more=st.lists(st.sampled_from(["setup", "field", "param", "twice"]), unique=True),
 )  # fmt: skip
 def test_a_lifted_function_goes_on_in_its_method(
     linen, kind, form, before, inside, after, bias, more
 ):
-    """A function or method of the module itself under `jit` or `remat`, in the middle of a compact
-    method, called once or twice, has the parts, with their names, values and outputs, that its body
-    has in that place; it has what `setup` makes, and the part that a field is.
+    """A function or method of the module itself under `jit` or `remat`, or a function in a `scan`,
+    in the middle of a compact method, called once or twice, has the parts, with their names, values
+    and outputs, that its body has in that place; it has what `setup` makes, and the part that a
+    field is.
     """
+    form = "function" if kind == "scan" else form
     twice = "twice" in more and "param" not in more and (kind == "remat" or not inside)
     told = {"inside": inside, "after": after, "twice": twice}
     told |= {name: name in more for name in ("setup", "field", "param")}
