@@ -712,11 +712,11 @@ def _jit_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> A
 
 def _jit_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
     options = dict(each.options)
-    if options.pop("mode", "") == "partial":
-        return _jit_partial_lift(call, transforms, function, options)
     if each.prefixes:
         shardings = (*call.prefixes(transforms, each, "StateSharding"), each.x)
         options |= {"in_shardings": shardings, "out_shardings": each.out}
+    if options.pop("mode", "") == "partial":
+        return _jit_partial_lift(call, transforms, function, options)
     if "call" not in options:
         return transforms.jit(function, **options)
     how, count = options.pop("call"), len(call.described.arguments)

@@ -82,3 +82,22 @@ def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
         not_available("there is no jit_partial")
     reached("partial" if partial else "whole")
     reached(agreement(call, transforms, shardings=any(each.prefixes for each in call.under)))
+
+
+laid_partials = st.sampled_from(("partial", "partial, graph=False")).flatmap(
+    lambda mode: moded_calls(mode, laid=True)
+)
+
+
+@requirement("JIT-12q", must_reach=("returned", "refused"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@dear
+@at_least(60)
+@given(call=laid_partials)
+def test_shardings_of_what_is_bound_come_first(transforms, call):
+    """With `in_shardings` for the bound arguments and then for the others, `jit_partial` gives what
+    `jax.jit` of the pure function gives for all of them, and refuses what it refuses.
+    """
+    if not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+    reached(agreement(call, transforms, shardings=True))

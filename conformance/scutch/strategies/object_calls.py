@@ -302,7 +302,7 @@ def unshared_programs(
 
 
 @st.composite
-def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
+def moded_calls(draw: st.DrawFn, mode: str, *, laid: bool = False) -> ObjectCall:
     """Calls of `jit` in one of `MODES`, with programs that it is for.
 
     Values of variables change; objects are trees where the mode keeps no sharing.
@@ -310,8 +310,9 @@ def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
     Args:
       draw: Hypothesis's.
       mode: A key of `MODES`.
+      laid: Whether there are shardings; else there may be some, but for what is bound.
     """
-    sharded = "partial" not in mode and draw(st.booleans())
+    sharded = laid or ("partial" not in mode and draw(st.booleans()))
     if "graph=False" in mode or sharded:  # no cycles beside shardings
         shared = () if "graph=False" in mode else (({"x": Ref(0)}, [Ref(1), Ref(0)]),)
         arguments = draw(st.sampled_from((*_TREES, *shared)))
@@ -324,20 +325,20 @@ def moded_calls(draw: st.DrawFn, mode: str) -> ObjectCall:
     given: tuple[Any, ...] = ()
     out = None
     if "partial" in mode:
-        how = draw(_ways(None, st.none()))
-        if draw(st.booleans()):  # what is static is so by name, and is passed so
+        how = draw(_ways(None, st.none(), named=not sharded))
+        if not sharded and draw(st.booleans()):  # what is static is so by name, and is passed so
             scale = draw(st.sampled_from((None, 3)))
             how = Call(how.form, "name", "name", scale, None, how.stage)
     else:
         static = draw(st.sampled_from(BY))
         how = draw(_ways(static, st.sampled_from((None, "position")), named=not sharded))
-        if sharded:
-            if static:  # what is static is passed, and not to a compiled form
-                how = dataclasses.replace(how, scale=3, stage="call")
-            mesh = draw(st.sampled_from(_MESHES))
-            values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
-            given = tuple(_at_objects(draw(st.sampled_from(values)), each) for each in arguments)
-            out = draw(st.sampled_from((None, *values)))
+        if sharded and static:  # what is static is passed, and not to a compiled form
+            how = dataclasses.replace(how, scale=3, stage="call")
+    if sharded:
+        mesh = draw(st.sampled_from(_MESHES))
+        values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
+        given = tuple(_at_objects(draw(st.sampled_from(values)), each) for each in arguments)
+        out = draw(st.sampled_from((None, *values)))
     under = Transformation("jit", given, None, out, None, MODES[mode] | {"call": how})
     if given:
         graph = rewritten(graph, None, draw(st.sampled_from(((8,), (8,), None))))

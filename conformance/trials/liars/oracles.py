@@ -309,6 +309,14 @@ class PassesNamelessAxesOver:
 
 
 @lifted
+class LaysNothingBound:
+    """Breaks JIT-12q: with arguments bound, the shardings of arguments are dropped."""
+
+    def jit_partial(fun, *args, in_shardings=None, **options):
+        return nnx.jit_partial(fun, *args, **options)
+
+
+@lifted
 class NamesNothingWithoutGraph:
     """Breaks JIT-12l: with `graph=False`, the lifted function has another docstring."""
 

@@ -221,12 +221,14 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
     Args:
       fun: The function.
       *args: Its first arguments. Objects among them change as if they were passed.
-      **options: Options of `jit`; `in_shardings` are for the other arguments.
+      **options: Options of `jit`; `in_shardings` are for the bound arguments and the others.
 
     Returns:
       A compiled function of the other arguments, with the methods of what `jit` returns.
     """
-    return jit(functools.partial(fun, *args), **options)
+    jitted: JitWrapped[..., R] = jit(functools.partial(fun, *args), **options)
+    jitted.without_prefix -= len(args)
+    return jitted
 
 
 def eval_shape(

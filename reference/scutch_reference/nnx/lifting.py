@@ -79,6 +79,8 @@ class Lifted(Generic[P, R]):
     """How it reads prefixes."""
     for_keywords: ClassVar[Any] = None
     """The prefix of keyword arguments."""
+    without_prefix: int
+    """How many of the first arguments have no prefix: those that are bound to the function."""
     by_position: bool = False
     """Whether arguments by name are refused, where JAX refuses them (JIT-10, SHM-6)."""
     inside: Inside = staticmethod(lambda frame, nodes, function: function())
@@ -101,6 +103,7 @@ class Lifted(Generic[P, R]):
             raise TypeError(f"jax.{self.lifts.__name__} transforms functions, not {function!r}.")
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
+        self.without_prefix = len(self._bound)
         parameters, count = parameter_names(self.function), len(self._bound)
         static = choice(static_argnums, static_argnames, parameters, count)
         self.donated = choice(donate_argnums, donate_argnames, parameters, count)
@@ -150,7 +153,7 @@ class Lifted(Generic[P, R]):
           LiftingError: There are prefixes for more or for fewer arguments.
         """
         count, prefix = signature.positional, self.in_prefix
-        taken = [i for i in range(len(self._bound), count) if i not in signature.statics]
+        taken = [i for i in range(self.without_prefix, count) if i not in signature.statics]
         given = dict.fromkeys(taken, prefix)
         if is_branch(prefix) and not isinstance(prefix, dict):
             if len(prefix) != len(taken):
