@@ -39,7 +39,9 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
         return linen.map_variables(body, "params", **seen)(name="part")(x)
     if kind in CLASSES:
         return getattr(linen, kind)(body, **seen)(name="part")(x)
-    shared = {"split_rngs": {streams: False}}
+    # Filters of several kinds stand side by side, one of them of a stream that there is not.
+    beside = {"absent": True} if isinstance(streams, str | linen.DenyList) else {}
+    shared = {"split_rngs": {streams: False, **beside}}
     if alike(kind, "vmap"):
         return linen.vmap(body, variable_axes={collections: None}, **shared)(name="part")(x)
     part = body(name="part")

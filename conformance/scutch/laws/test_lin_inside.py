@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
@@ -44,6 +44,7 @@ def _filters(linen, form, name):
     name=st.sampled_from(["noise", "extra", "extra_noise"]),
     form=st.sampled_from(FORMS), mutable=st.sampled_from(FORMS),
 )  # fmt: skip
+@example(kind="while_loop", what="stream", name="noise", form="deny", mutable="none")
 def test_what_a_filter_does_not_take_is_not_there_inside(linen, kind, what, name, form, mutable):
     """A collection that the filter of a lift does not take cannot be read or written inside, nor
     can a key be drawn from a stream that its filter does not take; those that are taken can, and
