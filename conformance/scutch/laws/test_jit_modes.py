@@ -161,13 +161,14 @@ def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
 
 
 SIMPLE = ("jit", "vmap", "remat")
-capturing = st.tuples(st.sampled_from(SIMPLE), st.sampled_from(FLAGS), st.booleans())
+capturing = st.tuples(st.sampled_from((*SIMPLE, "scan")), st.sampled_from(FLAGS), st.booleans())
 
 
 def _assert_no_copy(transforms, nnx, lift, mode, deep):
     """Fail if a lifted function that returns a variable which it captured returns a copy of it."""
     variable, results = nnx.Param(jnp.ones(2)), []
-    work = getattr(transforms, lift)(lambda x: [x, variable] if deep else variable, **mode)
+    axes = {"in_axes": 0, "out_axes": 0} if lift == "scan" else {}
+    work = getattr(transforms, lift)(lambda x: [x, variable] if deep else variable, **axes, **mode)
     if raised(lambda: results.append(work(jnp.ones(2)))) is None:
         (result,) = results
         assert (result[1] if deep else result) is variable, "the captured variable is copied"
