@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
 
 from scutch.inputs.callables import FIELDS, FORMS, callable_with
 from scutch.inputs.descriptions import Array
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, dear, options, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 from scutch.strategies.transformations import (
     plain_grad_calls,
@@ -99,6 +100,11 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
     _assert_same(lifted, call)
 
 
+def _taken(lift, mode):
+    """The options of a mode, where a lift has them, as in Flax before 0.12.6 none has."""
+    return mode if {*mode} <= {*inspect.signature(lift).parameters} else {}
+
+
 @requirement("OBJ-8d", must_reach=("by default", "in a mode"))
 @costly
 @given(
@@ -109,8 +115,7 @@ def test_a_loop_may_carry_all_that_it_has(transforms, carried, mode, length):
     """`scan` with `in_axes=Carry` and `out_axes=Carry` is the loop over one argument, in each mode
     that there is.
     """
-    if not {*mode} <= {*inspect.signature(transforms.scan).parameters}:
-        mode = {}
+    mode = _taken(transforms.scan, mode)
     reached("in a mode" if mode else "by default")
 
     def step(carry):
@@ -167,27 +172,53 @@ def test_an_option_that_there_is_not_is_refused_before_any_call(transforms, lift
     refused(lambda: getattr(transforms, lift)(abs, **specs, **{name: 1}))
 
 
+def _assert_lifted_as_called(transforms, kind, form, fields, mode):
+    """Fail unless a callable with such fields is lifted as JAX lifts it."""
+    reached(kind)
+    reached(form)
+    x = jnp.arange(3.0) if kind in ("vmap", "scan", "shard_map") else 2.0
+    taken = {"in_axes": 0, "out_axes": 0} if kind == "scan" else {}
+    if kind == "shard_map":
+        specs = {"in_specs": PartitionSpec(), "out_specs": PartitionSpec()}
+        taken = {"mesh": jax.sharding.Mesh(jax.devices()[:1], ("data",)), **specs}
+    lifts = (
+        functools.partial(getattr(transforms, kind), **mode),
+        {"shard_map": jax.shard_map, **OWN}[kind],
+    )
+    ours, theirs = (
+        attempted(lambda lift=lift: lift(callable_with(fields, jnp.square, form), **taken)(x))
+        for lift in lifts
+    )
+    different = difference(ours, theirs)
+    assert not different, different
+
+
+fields = st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True)
+
+
 @requirement("OBJ-8q", must_reach=(*OWN, *FORMS))
 @costly
 @at_least(40)
-@given(
-    kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS),
-    fields=st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True),
-)  # fmt: skip
+@given(kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS), fields=fields)
 def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
     transforms, kind, form, fields
 ):
     """An object with `__call__`, or a function with attributes, is lifted as `jax.vmap` and its
     kind lift it, also where a field is called `f`, `has_aux` or `in_axes`.
     """
-    reached(kind)
-    reached(form)
-    x = jnp.arange(3.0) if kind in ("vmap", "scan") else 2.0
-    options = {"in_axes": 0, "out_axes": 0} if kind == "scan" else {}
-    lifts = (getattr(transforms, kind), OWN[kind])
-    ours, theirs = (
-        attempted(lambda lift=lift: lift(callable_with(fields, jnp.square, form), **options)(x))
-        for lift in lifts
-    )
-    different = difference(ours, theirs)
-    assert not different, different
+    _assert_lifted_as_called(transforms, kind, form, fields, {})
+
+
+@requirement("OBJ-8q", must_reach=(*OWN, "shard_map", *FORMS))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@at_least(40)
+@given(
+    kind=st.sampled_from([*OWN, "shard_map"]), form=st.sampled_from(FORMS), fields=fields,
+    mode=st.sampled_from(FLAGS),
+)  # fmt: skip
+def test_a_callable_is_lifted_as_it_is_called_in_every_mode(transforms, kind, form, fields, mode):
+    """With `graph=False` and `graph_updates=False`, too, an object with `__call__`, or a function
+    with attributes, is lifted as JAX lifts it, whatever its fields are called.
+    """
+    _assert_lifted_as_called(transforms, kind, form, fields, mode)
