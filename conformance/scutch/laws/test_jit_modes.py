@@ -102,17 +102,12 @@ FURTHER = ("inline", "keep_unused")
 @requirement("JIT-12g", must_reach=FURTHER)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @few("these are the options, each in every mode")
-@given(
-    option=st.sampled_from(FURTHER), mode=st.sampled_from(MODED),
-    on=st.sampled_from([True, False, None]),
-)  # fmt: skip
-def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option, mode, on):
+@given(mode=st.sampled_from(MODED), on=st.sampled_from([True, False, None]))
+def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, mode, on):
     """With `graph=False`, with `graph_updates=False` and for `jit_partial`, `inline` and
     `keep_unused` do what they do for `jax.jit`, given or left out. A function is lowered for an
     argument by name, too.
     """
-    reached(option)
-    chosen = {} if on is None else {option: on}
     if mode is None and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
 
@@ -123,7 +118,7 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
     def flat(a, unused):
         return (a + 1) * 2, a + 1
 
-    def lifted(way, a, unused):
+    def lifted(chosen, way, a, unused):
         module = graphs.classes(nnx)["Node"]()
         module.a = nnx.Param(a)
         if mode is None:
@@ -131,11 +126,12 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
             return way(transforms.jit_partial(work, module, **partial), unused)
         return way(transforms.jit(work, **mode, **chosen), module, unused)
 
-    def plain(way, a, unused):
+    def plain(chosen, way, a, unused):
         return way(jax.jit(flat, **chosen), a, unused)
 
-    def seen(made):
+    def seen(option, made):
         """Whether the function is a part of the program around it, or an argument stays unused."""
+        made = functools.partial(made, {} if on is None else {option: on})
         if option == "inline":
             program = jax.make_jaxpr(lambda a: made(lambda jitted, *given: jitted(*given), a, a))
             names = [equation.primitive.name for equation in program(jnp.ones(3)).eqns]
@@ -144,7 +140,9 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, option,
         return "%arg1" in plain_text(lowered.as_text())
 
     ones = (jnp.ones(3), jnp.ones(3))
-    assert alike(seen(lifted), seen(plain))
+    for option in FURTHER:
+        reached(option)
+        assert alike(seen(option, lifted), seen(option, plain)), f"{option} differs"
 
 
 @requirement("JIT-12h", must_reach=(*LIFTS, "returned", "refused"))
