@@ -153,6 +153,7 @@ FIELDS = {
     "configuration": (lambda n, part: Config(n), lambda field: field.n),
     "mapping": (lambda n, part: MappingProxyType({"n": n}), lambda field: field["n"]),
     "set": (lambda n, part: frozenset({n}), min),
+    "open set": (lambda n, part: {n}, min),
     "tuple": (lambda n, part: ("a", n), lambda field: field[1]),
     "dictionary": (lambda n, part: {"n": n}, lambda field: field["n"]),
     "nested": (lambda n, part: {"a": ({"n": n}, 0)}, lambda field: field["a"][0]["n"]),

@@ -84,7 +84,7 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
 )  # fmt: skip
 def test_a_missing_variable_is_refused(linen, collection, name, initializer, mutable, other):
     """A variable that is missing, and that has no initializer or lies in a collection that is not
-    mutable, raises an error; with both it is made.
+    mutable, raises an error that names it; with both it is made.
     """
 
     class Reads(linen.Module):
@@ -98,7 +98,7 @@ def test_a_missing_variable_is_refused(linen, collection, name, initializer, mut
         assert np.array_equal(Reads().apply(variables, mutable=mutable)[0], 0)
     else:
         reached("not mutable" if initializer else "no initializer")
-        refused(lambda: Reads().apply(variables, mutable=mutable))
+        refused(lambda: Reads().apply(variables, mutable=mutable), naming=(collection, name))
 
 
 @requirement("LIN-8j")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, near
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
@@ -191,22 +191,30 @@ def test_normalizations_compute_their_formulas(
     assert near(found, expected, rtol=1e-2, atol=1e-2)
 
 
-@requirement("LIN-8d", must_reach=("kept", "some", "dropped", "along an axis"))
+@requirement("LIN-8d", must_reach=("kept", "some", "dropped", "along an axis", "both", "neither"))
 @costly
 @given(
-    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds, in_call=st.booleans(),
+    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,
+    where=st.sampled_from(["layer", "call", "both", "neither"]),
     along=st.sampled_from([(), (0,), (1,), (-1,), (0, 2)]),
 )  # fmt: skip
-def test_dropout_drops_whole_axes(linen, rate, seed, in_call, along):
+def test_dropout_drops_whole_axes(linen, rate, seed, where, along):
     """Dropout leaves each entry zero or scaled, all along a broadcast axis alike and along another
-    one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key.
+    one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key. That the layer
+    and the call both say `deterministic`, or neither does, is an error.
     """
     reached({0.0: "kept", 1.0: "dropped"}.get(rate, "some"))
     x = np.arange(1, 513, dtype="float32").reshape(8, 8, 8)
     flag = {"deterministic": False}
-    module = linen.Dropout(rate, broadcast_dims=along, **({} if in_call else flag))
+    of_layer = flag if where in ("layer", "both") else {}
+    of_call = flag if where in ("call", "both") else {}
+    module = linen.Dropout(rate, broadcast_dims=along, **of_layer)
     rngs = {"dropout": small_key(seed)} if 0 < rate < 1 else {}
-    found = np.asarray(module.apply({}, x, rngs=rngs, **(flag if in_call else {})))
+    if where in ("both", "neither"):
+        reached(where)
+        refused(lambda: module.apply({}, x, rngs=rngs, **of_call), naming=("deterministic",))
+        return
+    found = np.asarray(module.apply({}, x, rngs=rngs, **of_call))
     if rate in (0.0, 1.0):
         assert np.array_equal(found, x if rate == 0.0 else np.zeros_like(x))
         return

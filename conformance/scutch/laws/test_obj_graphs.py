@@ -440,6 +440,7 @@ def test_graphs_may_hold_abstract_values(nnx, root):
     merged = nnx.merge(definition, jax.eval_shape(lambda: state))
     abstract, concrete = leaves(nnx, merged), leaves(nnx, root)
     assert alike_in_any_order(abstract, concrete)
+    assert alike_in_any_order(flat_state(nnx, nnx.state(merged)), flat_state(nnx, state))
     for ours, theirs in zip(abstract.values(), concrete.values(), strict=True):
         if isinstance(theirs, nnx.Variable):
             reached("variable")

@@ -137,7 +137,7 @@ class ToNNX(nnx.Module):
           The output of the Linen module.
 
         Raises:
-          CrossingError: The variables were not made, and this is no `lazy_init` (BRG-7l).
+          ModuleError: Variables were not made, and this is no `lazy_init` (BRG-7l).
         """
         module, (initializing, around) = self.to_nnx__module, current_run.get()
         keys = _drawn_keys(self.to_nnx__rngs if rngs is None else rngs)
@@ -148,11 +148,6 @@ class ToNNX(nnx.Module):
         }
         if initializing and not attributes:
             output, changed = module.init_with_output(keys, *args, method=method, **kwargs)
-        elif not attributes and around is None:
-            raise CrossingError(
-                f"ToNNX({type(module).__qualname__}) has no variables: they are made by a call, "
-                "ToNNX(module).lazy_init(*args, rngs=nnx.Rngs(0))."
-            )
         else:
             mutable = (around or False) if mutable is None else mutable
             output = module.apply(

@@ -12,13 +12,14 @@ the choice to the transformation.
 [('x, path [0][0]', 1, 3), ('x, path [0][1]', 1, 4), ("x, path [1]['b']", 2, 5)]
 """
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.sharding import PartitionSpec, Sharding
+from jax.sharding import PartitionSpec
 
 from ..errors import IndivisibleSizeError, LiftingError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
@@ -135,8 +136,8 @@ def is_branch(prefix: Any) -> bool:
 
 
 def is_end(prefix: Any) -> bool:
-    """Return whether a prefix is a value, though it may look like a tree to JAX."""
-    return prefix is None or isinstance(prefix, FilterPrefix | PartitionSpec | Sharding)
+    """Return whether a prefix is a value, though it looks like a tree to JAX."""
+    return prefix is None or isinstance(prefix, FilterPrefix)
 
 
 class _Returned:
@@ -173,8 +174,8 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
       label: What the tree is called in messages.
 
     Returns:
-      For each leaf: what it is called, the value, and the leaf. Nothing where the prefix is none of
-      this tree: JAX says what is wrong.
+      For each leaf: what it is called, the value, and the leaf. Only the first ones where the
+      prefix is none of this tree: JAX says what is wrong.
     """
     found: list[tuple[str, Any, Any]] = []
 
@@ -183,10 +184,8 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
             key = jax.tree_util.keystr((*path, *inner))
             found.append((f"{label}, path {key}" if key else label, value, leaf))
 
-    try:
+    with contextlib.suppress(ValueError, TypeError):
         jax.tree_util.tree_map_with_path(end, prefix, tree, is_leaf=is_end)
-    except (ValueError, TypeError):
-        return []
     return found
 
 
