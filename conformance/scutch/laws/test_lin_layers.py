@@ -200,8 +200,8 @@ def test_normalizations_compute_their_formulas(
 )  # fmt: skip
 def test_dropout_drops_whole_axes(linen, rate, seed, where, along):
     """Dropout leaves each entry zero or scaled, all along a broadcast axis alike and along another
-    one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key. That the layer
-    and the call both say `deterministic`, or neither does, is an error.
+    one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key. That
+    the layer and the call both say `deterministic`, or neither does, is an error.
     """
     reached({0.0: "kept", 1.0: "dropped"}.get(rate, "some"))
     x = np.arange(1, 513, dtype="float32").reshape(8, 8, 8)
