@@ -4,7 +4,6 @@ The oracle is JAX's own transformation, called with equal arguments.
 """
 
 import functools
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -100,12 +99,8 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
     _assert_same(lifted, call)
 
 
-def _taken(lift, mode):
-    """The options of a mode, where a lift has them, as in Flax before 0.12.6 none has."""
-    return mode if {*mode} <= {*inspect.signature(lift).parameters} else {}
-
-
 @requirement("OBJ-8d", must_reach=("by default", "in a mode"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
     carried=st.sampled_from([Array((2,), "float32"), {"a": Array((2,)), "b": [Array(())]}, ()]),
@@ -115,7 +110,6 @@ def test_a_loop_may_carry_all_that_it_has(transforms, carried, mode, length):
     """`scan` with `in_axes=Carry` and `out_axes=Carry` is the loop over one argument, in each mode
     that there is.
     """
-    mode = _taken(transforms.scan, mode)
     reached("in a mode" if mode else "by default")
 
     def step(carry):
