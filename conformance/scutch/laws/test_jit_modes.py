@@ -132,7 +132,7 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, mode, o
     def seen(option, made):
         """Whether the function is a part of the program around it, or an argument stays unused."""
         made = functools.partial(made, {} if on is None else {option: on})
-        if option == "inline":
+        if alike(option, "inline"):
             program = jax.make_jaxpr(lambda a: made(lambda jitted, *given: jitted(*given), a, a))
             names = [equation.primitive.name for equation in program(jnp.ones(3)).eqns]
             return holds(names, "add"), holds(names, "mul")
@@ -165,7 +165,7 @@ capturing = st.tuples(st.sampled_from((*SIMPLE, "scan")), st.sampled_from(FLAGS)
 def _assert_no_copy(transforms, nnx, lift, mode, deep):
     """Fail if a lifted function that returns a variable which it captured returns a copy of it."""
     variable, results = nnx.Param(jnp.ones(2)), []
-    axes = {"in_axes": 0, "out_axes": 0} if lift == "scan" else {}
+    axes = {"in_axes": 0, "out_axes": 0} if alike(lift, "scan") else {}
     work = getattr(transforms, lift)(lambda x: [x, variable] if deep else variable, **axes, **mode)
     if raised(lambda: results.append(work(jnp.ones(2)))) is None:
         (result,) = results
