@@ -155,8 +155,8 @@ LIMITS = {
         "without their boxes, stack arrays before boxes are renamed, and differentiate a variable "
         "of any class (LIN-1n, LIN-2h, OBJ-7f); 3 take a state from a state (OBJ-4i), 3 bring "
         "metadata out of every mode (JIT-12n), 2 keep eval_shape from bound objects (JIT-9g), 4 "
-        "take shardings of bound arguments (JIT-12q); 11 follow a path through the second place of a "
-        "shared object, and refuse None for what comes out (OBJ-2d, OBJ-8u, SHM-6b)",
+        "take shardings of bound arguments (JIT-12q); 11 follow a path through the second place "
+        "of a shared object, and refuse None for what comes out (OBJ-2d, OBJ-8u, SHM-6b)",
         without="export",
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),
