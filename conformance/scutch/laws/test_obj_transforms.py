@@ -284,11 +284,14 @@ def test_a_lifted_map_equals_the_loop_over_the_lanes(
 
 
 CARRIED = "carried"
-loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None, CARRIED])))
+loop_axes = st.fixed_dictionaries(
+    dict.fromkeys(KINDS, st.sampled_from([0, 1, None, CARRIED, CARRIED]))
+)
 
 
 @requirement(
-    "OBJ-7d", must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse")
+    "OBJ-7d",
+    must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse", "renewed"),
 )
 @given(
     axes=loop_axes,
@@ -297,10 +300,14 @@ loop_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, No
     changed=changes,
     out=ends,
     reverse=st.booleans(),
+    renewed=st.sampled_from([True, True, False]),
 )
-def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, changed, out, reverse):
+def test_a_lifted_scan_equals_the_loop(
+    transforms, nnx, axes, whole, tied, changed, out, reverse, renewed
+):
     """Lifted `scan` gives the results and updates of a Python loop, forward or in reverse, in which
-    each step has its slice, the variables that the step before left, and those that all share.
+    each step has its slice, the variables that the step before left, and those that all share;
+    also where steps put new variables in the place of one that is carried.
     """
     reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
@@ -309,9 +316,13 @@ def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, chang
     if reverse:
         reached("reverse")
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
-    body = _body(nnx, changed)
+    body = stepped = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
     pairs = _pairs(nnx, looped, model)
+    if renewed and alike(axes["BatchStat"], CARRIED):
+        reached("renewed")
+        body, stepped = (_adding(stepped, renewed=each) for each in (False, True))
+        pairs = None  # The new variable is no partner of the old one.
     order = range(SIZE)[:: -1 if reverse else 1]
     lanes, results = {}, {}
     before = None
@@ -323,9 +334,24 @@ def test_a_lifted_scan_equals_the_loop(transforms, nnx, axes, whole, tied, chang
     for variable, last in _pairs(nnx, looped, before):
         if isinstance(variable, nnx.Variable) and axes[_kind(nnx, variable)] == CARRIED:
             variable.set_value(last.get_value())
-    assert alike(_scanned(transforms, nnx, axes, whole, body, model, out, reverse), stacked)
-    difference = differences(nnx, looped, model, pairs)
+    assert alike(_scanned(transforms, nnx, axes, whole, stepped, model, out, reverse), stacked)
+    difference = differences(nnx, looped, model, pairs or _pairs(nnx, looped, model))
     assert not difference, f"loop and scan: {difference}"
+
+
+def _adding(body, *, renewed):
+    """A body that adds the number to the statistics at the end, maybe in a new variable."""
+
+    def adding(module, x):
+        result = body(module, x)
+        value = module.b.get_value() + x
+        if renewed:
+            module.b = type(module.b)(value)
+        else:
+            module.b.set_value(value)
+        return result
+
+    return adding
 
 
 def _scanned(transforms, nnx, axes, whole, body, model, out, reverse):

@@ -25,7 +25,7 @@ import jax
 from ..errors import DataError, UnknownPathError
 from .filters import Path, to_predicate
 from .flatten import flatten, is_node, keys_in, one_level, read
-from .graphdef import GraphDef, Ref, contents, filled, leaf_paths, put, take, unflatten
+from .graphdef import GraphDef, contents, filled, leaf_at, leaf_paths, put, take, unflatten
 from .objects import Pytree
 from .states import FlatState, State, partition, parts_of, to_flat_state
 from .variables import A, Variable, copied_tree, is_variable
@@ -201,16 +201,16 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
       TraceLevelError: A variable was made outside the transformation that runs.
     """
     definition, nodes, locations, _ = flatten([node])
-    first = {path[1:]: number for number, (path, _) in enumerate(definition.leaves)}
+    numbers = {path[1:]: number for number, (path, _) in enumerate(definition.leaves)}
     flat = to_flat_state(state, *states)
-    numbers: list[Any] = [
-        first[p] if p in first else _leaf_number(definition, p) for p in flat.paths
-    ]
-    if None in numbers:
-        unknown = [path for path, number in zip(flat.paths, numbers, strict=True) if number is None]
+    for path in flat.paths:
+        if path not in numbers and (found := leaf_at(definition.nodes, (0, *path))):
+            numbers[path] = definition.first_leaves[found[0]] + found[1]
+    if unknown := [path for path in flat.paths if path not in numbers]:
         raise UnknownPathError("The object has no leaf at the paths", paths=unknown)
     values, changed = read(locations), set()
-    for number, (_, leaf) in zip(numbers, flat, strict=True):
+    for path, leaf in flat:
+        number = numbers[path]
         owner = definition.leaves[number][1]
         if owner is None:
             values[number] = _raw(leaf)
@@ -225,20 +225,6 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
         for key, item in described.items if changed & {*range(start, stop)} else ():
             if leaf_paths(item):
                 put(nodes[i], key, filled(item, nodes, own))
-
-
-def _leaf_number(definition: GraphDef[Any], path: Path) -> int | None:
-    """The number of the leaf at a path, or None; the path may lead through what is shared."""
-    number = 0  # of the node that the path so far leads to, or into
-    item: Any = definition.nodes[number]
-    within: Path = ()
-    for key in (0, *path):
-        item, within = dict(getattr(item, "items", ())).get(key), (*within, key)
-        if isinstance(item, Ref):
-            number, item, within = item.number, definition.nodes[item.number], ()
-    node = definition.nodes[number]
-    ends = [()] if issubclass(node.type, Variable) else leaf_paths(node)
-    return definition.first_leaves[number] + ends.index(within) if within in ends else None
 
 
 def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:

@@ -83,6 +83,28 @@ def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
     return [path] if item is LEAF else []
 
 
+def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int, int] | None:
+    """Return the leaf at a path, which may lead through any place of what is shared.
+
+    Args:
+      nodes: The descriptions, by number.
+      path: It begins with the index of a root.
+
+    Returns:
+      The number of the node that has the leaf, and the index of the leaf in it; None if there is no
+      leaf.
+    """
+    number = 0
+    item: Any = nodes[number]
+    within: Path = ()
+    for key in path:
+        item, within = dict(getattr(item, "items", ())).get(key), (*within, key)
+        if isinstance(item, Ref):
+            number, item, within = item.number, nodes[item.number], ()
+    ends = [()] if issubclass(nodes[number].type, Variable) else leaf_paths(nodes[number])
+    return (number, ends.index(within)) if within in ends else None
+
+
 def occurrences(
     nodes: Sequence[Node], item: Any, path: Path = (), seen: set[int] | None = None
 ) -> Iterator[tuple[Path, int, bool]]:

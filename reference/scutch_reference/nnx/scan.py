@@ -24,8 +24,9 @@ from typing import Any, overload
 import jax
 
 from ..errors import LiftingError
-from .effects import Effects
+from .effects import Effects, Source
 from .frames import Frame
+from .graphdef import leaf_at
 from .lifting import P, R, lift
 from .prefixes import RETURNED, for_jax
 from .vmap import Mapped
@@ -64,7 +65,9 @@ class Scanned(Mapped[P, R]):
             start = _map_axes(_carried, axes, arguments)
             slices = _map_axes(_sliced, axes, arguments)
             carry, (effects, groups, parts) = jax.lax.scan(step, start, slices, **self.options)
-            outside = functools.partial(_outside, 0 if self.options.get("reverse") else -1)
+            first, last = (-1, 0) if self.options.get("reverse") else (0, -1)
+            outside = functools.partial(_outside, last)
+            _keep_first_of_replaced(frame, effects, groups, first)
             groups = [[outside(axis, x) for x in groups[i]] for i, axis in enumerate(frame.groups)]
             _put_carried_leaves(frame, effects, groups, carry[0])
             return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry[1:])
@@ -106,28 +109,58 @@ def _outside(last: int, axis: Any, part: Any) -> Any:
     return _moved_axis(part, 0, axis) if isinstance(axis, int) else part
 
 
+def _carried_sources(frame: Frame, effects: Effects) -> dict[int, Source]:
+    """Where each carried leaf of the next step comes out of a step, by number.
+
+    A step may put a variable in the place of one that is carried: the next step gets the new one.
+    """
+    definition = frame.definition
+    nodes = dict(enumerate(definition.nodes)) | {
+        each.number: each.node for each in effects.rewrites
+    }
+    own = {each.number: each.sources for each in effects.rewrites}
+    found = {}
+    for number in [n for n, axis in enumerate(frame.leaf_prefixes) if axis is Carry]:
+        place = leaf_at(nodes, frame.paths[number])
+        source: int | Source | None = None
+        if place is not None:
+            node, index = place
+            source = own[node][index] if node in own else definition.first_leaves[node] + index
+        if isinstance(source, int):
+            source = effects.changed.get(source)
+        if source is None or frame.groups[source[0]] is not Carry:
+            raise LiftingError(f"scan carries arrays that a step removed: {frame.where(number)}.")
+        found[number] = source
+    return found
+
+
 def _take_carried_leaves(frame: Frame, effects: Effects, groups: Any) -> list[Any]:
     """The carried leaves after a step by number, taken out of its groups."""
-    found: list[Any] = [None] * len(frame.leaf_prefixes)
     for number, axis in enumerate(frame.leaf_prefixes):
         if axis is None and number in effects.changed:
             raise LiftingError(
                 f"{frame.where(number)}: the variable is shared by all steps of scan "
                 "(its axis is None), and one of them changed it. Carry it, or scan over it."
             )
-        if axis is Carry and number not in effects.changed:
-            raise LiftingError(f"scan carries arrays that a step removed: {frame.where(number)}.")
-        if axis is Carry:
-            group, index = effects.changed[number]
-            found[number], groups[group][index] = groups[group][index], None
-    return found
+    sources = _carried_sources(frame, effects)
+    values = {number: groups[group][index] for number, (group, index) in sources.items()}
+    for group, index in sources.values():
+        groups[group][index] = None
+    return [values.get(number) for number in range(len(frame.leaf_prefixes))]
+
+
+def _keep_first_of_replaced(frame: Frame, effects: Effects, groups: Any, first: int) -> None:
+    """Have a variable that was replaced come out as the first step, at `first`, has left it."""
+    for number, source in _carried_sources(frame, effects).items():
+        group, index = effects.changed.get(number, source)
+        if (group, index) != source:
+            groups[group][index] = groups[group][index][first][None]
 
 
 def _put_carried_leaves(frame: Frame, effects: Effects, groups: Any, leaves: Any) -> None:
     """Put the carried leaves back into the groups, from where each step has taken them."""
-    for number, (group, index) in effects.changed.items():
-        if frame.leaf_prefixes[number] is Carry:
-            groups[group][index] = leaves[number]
+    for number, (group, index) in _carried_sources(frame, effects).items():
+        groups[group][index] = leaves[number]
 
 
 class _Output:
