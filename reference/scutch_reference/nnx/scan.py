@@ -185,10 +185,6 @@ class _Output:
                 "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
                 f"got {self.plain!r} and {prefix!r}."
             )
-        if None in self.axes:
-            raise LiftingError(
-                f"scan stacks what its steps return, along an axis; got None in {prefix!r}."
-            )
 
     def carried_and_parts(self, out: Any) -> tuple[list[Any], list[Any]]:
         """The carried arguments of the next step, and the parts; one that is carried is None."""
@@ -198,6 +194,12 @@ class _Output:
             raise LiftingError(
                 f"scan needs an output like {self.prefix!r}, got {out!r}."
             ) from error
+        for axis, part in zip(self.axes, parts, strict=True):
+            if axis is None and jax.tree.leaves(part):
+                raise LiftingError(
+                    "scan stacks what its steps return, along an axis; "
+                    f"got None in {self.prefix!r}."
+                )
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
         if Carry in self.plain:
             parts[self.axes.index(Carry)] = None
