@@ -433,3 +433,18 @@ def test_a_leaked_tracer_is_named():
     vars(box)["w"] = kept[0]
     with pytest.raises(errors.LeakedTracerError, match=r"argument 0 \('m'\), path \('w',\)"):
         nnx.jit(lambda m: m.w[...] + 1)(box)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray])
+def test_arrays_in_metadata_go_by_their_content(kind):
+    """A call with an equal array traces nothing, one with another array does."""
+    traces = []
+
+    @nnx.jit
+    def scaled(variable):
+        traces.append(variable.scale)
+        return variable.get_value() * variable.scale
+
+    for scale in ([1.0, 2.0], [1.0, 2.0], [3.0, 2.0]):
+        scaled(nnx.Param(jnp.ones(2), scale=kind(scale)))
+    assert len(traces) == 2
