@@ -129,10 +129,18 @@ def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
     _run(transforms, nnx, program_copies, kept=True)
 
 
+NEWCOMERS = ("add", "adopt", "append", "set item")
+"""Steps that put new variables and objects in."""
+
+
 @requirement("JIT-1h")
 @costly
-@at_least(35)
-@given(program_copies=copies(programs(between=STEPS, calls=2, max_steps=2)))
+@at_least(60)
+@given(
+    program_copies=copies(
+        programs((*STEPS, *VALUES * 3), between=(*STEPS, *NEWCOMERS * 4), calls=2, max_steps=2)
+    )
+)
 def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
     """A second jitted call, after the objects were changed in any way, leaves what the second eager
     call leaves.

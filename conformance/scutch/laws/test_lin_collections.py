@@ -84,8 +84,19 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
 )  # fmt: skip
 def test_a_missing_variable_is_refused(linen, collection, name, initializer, mutable, other):
     """A variable that is missing, and that has no initializer or lies in a collection that is not
-    mutable, raises an error that names it; with both it is made.
+    mutable, raises an error; with both it is made.
     """
+    reads = _reading(linen, collection, name, initializer)
+    variables = {collection: {"another": np.zeros(())}} if other else {}
+    if initializer and mutable is True:
+        assert np.array_equal(reads.apply(variables, mutable=mutable)[0], 0)
+    else:
+        reached("not mutable" if initializer else "no initializer")
+        refused(lambda: reads.apply(variables, mutable=mutable))
+
+
+def _reading(linen, collection, name, initializer):
+    """A module that reads a variable, which it may make."""
 
     class Reads(linen.Module):
         @linen.compact
@@ -93,12 +104,21 @@ def test_a_missing_variable_is_refused(linen, collection, name, initializer, mut
             first = (jnp.zeros, ()) if initializer else ()
             return self.variable(collection, name, *first).value
 
+    return Reads()
+
+
+@requirement("LIN-8j")
+@given(
+    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
+    mutable=st.sampled_from([False, ["others"], True]), other=st.booleans(),
+)  # fmt: skip
+def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mutable, other):
+    """The error for a variable that is missing, and is not made, has the collection and the name of
+    the variable.
+    """
+    reads = _reading(linen, collection, name, mutable is not True)
     variables = {collection: {"another": np.zeros(())}} if other else {}
-    if initializer and mutable is True:
-        assert np.array_equal(Reads().apply(variables, mutable=mutable)[0], 0)
-    else:
-        reached("not mutable" if initializer else "no initializer")
-        refused(lambda: Reads().apply(variables, mutable=mutable), naming=(collection, name))
+    refused(lambda: reads.apply(variables, mutable=mutable), naming=(collection, name))
 
 
 @requirement("LIN-8j")

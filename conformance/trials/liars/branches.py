@@ -32,8 +32,9 @@ class TurnsOnce:
 class ShowsWhatLies:
     """Breaks LIN-9s: a module sees the variables as they lie in their collections."""
 
-    def map_variables(target, mapped, into, out, **options):
-        return linen.map_variables(target, mapped, _nothing, _nothing, **options)
+    def map_variables(target, *mapped, **options):
+        options |= {"trans_in_fn": _nothing, "trans_out_fn": _nothing}
+        return linen.map_variables(target, *mapped[:1], **options)
 
 
 @of_linen

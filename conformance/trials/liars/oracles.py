@@ -499,7 +499,8 @@ class CarriesOnlyWhatChanges:
     """Breaks LIN-9e: what is carried must be mutable."""
 
     def scan(target, variable_carry=(), **options):
-        demanding = _needs_mutable(target, variable_carry)
+        is_class = isinstance(target, type)
+        demanding = _needs_mutable(target, variable_carry) if is_class else target
         return linen.scan(demanding, variable_carry=variable_carry, **options)
 
 

@@ -112,8 +112,9 @@ class KnownPathsOnly:
     """Breaks OBJ-4e: values without a place are passed over."""
 
     def replace_by_pure_dict(state, pure):
-        known = dict(nnx.to_flat_state(state))
-        flat = ((p, value) for p, value in nnx.to_flat_state(pure) if p in known)
+        known = {tuple(map(str, path)) for path, _ in nnx.to_flat_state(state)}
+        pairs = nnx.to_flat_state(pure)
+        flat = ((path, value) for path, value in pairs if tuple(map(str, path)) in known)
         nnx.replace_by_pure_dict(state, nnx.to_pure_dict(nnx.from_flat_state(flat)))
 
 
