@@ -94,6 +94,7 @@ def search(
     examples: int,
     seed: int,
     shrink: bool = True,
+    enough: Callable[[], bool] = lambda: False,
 ) -> None:
     """Draw inputs for a law as its `@given` says, and hand each set of them to `call`.
 
@@ -108,6 +109,7 @@ def search(
       examples: As in `law_settings`.
       seed: Of the search.
       shrink: As in `law_settings`.
+      enough: Asked before each input is handed on; once it says so, no further one is.
 
     Raises:
       BaseException: What the last call of `call` raised.
@@ -129,6 +131,8 @@ def search(
     @functools.wraps(inner)
     def drawn(**arguments: Any) -> None:
         __tracebackhide__ = True
+        if enough():
+            return
         try:
             call({name: value for name, value in arguments.items() if name not in fixtures})
         except OutOfDomain:
