@@ -5,6 +5,7 @@ shapes, dtypes and sharing. A function that notes the fingerprint of its argumen
 traced, and returns the number of the trace, tells which trace answered a call.
 """
 
+import contextlib
 import gc
 import weakref
 
@@ -247,6 +248,19 @@ def test_objects_made_shared_or_unshared_are_seen(transforms, nnx, program):
 PARTS = ("variable", "array", "list", "itself", "the other")
 
 
+@contextlib.contextmanager
+def new_objects_collected():
+    """Collect as garbage, at the end, what was made in between: all that JAX and the laws have made
+    before takes a second to look through.
+    """
+    gc.freeze()
+    try:
+        yield
+        gc.collect()
+    finally:
+        gc.unfreeze()
+
+
 @requirement("JIT-3j", must_reach=(*PARTS, "one lives on"))
 @costly
 @given(
@@ -274,20 +288,20 @@ def test_calls_keep_no_object_alive(transforms, nnx, parts, lives_on, adds):
         return module
 
     jitted, alive, other = transforms.jit(work), [], made()
-    for call in range(3):
-        module, first = made(), other if lives_on else made()
-        fill = {
-            "variable": nnx.Param(inputs(1)[1]),
-            "array": jnp.ones(2),
-            "list": nnx.List([nnx.Param(jnp.ones(2))]),
-            "itself": module,
-            "the other": first,
-        }
-        for number, part in enumerate(parts):
-            setattr(module, f"part_{number}", fill[part])
-        jitted(first, module, inputs(call))
-        alive += [weakref.ref(module), *[weakref.ref(first)] * (not lives_on)]
-    del module, first, fill
-    gc.collect()
+    with new_objects_collected():
+        for call in range(3):
+            module, first = made(), other if lives_on else made()
+            fill = {
+                "variable": nnx.Param(inputs(1)[1]),
+                "array": jnp.ones(2),
+                "list": nnx.List([nnx.Param(jnp.ones(2))]),
+                "itself": module,
+                "the other": first,
+            }
+            for number, part in enumerate(parts):
+                setattr(module, f"part_{number}", fill[part])
+            jitted(first, module, inputs(call))
+            alive += [weakref.ref(module), *[weakref.ref(first)] * (not lives_on)]
+        del module, first, fill
     kept = sum(reference() is not None for reference in alive)
     assert kept == 0, f"{kept} of {len(alive)} objects are kept alive"
