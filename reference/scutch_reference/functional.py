@@ -125,7 +125,7 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
         raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
-        return jnp.broadcast_to(table[0], (*jnp.shape(indices), table.shape[1]))
+        return jnp.broadcast_to(table.ravel(), (*jnp.shape(indices), table.shape[1]))
     if out_sharding is not None:
         return table.at[indices].get(mode="fill", out_sharding=out_sharding)
     return jnp.take(table, indices, axis=0)

@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_leaves, tree_map
 
 from . import errors
 from .meta import A, P, Partitioned, axis_names, boxing
-from .placement import ARRAYS, UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
+from .placement import UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 
 MeshAxes: TypeAlias = str | Sequence[str] | None
 Rules: TypeAlias = Sequence[tuple[str, MeshAxes]]
@@ -251,7 +252,7 @@ def with_logical_constraint(
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched=unmatched, names=names, rules=checked)
         axes = len(names)
-        for rank in {leaf.ndim for leaf in tree_leaves(part) if isinstance(leaf, ARRAYS)} - {axes}:
+        for rank in {*map(np.ndim, tree_leaves(part))} - {axes}:
             raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")
         if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
             return part

@@ -125,14 +125,21 @@ def _check_constrained(logical, placed):
 
 
 @requirement("LOG-8e")
-@given(placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]))
-def test_more_names_than_axes_are_refused(logical, placed, extra):
-    """`with_logical_constraint` raises an error for one name more than the array has axes."""
+@given(
+    placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]),
+    number=st.sampled_from([True, 3, 0.5]),
+)  # fmt: skip
+def test_more_names_than_axes_are_refused(logical, placed, extra, number):
+    """`with_logical_constraint` raises an error for one name more than the array has axes. A number
+    of Python is an array without axes.
+    """
     assume(not holds(placed.names, extra))
     names = (*placed.names, extra)
     mapping = (*placed.rules, (extra, None))
     with in_context(placed.mesh):
         refused(lambda: _constrain(logical, names, mapping)(placed.array))
+        refused(lambda: _constrain(logical, (extra,), mapping)(number))
+        assert alike(float(_constrain(logical, (), mapping)(number)), float(number))
 
 
 @requirement("LOG-8f")

@@ -183,7 +183,10 @@ def _options(given: Mapping[str, Any] | None, with_gradient: bool) -> dict[str, 
         )
     wanted = options.pop("with_gradient", with_gradient)
     if wanted != with_gradient:
-        fault = "contains" if with_gradient else "does not contain"
-        remedy = f"The module {fault} trainable variables; leave it out, or change `trainable`."
-        raise ExportOptionError(option="with_gradient", given=wanted, remedy=remedy)
+        raise ExportOptionError(
+            option="with_gradient",
+            given=wanted,
+            remedy=f"The module {'contains' if with_gradient else 'does not contain'} trainable "
+            "variables; leave it out, or change `trainable`.",
+        )
     return options

@@ -289,7 +289,7 @@ def vmap(
 
     def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
         if spmd_axis_name is not None:
-            slices = (*slices[:2], _sharded_alike(slices[2], slices[:2]))
+            slices = (*slices[:2], _sharded_alike(slices[2], slices))
         mapped_body = jax.vmap(
             functools.partial(body, state),
             out_axes=(None, (out_axes, 0)),
