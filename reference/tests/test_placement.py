@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from scutch_reference import Partitioned
+from scutch_reference import Partitioned, unbox
 
 AxisType = getattr(jax.sharding, "AxisType", None)
 KINDS = {"auto": ("Auto", "Auto")}
@@ -116,3 +116,13 @@ def test_manual_axes_are_dealt_with_already(manual):
             lambda box: 2 * box.unbox(), in_specs=spec, out_specs=spec, axis_names=manual
         )
         np.testing.assert_array_equal(jax.jit(doubled)(box), 2 * VALUE)
+
+
+def test_a_tree_is_unboxed_without_a_constraint_when_told_so():
+    values = [np.ones(4, "float32"), np.ones(2, "float32")]
+    inner = Partitioned(values[1], names=("data",))
+    tree = {"one": Partitioned(values[0], names=("data",)), "two": Partitioned([inner], names=())}
+    with set_mesh(mesh_of("auto")):
+        found = unbox(tree, apply_constraint=False)
+    assert found["one"] is values[0]
+    assert found["two"][0] is values[1]

@@ -178,13 +178,24 @@ def test_no_constraint_when_told_so(subject, placed):
         assert box.unbox(apply_constraint=False) is _wrapped(box)
 
 
-@requirement("BOX-18f")
-@given(placed=placed_boxes(explicit=True, max_rank=2))
+@requirement("BOX-18f", must_reach=("context", "own"))
+@given(
+    placed=st.one_of(
+        placed_boxes(explicit=True, max_rank=2),
+        placed_boxes(explicit=True, own_mesh=True, max_rank=2),
+    )
+)
 def test_an_array_unboxed_under_explicit_axes_lies_on_them(meta, subject, placed):
-    """Under a mesh whose axes are `Explicit`, `unbox` returns an equal array that is sharded as the
-    names of the box say.
+    """Under a mesh whose axes are `Explicit`, in context or in the box, `unbox` returns an equal
+    array that is sharded as the names of the box say; inside `jax.jit`, too.
     """
-    _check_unboxed(meta, subject, placed, in_context(placed[1]))
+    box, mesh = placed
+    reached("context" if box.mesh is None else "own")
+    around = mesh if box.mesh is None else None
+    _check_unboxed(meta, subject, placed, in_context(around))
+    with in_context(around):
+        traced = jax.jit(lambda value: box.replace_boxed(value).unbox())(_wrapped(box))
+    assert_placed(traced, _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("BOX-18g")
