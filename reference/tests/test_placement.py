@@ -119,6 +119,7 @@ def test_manual_axes_are_dealt_with_already(manual):
 
 
 def test_a_tree_is_unboxed_without_a_constraint_when_told_so():
+    """The function for trees takes `apply_constraint`, as the method does."""
     values = [np.ones(4, "float32"), np.ones(2, "float32")]
     inner = Partitioned(values[1], names=("data",))
     tree = {"one": Partitioned(values[0], names=("data",)), "two": Partitioned([inner], names=())}

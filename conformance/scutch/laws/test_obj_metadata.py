@@ -239,7 +239,8 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
 @given(
     placed=logical_placements(),
     how=st.sampled_from(["initializer", "initializer", "metadata", "bare"]),
-    meshed=st.sampled_from([True, True, False]), notes=st.dictionaries(st.sampled_from("pq"), st.integers(0, 2)),
+    meshed=st.sampled_from([True, True, False]),
+    notes=st.dictionaries(st.sampled_from("pq"), st.integers(0, 2)),
 )  # fmt: skip
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed, notes):
     """`get_partition_spec` of a state gives each annotated variable the spec of its names, and
