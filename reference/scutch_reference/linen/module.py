@@ -217,9 +217,15 @@ class Module:
         """Set an attribute in `setup`; a module without a name gets the attribute's.
 
         Raises:
-          ModuleError: The module is bound and `setup` does not run: a bound module is immutable.
+          ModuleError: The module is bound, and `setup` does not run, or the attribute is a field that
+            the constructor takes: a bound module is immutable (LIN-1m).
         """
         if self.scope is not None:
+            if any(each.name == name and each.init for each in fields(self)):
+                raise errors.ModuleError(
+                    f"Tried to set the field {name!r} of a bound {type(self).__qualname__}. A field "
+                    "has what the constructor was given; setup may set attributes of other names."
+                )
             if self._stage != "setup":
                 raise errors.ModuleError(
                     f"Tried to set {name!r} of a bound {type(self).__qualname__} outside setup. "
