@@ -5,6 +5,7 @@ or of `apply` of the part that is transformed.
 """
 
 import dataclasses
+import functools
 import warnings
 from types import MappingProxyType
 from typing import Any
@@ -24,20 +25,24 @@ from scutch.strategies import parts
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
 """What becomes of an argument. Only the last two have a default, so that they can be left out."""
+PLACES = ("device", "backend", "no backend")
+"""How `jit` is told where to run; `remat` is not."""
 
 
 @st.composite
 def calls(draw):
-    """Which lift, what becomes of each argument, how many are passed by position, and whether one
-    number stands for a list of one.
+    """Which lift, what becomes of each argument, how many are passed by position, whether one
+    number stands for a list of one, and where `jit` runs.
     """
-    kind = draw(st.sampled_from(["jit", "remat"]))
+    kind = draw(st.sampled_from(["jit", "jit", "remat"]))
     hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
     declared = [draw(st.booleans()) for _ in PARAMETERS]
-    return kind, hows, declared, draw(st.integers(1, 4)), draw(st.booleans())
+    positions, single = draw(st.integers(1, 4)), draw(st.booleans())
+    places = draw(st.lists(st.sampled_from(PLACES), max_size=1)) if kind == "jit" else []
+    return kind, hows, declared, positions, single, places
 
 
-def _options(kind, hows, declared, positions, single):
+def _options(kind, hows, declared, positions, single, places):
     """Options of `jax.jit` or `jax.checkpoint` for a method of a module, which is at 0.
 
     An argument by position is named by its number, one by name by its name, as `jax.jit` asks for.
@@ -59,7 +64,8 @@ def _options(kind, hows, declared, positions, single):
     if kind == "jit":
         donated = written(numbers["donated"])
         options |= {"static_argnames": written(names), "donate_argnums": donated}
-    return options
+    told = {"backend": ("backend", "cpu"), "no backend": ("backend", "nope")}
+    return options | dict(told.get(place, ("device", jax.devices()[-1])) for place in places)
 
 
 def _passed(hows, positions):
@@ -79,27 +85,29 @@ def _seen(a, b, c, d):
 
 
 def _outcome(call, hows, positions):
-    """Make a call; what it gives, and which of its arguments it has deleted."""
+    """Make a call; what it gives, on which devices, and which of its arguments it has deleted."""
     args, kwargs = _passed(hows, positions)
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a donated buffer that nothing can use
+        warnings.simplefilter("ignore", DeprecationWarning)  # to say where it runs
         error = raised(lambda: found.extend(jax.tree.leaves(call(*args, **kwargs))))
     if error is not None:
         return None
     arrays = [each for each in (*args, *kwargs.values()) if isinstance(each, jax.Array)]
-    return [np.asarray(each).tolist() for each in found], [each.is_deleted() for each in arrays]
+    given = [(np.asarray(each).tolist(), sorted(map(str, each.devices()))) for each in found]
+    return given, [each.is_deleted() for each in arrays]
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW))
+@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES))
 @costly
 @given(call=calls())
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; what
-    JAX refuses is refused.
+    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; the
+    results are where `device` or `backend` of `jit` says; what JAX refuses is refused.
     """
-    kind, hows, _, positions, _ = call
+    kind, hows, _, positions, _, places = call
     ours, theirs = [], []
 
     def method(noted):
@@ -117,10 +125,11 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     options = _options(*call)
     static = options.pop("static_argnums")
     options["static_argnums"] = (0, *([static] if isinstance(static, int) else static))
-    by_jax = {"jit": jax.jit, "remat": jax.checkpoint}[kind](method(theirs), **options)
-    expected = _outcome(lambda *a, **k: by_jax(None, *a, **k), hows, positions)
+    by_jax = functools.partial({"jit": jax.jit, "remat": jax.checkpoint}[kind], **options)
+    expected = _outcome(lambda *a, **k: by_jax(method(theirs))(None, *a, **k), hows, positions)
 
-    reached(kind)
+    for name in (kind, *places):
+        reached(name)
     if expected is None:
         reached("refused")
         assert found is None, "it was accepted; JAX refuses"
@@ -129,7 +138,7 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
         reached(how)
     assert found is not None, "it was refused; JAX accepts"
     assert _untraced(ours[-1]) == _untraced(theirs[-1]), f"seen: {ours[-1]}; with JAX {theirs[-1]}"
-    assert alike(found, expected), "outputs, and whether each array is deleted"
+    assert alike(found, expected), "outputs, their devices, and whether each array is deleted"
 
 
 def _untraced(seen):
