@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike, assert_close, holds
@@ -27,6 +27,9 @@ HOW = ("static", "traced", "donated", "left out")
 """What becomes of an argument. Only the last two have a default, so that they can be left out."""
 PLACES = ("device", "backend", "no backend")
 """How `jit` is told where to run; `remat` is not."""
+placed = st.sampled_from([[], *([place] for place in PLACES)])
+ELSEWHERE = ("jit", ["traced", "traced", "left out", "left out"], [False] * 4, 2, False, ["device"])
+"""A call that JAX accepts, on another device than the one of its arguments."""
 
 
 @st.composite
@@ -38,7 +41,7 @@ def calls(draw):
     hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
     declared = [draw(st.booleans()) for _ in PARAMETERS]
     positions, single = draw(st.integers(1, 4)), draw(st.booleans())
-    places = draw(st.lists(st.sampled_from(PLACES), max_size=1)) if kind == "jit" else []
+    places = draw(placed) if kind == "jit" else []
     return kind, hows, declared, positions, single, places
 
 
@@ -102,6 +105,7 @@ def _outcome(call, hows, positions):
 @requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES))
 @costly
 @given(call=calls())
+@example(call=ELSEWHERE)
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
     name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; the
