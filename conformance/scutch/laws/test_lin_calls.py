@@ -182,20 +182,26 @@ OTHERS = ("none", "computed", "missing")
 """A field before it that the constructor does not take: none; one that `setup` makes, or not."""
 
 
-@requirement("LIN-9h", must_reach=("again", "anew", *OTHERS, *FIELDS))
+@requirement("LIN-9h", must_reach=("again", "anew", "a method", *OTHERS, *FIELDS))
 @costly
 @given(
     steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
     kind=st.sampled_from(list(FIELDS)), other=st.sampled_from(OTHERS),
+    method=st.sampled_from([None, "scaled"]),
 )  # fmt: skip
-def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form, kind, other):
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
+    linen, steps, form, kind, other, method
+):
     """A module under lifted `jit` is traced once for each field, shape and static argument that it
     is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
-    or not, and whether it has a field that its constructor does not take or not.
+    or not, and whether it has a field that its constructor does not take or not; so is a method
+    that is lifted by its name.
     """
     traced = []
     reached(kind)
     reached(other)
+    if method:
+        reached("a method")
     made, read = FIELDS[kind]
 
     class Number(linen.Module):
@@ -212,7 +218,7 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
     class Body(linen.Module):
         field: Any
 
-        __call__ = linen.compact(call)
+        __call__ = scaled = linen.compact(call)
 
     class Computing(linen.Module):
         made: Any = dataclasses.field(init=False)
@@ -222,15 +228,17 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
             if other == "computed":
                 self.made = Number(1)
 
-        __call__ = linen.compact(call)
+        __call__ = scaled = linen.compact(call)
 
-    lifted = linen.jit(Body if other == "none" else Computing, static_argnums=(2,))
+    options = {"methods": [method]} if method else {}
+    lifted = linen.jit(Body if other == "none" else Computing, static_argnums=(2,), **options)
     kept = {field: lifted(made(field, Number)) for field in (0, 1)}
     before = set()
     for field, length, static, seed in steps:
         module = lifted(made(field, Number)) if form == "class" else kept[field]
         x = np.full(length, seed, "float32")
-        found = module.apply({"params": {"scale": np.float32(2 + seed)}}, x, static)
+        variables = {"params": {"scale": np.float32(2 + seed)}}
+        found = module.apply(variables, x, static, **({"method": method} if method else {}))
         assert np.array_equal(found, (2 + seed) * (x + 10 * field + 100 * static))
         reached("again" if (field, length, static) in before else "anew")
         before.add((field, length, static))
