@@ -312,7 +312,6 @@ LEFT = {
         "Dense": {PRECISION: "dot_general_cls promote_dtype"},
         "Embed": {PRECISION: "promote_dtype"},
         "checkpoint remat": {"deprecated: `static_argnums` says it": "concrete"},
-        "jit": {"deprecated in JAX: `jax.device_put` says it": "backend device"},
         "scan": {
             "experimental: what it asks of the compiler": "data_transform",
             "a check of what is the same in each step, always on": "check_constancy_invariants",

@@ -174,6 +174,46 @@ def test_a_bound_module_is_no_static_value(linen, numbers, bound, changed, where
             assert np.array_equal(run(), X + number)
 
 
+WRONG = ("no mapping", "no collection", "a number for a collection", "a number in a collection")
+
+
+@requirement("LIN-1g", must_reach=(*WRONG, "reads", "reads nothing", "apply", "bind"))
+@given(
+    wrong=st.sampled_from(WRONG), instead=st.sampled_from([np.float32(1), X, [1.0], ("w",), None]),
+    collection=st.sampled_from(["params", "cache", "counts"]), name=numbered_names("kept", "w"),
+    bind=st.booleans(), reads=st.booleans(), mutable=st.sampled_from([True, False, ["counts"]]),
+)  # fmt: skip
+def test_variables_that_are_no_collections_are_refused(
+    linen, wrong, instead, collection, name, bind, reads, mutable
+):
+    """`apply` and `bind` refuse what is no mapping from names to mappings from names, whether or
+    not the module reads what is wrong, and what it makes if it is missing.
+    """
+    reached(wrong)
+    reached("reads" if reads else "reads nothing")
+    reached("bind" if bind else "apply")
+
+    class Holds(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x + self.variable(collection, name, jnp.zeros, ()).value if reads else x
+
+    def run(variables):
+        if bind:
+            return Holds().bind(variables, mutable=mutable)(X)
+        return Holds().apply(variables, X, mutable=mutable)
+
+    held = {name: np.float32(1)}
+    run({collection: held, "others": {}})
+    variables = {
+        "no mapping": instead,
+        "no collection": {collection: held, "others": instead},
+        "a number for a collection": {collection: held, 0: {}},
+        "a number in a collection": {collection: {**held, 0: instead}},
+    }[wrong]
+    refused(lambda: run(variables))
+
+
 @requirement("LIN-1s", must_reach=("calls the base's", "does not"))
 @given(
     calls_base=st.booleans(), name=numbered_names("kept", "w"), width=st.integers(1, 3),

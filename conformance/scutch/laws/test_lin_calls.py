@@ -5,6 +5,7 @@ or of `apply` of the part that is transformed.
 """
 
 import dataclasses
+import functools
 import warnings
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.equality import alike, assert_close, holds
@@ -24,20 +25,27 @@ from scutch.strategies import parts
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
 """What becomes of an argument. Only the last two have a default, so that they can be left out."""
+PLACES = ("device", "backend", "no backend")
+"""How `jit` is told where to run; `remat` is not."""
+placed = st.sampled_from([[], *([place] for place in PLACES)])
+ELSEWHERE = ("jit", ["traced", "traced", "left out", "left out"], [False] * 4, 2, False, ["device"])
+"""A call that JAX accepts, on another device than the one of its arguments."""
 
 
 @st.composite
 def calls(draw):
-    """Which lift, what becomes of each argument, how many are passed by position, and whether one
-    number stands for a list of one.
+    """Which lift, what becomes of each argument, how many are passed by position, whether one
+    number stands for a list of one, and where `jit` runs.
     """
-    kind = draw(st.sampled_from(["jit", "remat"]))
+    kind = draw(st.sampled_from(["jit", "jit", "remat"]))
     hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
     declared = [draw(st.booleans()) for _ in PARAMETERS]
-    return kind, hows, declared, draw(st.integers(1, 4)), draw(st.booleans())
+    positions, single = draw(st.integers(1, 4)), draw(st.booleans())
+    places = draw(placed) if kind == "jit" else []
+    return kind, hows, declared, positions, single, places
 
 
-def _options(kind, hows, declared, positions, single):
+def _options(kind, hows, declared, positions, single, places):
     """Options of `jax.jit` or `jax.checkpoint` for a method of a module, which is at 0.
 
     An argument by position is named by its number, one by name by its name, as `jax.jit` asks for.
@@ -59,7 +67,8 @@ def _options(kind, hows, declared, positions, single):
     if kind == "jit":
         donated = written(numbers["donated"])
         options |= {"static_argnames": written(names), "donate_argnums": donated}
-    return options
+    told = {"backend": ("backend", "cpu"), "no backend": ("backend", "nope")}
+    return options | dict(told.get(place, ("device", jax.devices()[-1])) for place in places)
 
 
 def _passed(hows, positions):
@@ -79,27 +88,30 @@ def _seen(a, b, c, d):
 
 
 def _outcome(call, hows, positions):
-    """Make a call; what it gives, and which of its arguments it has deleted."""
+    """Make a call; what it gives, on which devices, and which of its arguments it has deleted."""
     args, kwargs = _passed(hows, positions)
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a donated buffer that nothing can use
+        warnings.simplefilter("ignore", DeprecationWarning)  # to say where it runs
         error = raised(lambda: found.extend(jax.tree.leaves(call(*args, **kwargs))))
     if error is not None:
         return None
     arrays = [each for each in (*args, *kwargs.values()) if isinstance(each, jax.Array)]
-    return [np.asarray(each).tolist() for each in found], [each.is_deleted() for each in arrays]
+    given = [(np.asarray(each).tolist(), sorted(map(str, each.devices()))) for each in found]
+    return given, [each.is_deleted() for each in arrays]
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW))
+@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES))
 @costly
 @given(call=calls())
+@example(call=ELSEWHERE)
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; what
-    JAX refuses is refused.
+    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; the
+    results are where `device` or `backend` of `jit` says; what JAX refuses is refused.
     """
-    kind, hows, _, positions, _ = call
+    kind, hows, _, positions, _, places = call
     ours, theirs = [], []
 
     def method(noted):
@@ -117,10 +129,11 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     options = _options(*call)
     static = options.pop("static_argnums")
     options["static_argnums"] = (0, *([static] if isinstance(static, int) else static))
-    by_jax = {"jit": jax.jit, "remat": jax.checkpoint}[kind](method(theirs), **options)
-    expected = _outcome(lambda *a, **k: by_jax(None, *a, **k), hows, positions)
+    by_jax = functools.partial({"jit": jax.jit, "remat": jax.checkpoint}[kind], **options)
+    expected = _outcome(lambda *a, **k: by_jax(method(theirs))(None, *a, **k), hows, positions)
 
-    reached(kind)
+    for name in (kind, *places):
+        reached(name)
     if expected is None:
         reached("refused")
         assert found is None, "it was accepted; JAX refuses"
@@ -129,7 +142,7 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
         reached(how)
     assert found is not None, "it was refused; JAX accepts"
     assert _untraced(ours[-1]) == _untraced(theirs[-1]), f"seen: {ours[-1]}; with JAX {theirs[-1]}"
-    assert alike(found, expected), "outputs, and whether each array is deleted"
+    assert alike(found, expected), "outputs, their devices, and whether each array is deleted"
 
 
 def _untraced(seen):
@@ -169,20 +182,26 @@ OTHERS = ("none", "computed", "missing")
 """A field before it that the constructor does not take: none; one that `setup` makes, or not."""
 
 
-@requirement("LIN-9h", must_reach=("again", "anew", *OTHERS, *FIELDS))
+@requirement("LIN-9h", must_reach=("again", "anew", "a method", *OTHERS, *FIELDS))
 @costly
 @given(
     steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
     kind=st.sampled_from(list(FIELDS)), other=st.sampled_from(OTHERS),
+    method=st.sampled_from([None, "scaled"]),
 )  # fmt: skip
-def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, form, kind, other):
+def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
+    linen, steps, form, kind, other, method
+):
     """A module under lifted `jit` is traced once for each field, shape and static argument that it
     is called with, as a function of them is under `jax.jit`, whether it is made anew for each call
-    or not, and whether it has a field that its constructor does not take or not.
+    or not, and whether it has a field that its constructor does not take or not; so is a method
+    that is lifted by its name.
     """
     traced = []
     reached(kind)
     reached(other)
+    if method:
+        reached("a method")
     made, read = FIELDS[kind]
 
     class Number(linen.Module):
@@ -199,7 +218,7 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
     class Body(linen.Module):
         field: Any
 
-        __call__ = linen.compact(call)
+        __call__ = scaled = linen.compact(call)
 
     class Computing(linen.Module):
         made: Any = dataclasses.field(init=False)
@@ -209,15 +228,17 @@ def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(linen, steps, f
             if other == "computed":
                 self.made = Number(1)
 
-        __call__ = linen.compact(call)
+        __call__ = scaled = linen.compact(call)
 
-    lifted = linen.jit(Body if other == "none" else Computing, static_argnums=(2,))
+    options = {"methods": [method]} if method else {}
+    lifted = linen.jit(Body if other == "none" else Computing, static_argnums=(2,), **options)
     kept = {field: lifted(made(field, Number)) for field in (0, 1)}
     before = set()
     for field, length, static, seed in steps:
         module = lifted(made(field, Number)) if form == "class" else kept[field]
         x = np.full(length, seed, "float32")
-        found = module.apply({"params": {"scale": np.float32(2 + seed)}}, x, static)
+        variables = {"params": {"scale": np.float32(2 + seed)}}
+        found = module.apply(variables, x, static, **({"method": method} if method else {}))
         assert np.array_equal(found, (2 + seed) * (x + 10 * field + 100 * static))
         reached("again" if (field, length, static) in before else "anew")
         before.add((field, length, static))

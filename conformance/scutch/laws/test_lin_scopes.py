@@ -85,7 +85,7 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form, bare):
 
 WAYS = (
     "attribute", "attribute of a bound one", "part", "part of a bound one", "variable", "special",
-    "condition",
+    "condition", "field",
 )  # fmt: skip
 
 
@@ -95,15 +95,20 @@ WAYS = (
     called=st.booleans(),
 )  # fmt: skip
 def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
-    """Setting an attribute of a bound module outside `setup`, making a part outside `setup` and of
-    compact methods, and writing a variable of a module that was bound without `mutable`, or in the
-    condition of a loop, raise errors. An attribute with a special name is refused, or is there.
+    """Setting an attribute of a bound module outside `setup`, or a field in `setup`, making a part
+    outside `setup` and of compact methods, and writing a variable of a module that was bound
+    without `mutable`, or in the condition of a loop, raise errors. An attribute with a special name
+    is refused, or is there.
     """
     reached(way)
 
     class Part(linen.Module):
+        own: Any = None
+
         def setup(self):
-            if setup:
+            if way == "field":
+                self.own = linen.Dense(3) if setup else X
+            elif setup:
                 self.inner = linen.Dense(3)
 
         def __call__(self, x):
@@ -133,6 +138,11 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
             return x + self.param("other", linen.initializers.zeros, ())
 
     variables = {"counts": {name: np.zeros(())}, "params": {"other": np.zeros(())}}
+    if way == "field":
+        held = Part(linen.Dense(2) if called else 2)
+        refused(lambda: held.init(small_key(0), X))
+        refused(lambda: held.bind(variables)(X))
+        return
     bound = Part().bind(variables)
     if called:  # what a compact method may do, its module may not do afterwards
         bound.compacted(X)

@@ -438,3 +438,22 @@ class HashesBoundModules:
     def __init_subclass__(cls, **kwargs):
         honest.__init_subclass__.__func__(cls, **kwargs)
         cls.__hash__ = lambda self: hash(type(self))
+
+
+@of_modules
+class TakesFieldsInOrder:
+    """Breaks LIN-1w: every field may be passed by position."""
+
+    @classmethod
+    def __init_subclass__(cls, kw_only=False, **kwargs):
+        honest.__init_subclass__.__func__(cls, **kwargs)
+
+
+@of_modules
+class DropsTheErrorOfAGetter:
+    """Breaks LIN-1z: a property whose getter fails counts as missing."""
+
+    def __getattr__(self, name):
+        if hasattr(type(self), name):
+            raise AttributeError(f"there is no {name!r}")
+        return honest.__getattr__(self, name)

@@ -274,6 +274,8 @@ def jit(
     static_argnums: Positions = (),
     static_argnames: Names = (),
     donate_argnums: Positions = (),
+    device: Any = None,
+    backend: str | None = None,
     methods: Names | None = None,
 ) -> F:
     """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
@@ -286,6 +288,7 @@ def jit(
       target: A module class, or a function whose first argument is a module.
       variables, rngs: Filters of the collections and streams that are visible inside.
       static_argnums, static_argnames, donate_argnums: As in `jax.jit`; the module is at 0.
+      device, backend: As in `jax.jit`, which deprecates them.
       methods: The methods to lift; `__call__` by default.
 
     Returns:
@@ -296,6 +299,8 @@ def jit(
         "static_argnames": static_argnames,
         "donate_argnums": _in_program(donate_argnums),
     }
+    places = {"device": device, "backend": backend}
+    options |= {name: place for name, place in places.items() if place is not None}
     program = jax.jit(_program, **options)
 
     def transform(call: Call) -> Any:

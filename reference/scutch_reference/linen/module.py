@@ -143,6 +143,14 @@ class Variable:
         return self.module.is_mutable_collection(self.collection)
 
 
+def _are_collections(variables: Any) -> bool:
+    """Whether variables are mappings by name, in a mapping by name (LIN-1g)."""
+    return isinstance(variables, Mapping) and all(
+        isinstance(tree, Mapping) and all(isinstance(each, str) for each in (name, *tree))
+        for name, tree in variables.items()
+    )
+
+
 def _is_hashed(each: Field[Any]) -> bool:
     return each.compare if each.hash is None else each.hash
 
@@ -171,7 +179,7 @@ class Module:
     _compared: ClassVar[Callable[[Any], Any]] = attrgetter("name")
     """What is compared of a module of the class: the values of its fields."""
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         plain = {"setup", *inspect.get_annotations(cls)}
         for name, value in list(vars(cls).items()):
@@ -182,7 +190,7 @@ class Module:
                 value.compare = False
                 value.repr = False
         comparable = "__hash__" not in vars(cls)
-        dataclass(eq=comparable)(cls)
+        dataclass(eq=comparable, kw_only=kw_only)(cls)
         if comparable:
             cls._compared = attrgetter(*(each.name for each in fields(cls) if _is_hashed(each)))
             cls.__hash__ = Module.__hash__  # type: ignore[method-assign]
@@ -217,13 +225,19 @@ class Module:
         """Set an attribute in `setup`; a module without a name gets the attribute's.
 
         Raises:
-          ModuleError: The module is bound and `setup` does not run: a bound module is immutable.
+          ModuleError: The module is bound, and `setup` does not run, or the attribute is a field
+            that the constructor takes: a bound module is immutable (LIN-1m).
         """
         if self.scope is not None:
             if self._stage != "setup":
                 raise errors.ModuleError(
                     f"Tried to set {name!r} of a bound {type(self).__qualname__} outside setup. "
                     "Modules are immutable; state is kept in variables: self.variable(...)."
+                )
+            if any(each.name == name and each.init for each in fields(self)):
+                raise errors.ModuleError(
+                    f"Tried to set the field {name!r} of a bound {type(self).__qualname__}. It has "
+                    "what the constructor was given; setup may set attributes of other names."
                 )
             mapped(self._admit, value, name)
         object.__setattr__(self, name, value)
@@ -234,6 +248,8 @@ class Module:
         Raises:
           AttributeError: `setup` does not make it either, or cannot run before the module is bound.
         """
+        if hasattr(type(self), name):  # A getter failed: Python asks here, and drops its error.
+            return object.__getattribute__(self, name)
         if self._stage == "new" and not name.startswith("_"):
             self._set_up()
             return getattr(self, name)
@@ -604,6 +620,7 @@ class Module:
           The output; if `mutable` is not `False`, a pair of it and the mutable collections.
 
         Raises:
+          ModuleError: `variables` are no collections (LIN-1g).
           ScopeParamNotFoundError: A parameter is missing (LIN-1g).
           ModifyScopeVariableError: A variable of another collection is written (LIN-8b).
           InvalidRngError: A key is drawn from a stream that has none (LIN-8e).
@@ -649,6 +666,11 @@ class Module:
         self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, **settings: Any
     ) -> Self:
         """A bound copy; `settings` are those of its scope. What it captures may be sown."""
+        if not _are_collections(variables):
+            raise errors.ModuleError(
+                f"Tried to bind a {type(self).__qualname__} to variables that are no collections. "
+                "They are a mapping from names to mappings from names, such as {'params': {...}}."
+            )
         if settings.get("capture"):
             mutable = ("intermediates", mutable)
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}

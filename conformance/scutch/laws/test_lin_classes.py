@@ -1,0 +1,163 @@
+"""What a user's class of modules is as a class of Python: LIN-1w, LIN-1z.
+
+A class of modules is a dataclass, whose fields are what its constructor takes, and it may have
+properties. The oracle is Python: `dataclasses.dataclass` of a class with the same fields, and what
+the getter itself reads.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import alike, plain_text, says_equal
+from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.strategies.names import numbered_names
+
+FIELDS = ("a", "b", "c", "d")
+each_field = st.lists(st.booleans(), min_size=4, max_size=4)
+"""One answer for each field."""
+
+
+@requirement("LIN-1w", must_reach=("accepted", "refused", "by position", "own hash", "left out"))
+@given(
+    inherited=st.integers(1, 3),
+    by_name=st.sampled_from([(True, True), (True, False), (False, True)]),
+    has_default=each_field, left_out=each_field, positions=st.sampled_from([0, 0, 1, 2]),
+    number=st.integers(1, 9), own_hash=st.booleans(),
+)  # fmt: skip
+def test_fields_may_be_passed_by_name_alone(
+    linen, inherited, by_name, has_default, left_out, positions, number, own_hash
+):
+    """A class of modules with `kw_only=True`, a subclass of another one or the base of one, takes
+    the fields that a dataclass of the same options takes; its modules are equal, and hash alike,
+    where the fields are, and a clone may have others.
+    """
+    defaults = [name for name, told in zip(FIELDS, has_default, strict=True) if told]
+    added = FIELDS[:inherited], FIELDS[inherited:]
+    open_to_positions = [
+        name for names, alone in zip(added, by_name, strict=True) if not alone for name in names
+    ]
+
+    def total(self, x):
+        return x + sum(10**n * getattr(self, name) for n, name in enumerate(FIELDS))
+
+    def made(base):
+        """The class that adds its fields to those of a class that adds some to the base."""
+        for names, alone in zip(added, by_name, strict=True):
+            body = {"__module__": __name__, "__annotations__": dict.fromkeys(names, int)}
+            body |= {name: 7 for name in names if name in defaults} | {"__call__": total}
+            body |= {"__hash__": lambda self: number} if own_hash else {}
+            options = {"kw_only": True} if alone else {}
+            if issubclass(base, linen.Module):
+                base = type("Ours", (base,), body, **options)
+            else:
+                base = dataclasses.dataclass(type("Plain", (base,), body), **options)
+        return base
+
+    def one_of(base):
+        """An instance, with some fields by position, some left out, and the others by name."""
+        passed = {
+            name: number + n for n, name in enumerate(FIELDS)
+            if not (left_out[n] and name in defaults) and name not in open_to_positions[:positions]
+        }  # fmt: skip
+        return made(base)(*range(positions), **passed)
+
+    def values(one):
+        return [getattr(one, name) for name in FIELDS]
+
+    if raised(lambda: one_of(object)) is not None:
+        reached("refused")
+        refused(lambda: one_of(linen.Module))
+        return
+    ours, plain = one_of(linen.Module), one_of(object)
+    told = {"accepted": True, "by position": positions > 0, "own hash": own_hash}
+    told["left out"] = any(left_out[n] for n, name in enumerate(FIELDS) if name in defaults)
+    for name in (name for name in told if told[name]):
+        reached(name)
+    assert alike(values(ours), values(plain))
+    same, other = ours.clone(), ours.clone(d=-1)
+    assert alike(values(other), [*values(plain)[:-1], -1])
+    assert alike(hash(same), hash(ours))
+    assert not own_hash or alike(hash(ours), number)
+    if not own_hash:
+        assert says_equal(ours, same)
+        assert not says_equal(ours, other)
+    assert alike(np.asarray(ours.apply({}, 1)), np.asarray(total(plain, 1)))
+
+
+READS = ("property", "cached property", "descriptor")
+"""How a class has an attribute that is computed from another one."""
+HELD = ("field", "setup", "setter", "nobody")
+"""Who says what the other attribute is."""
+
+
+class Computed:
+    """A descriptor that is no property, and that reads with a function of the instance."""
+
+    def __init__(self, getter):
+        self.getter = getter
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else self.getter(instance)
+
+
+@requirement("LIN-1z", must_reach=(*READS, *HELD, "deep"))
+@given(
+    read=st.sampled_from(READS), held=st.sampled_from([*HELD, "nobody"]), depth=st.integers(1, 3),
+    name=numbered_names("kept", "other"), number=st.integers(1, 9), bound=st.booleans(),
+)  # fmt: skip
+def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, number, bound):
+    """A property, or another descriptor, of a module reads a field, what `setup` makes, and what
+    its setter has got in `setup`; where its getter reads what nobody makes, perhaps by a further
+    property, the error, or one that caused it, has the name of that.
+    """
+    reached(read)
+    reached(held)
+    if depth > 1:
+        reached("deep")
+    kinds = {
+        "property": property, "cached property": functools.cached_property, "descriptor": Computed
+    }  # fmt: skip
+    names = [f"computed_{n}" for n in range(depth)]
+
+    def computing(inner):
+        return kinds[read](lambda self: 1 + getattr(self, inner))
+
+    def setter(self, value):
+        object.__setattr__(self, name, value)
+
+    def set_up(self):
+        if held == "setup":
+            setattr(self, name, number)
+        if held == "setter":
+            self.set_from_outside = number
+
+    def call(self, x):
+        return x * self.computed_0
+
+    body = {"__module__": __name__, "setup": set_up, "__call__": call}
+    inner = [*names[1:], name]
+    body |= {place: computing(source) for place, source in zip(names, inner, strict=True)}
+    body["set_from_outside"] = property(lambda self: getattr(self, name), setter)
+    body |= {"__annotations__": {name: Any}} if held == "field" else {}
+    cls = type("Computing", (linen.Module,), body)
+    module = cls(number) if held == "field" else cls()
+
+    def found():
+        return module.bind({}).computed_0 if bound else module.apply({}, 1)
+
+    if held != "nobody":
+        assert alike(np.asarray(found()), np.asarray(number + depth))
+        assert alike(module.init(small_key(0), 1), {})
+        return
+    error: Any = refused(found)
+    told = []
+    while error is not None and len(told) < 2 * depth + 2:
+        told.append(plain_text(error))
+        error = error.__cause__ or error.__context__
+    assert any(name in plain_text(text) for text in told), f"none of {told} has {name!r}"
