@@ -358,12 +358,16 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
 WAYS = ("method", *BLOCKS)
 
 
-@requirement("OBJ-6k", must_reach=(*WAYS, "others"))
-@given(seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS))
-def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
+@requirement("OBJ-6k", must_reach=(*WAYS, "others", "one key", "lanes", "left alone"))
+@given(
+    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS),
+    lanes=st.sampled_from([None, 1, 3]), chosen=st.sampled_from([None, *CHOSEN]),
+)  # fmt: skip
+def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, chosen):
     """A fork of streams, a new object or for the time of a block or a call, gives keys that the
     streams do not give, the same again for the same seeds; the streams go on as if nothing had been
-    drawn from the fork.
+    drawn from the fork. For the time of a block or a call, `split` says how many keys a stream has
+    at once, by a number or for the streams that filters take; all others are not forked.
     """
     assume(len({*seeds.values()}) == len(seeds))
     reached(how)
@@ -372,6 +376,22 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
     )
     if len({*inside}) > 1:
         reached("others")
+    if how == "method":
+        lanes = chosen = None
+    reached("one key" if lanes is None else "lanes")
+    taken = [name for name in seeds if chosen is None or name in CHOSEN[chosen][1]]
+    options = {} if lanes is None else {"split": lanes}
+    if chosen is not None:
+        options = {"split": {CHOSEN[chosen][0](nnx): lanes}}
+
+    def drawn_inside(rngs, inside):
+        """The keys that streams with one key give, then those of each lane of the others."""
+        several = taken if lanes is not None else []
+        keys = _draw(rngs, [name for name in inside if name not in several])
+        for name in several:
+            if count := inside.count(name):
+                keys.extend(_drawn_in_lanes(nnx, rngs[name], (lanes,), count))
+        return keys
 
     def drawn(inside):
         rngs = nnx.Rngs(**seeds)
@@ -381,16 +401,17 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
             assert alike(list(forked), list(rngs))
             return first, _draw(forked, inside), _draw(rngs, after)
         if how == "with":
-            with nnx.fork_rngs(rngs):
-                middle = _draw(rngs, inside)
+            with nnx.fork_rngs(rngs, **options):
+                middle = drawn_inside(rngs, inside)
         else:
-            call = nnx.fork_rngs()(lambda rngs: _draw(rngs, inside))
+            call = nnx.fork_rngs(**options)(lambda rngs: drawn_inside(rngs, inside))
             middle = call(rngs) if how == "decorator" else call(rngs=rngs)
         return first, middle, _draw(rngs, after)
 
-    keys = drawn(inside)
+    own = [name for name in inside if name in taken]
+    keys = drawn(own)
     first, last = keys[0], keys[2]
-    assert alike(keys, drawn(inside))
+    assert alike(keys, drawn(own))
     assert alike((first, last), drawn([])[::2])
     alone = nnx.Rngs(**seeds)
     assert alike(first, _draw(alone, before))
@@ -399,6 +420,10 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
         _assert_goes_on(name, found, _draw(alone, [name] * (len(found) + 2)))
     every = [key for each in keys for key in each]
     assert len({*map(plain_text, every)}) == len(every), "a key came twice"
+    if others := [name for name in inside if name not in taken]:
+        reached("left alone")
+        alone = nnx.Rngs(**seeds)
+        assert alike(drawn(others)[1], _draw(alone, [*before, *others])[len(before) :])
 
 
 def _without_keys(nnx, rngs):
