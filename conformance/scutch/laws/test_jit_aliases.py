@@ -16,7 +16,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
 from scutch.strategies import cells, copies, programs
 from scutch.strategies.object_calls import FLAGS
@@ -221,6 +221,31 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     reached("same" if axes[0] == axes[1] else "different")
     assert axes[0] == axes[1] or error is not None, "it was accepted; expected an error"
     assert np.array_equal(root.a.get_raw_value(), before)
+
+
+@requirement("JIT-2d", must_reach=("child", "twice", *MODED))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@given(
+    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from([{}, *FLAGS]), places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    name=st.sampled_from(["kernel", "other_scale"]), mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+def test_the_refusal_names_both_places_in_every_mode(
+    transforms, root, how, lift, mode, places, name, mesh
+):
+    """The refusal of different shardings, axes or specs for the places of one variable shows, in
+    every mode, its type, and the name of the attribute that it is as often as it is one.
+    """
+    axes = [MODED[lift][place % len(MODED[lift])] for place in places]
+    assume(axes[0] != axes[1])
+    reached(lift)
+    reached(how)
+    del root.b.a
+    setattr(root.b, name, root.a)
+    lifted = _lifted(transforms, lift, axes, mesh, mode)
+    error = refused(lambda: lifted(*_aliased(root, how), jnp.ones((2, 2))), naming=("Param",))
+    named = plain_text(error).count(name)
+    assert named >= {"itself": 0, "child": 1, "twice": 2}[how], f"{named} times {name}: {error}"
 
 
 BY_NAME = ("jit", "vmap", "remat", "grad", "value_and_grad")

@@ -387,7 +387,7 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     def drawn_inside(rngs, inside):
         """The keys that streams with one key give, then those of each lane of the others."""
         several = taken if lanes is not None else []
-        keys = _draw(rngs, [name for name in inside if name not in several])
+        keys = _draw(rngs, [name for name in inside if not holds(several, name)])
         for name in several:
             if count := inside.count(name):
                 keys.extend(_drawn_in_lanes(nnx, rngs[name], (lanes,), count))
