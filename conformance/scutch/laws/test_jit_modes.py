@@ -483,21 +483,39 @@ def _has_a_cycle(nnx, root):
     )  # fmt: skip
 
 
+def _plain(nnx):
+    """An object with a variable, of a class that JAX takes for no tree."""
+
+    class Plain(nnx.Module, pytree=False):
+        pass
+
+    made = Plain()
+    made.a = nnx.Param(jnp.ones(2))
+    return made
+
+
 apart = object_trees(variable=variables(arrays(max_rank=2), kinds=(*graphs.VARIABLES, "Variable")))
 
 
-@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", *AROUND))
+@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND))
 @given(
     root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
     mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),
-    wanted=st.one_of(st.none(), type_filters()),
+    wanted=st.one_of(st.none(), type_filters()), holds_plain=st.sampled_from([False, False, True]),
 )  # fmt: skip
-def test_the_functional_form_is_that_of_every_mode(nnx, root, form, mode, around, wanted):
+def test_the_functional_form_is_that_of_every_mode(
+    nnx, root, form, mode, around, wanted, holds_plain
+):
     """`state`, `split` and `merge`, and `clone`, give in each mode what they give without one; the
     mode is the one that the call says, or that was set around it. An object in which something is
-    shared may be refused by the mode that knows no graph.
+    shared, or one of a class that is declared to be no pytree, may be refused by the mode that
+    knows no graph.
     """
     _modes(nnx.state)
+    spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
+    if holds_plain and spare:
+        reached("no pytree")
+        setattr(root, spare[0], _plain(nnx))
     reached(form)
     reached(around)
     met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
@@ -523,7 +541,7 @@ def test_the_functional_form_is_that_of_every_mode(nnx, root, form, mode, around
 
     with contextlib.nullcontext() if set_around is None else nnx.set_graph_mode(set_around):
         error = raised(call)
-    if error is not None and shared and of_a_tree:
+    if error is not None and of_a_tree and (shared or (holds_plain and spare)):
         return
     if error is not None:
         raise error
