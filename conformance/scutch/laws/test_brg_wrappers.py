@@ -5,6 +5,7 @@ The oracle is the wrapped module itself, used without the wrapper, on the layer 
 """
 
 import itertools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -270,7 +271,8 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     nnx, bridge, meta, seed, initial, size, scale
 ):
     """The collections of a wrapped NNX module have the types, paths and values of an object's
-    variables, and give that object's outputs.
+    variables, and give that object's outputs, without a warning, which would be an error for users
+    who turn warnings into errors.
     """
     module = _wrapped(bridge, nnx, initial, size)
     variables = module.init(small_key(seed), X)
@@ -279,7 +281,11 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     assert_close(_typed(values), variables_of(nnx, layer), **CALLS)
     if initial == "start":
         assert_close(_typed(values), variables_of(nnx, _object(nnx, size)), **CALLS)
-    assert_close(module.apply(variables, X, scale), layer(X, scale), **CALLS)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = module.apply(variables, X, scale)
+    assert_close(found, layer(X, scale), **CALLS)
+    assert not [each for each in told if each.category is UserWarning], f"it warns: {told}"
 
 
 @requirement("BRG-7g", must_reach=("mutable", "not mutable"))

@@ -5,10 +5,12 @@ two places within one, hold it. When shardings are given, an aliased object gets
 its places.
 """
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -16,8 +18,9 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
+from scutch.lawkit.modes import under_other_modes
 from scutch.strategies import cells, copies, programs
 from scutch.strategies.object_calls import FLAGS
 
@@ -199,28 +202,76 @@ def _lifted(transforms, lift, axes, mesh, mode):
 
 
 MODED = {"jit": SHARDED, "scan": AXES["vmap"], **AXES}
+mostly = st.sampled_from([True, True, False])
 
 
-@requirement("JIT-12k", must_reach=("same", "different", *MODED))
+def _shared_inside(law):
+    """Give a law examples of one variable twice in one argument, which few inputs would draw."""
+    for lift in MODED:
+        law = example(
+            root=SQUARE, how="whole", lift=lift, mode=FLAGS[1], around=True, places=(0, 0),
+            mesh=Mesh((2,), ("data",)),
+        )(law)  # fmt: skip
+    return law
+
+
+@requirement("JIT-12k", must_reach=("same", "different", "other modes", *MODED))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
-    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS),
+    root=st.just(SQUARE), how=st.sampled_from(["whole", "child", "whole", "itself", "twice"]),
+    lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS), around=mostly,
     places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
 )  # fmt: skip
+@_shared_inside
 def test_an_object_has_one_axis_and_one_spec_in_every_mode(
-    transforms, root, how, lift, mode, places, mesh
+    transforms, nnx, root, how, lift, mode, around, places, mesh
 ):
     """With `graph=False` and `graph_updates=False`, too, a call with different shardings, axes or
-    specs for the places of one object is refused, and leaves the object as it was.
+    specs for the places of one object is refused, and leaves the object as it was. With equal ones
+    it is accepted where the graph is kept, whichever modes are set around a call that is given
+    both.
     """
     axes = [MODED[lift][place % len(MODED[lift])] for place in places]
     before, x = root.a.get_raw_value(), jnp.ones((2, 2))
-    lifted = _lifted(transforms, lift, axes, mesh, mode)
-    error = raised(lambda: lifted(*_aliased(root, how), x))
+    arguments = (root, root.b) if how == "whole" else _aliased(root, how)
+    if around:
+        reached("other modes")
+        mode = {"graph": True, "graph_updates": True, **mode}
+    with under_other_modes(nnx, **mode) if around else contextlib.nullcontext():
+        lifted = _lifted(transforms, lift, axes, mesh, mode)
+        error = raised(lambda: lifted(*arguments, x))
     reached(lift)
     reached("same" if axes[0] == axes[1] else "different")
-    assert axes[0] == axes[1] or error is not None, "it was accepted; expected an error"
+    if axes[0] != axes[1]:
+        assert error is not None, "it was accepted; expected an error"
+    elif mode.get("graph", True) and error is not None:
+        raise error
     assert np.array_equal(root.a.get_raw_value(), before)
+
+
+@requirement("JIT-2d", must_reach=("child", "twice", *MODED))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@given(
+    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from([{}, *FLAGS]), places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    name=st.sampled_from(["kernel", "other_scale"]), mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+def test_the_refusal_names_both_places_in_every_mode(
+    transforms, root, how, lift, mode, places, name, mesh
+):
+    """The refusal of different shardings, axes or specs for the places of one variable shows, in
+    every mode, its type, and the name of the attribute that it is as often as it is one.
+    """
+    axes = [MODED[lift][place % len(MODED[lift])] for place in places]
+    assume(axes[0] != axes[1])
+    reached(lift)
+    reached(how)
+    del root.b.a
+    setattr(root.b, name, root.a)
+    lifted = _lifted(transforms, lift, axes, mesh, mode)
+    error = refused(lambda: lifted(*_aliased(root, how), jnp.ones((2, 2))), naming=("Param",))
+    named = plain_text(error).count(name)
+    assert named >= {"itself": 0, "child": 1, "twice": 2}[how], f"{named} times {name}: {error}"
 
 
 BY_NAME = ("jit", "vmap", "remat", "grad", "value_and_grad")
@@ -229,18 +280,20 @@ POOL = 3
 """How many objects there are to be passed."""
 
 
-def _objects(nnx):
-    """Objects of one class, each with a parameter and a count."""
+def _objects(nnx, twice):
+    """Objects of one class, each with a parameter, which may be in it twice, and a count."""
     made = []
     for number in range(POOL):
         node = graphs.classes(nnx)["Node"]()
         node.a = nnx.Param(jnp.arange(2.0) + number)
         node.b = nnx.BatchStat(jnp.full(2, 3.0 * number + 1))
+        if twice:
+            node.c = node.a
         made.append(node)
     return made
 
 
-@requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart"))
+@requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart", "other modes"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
@@ -249,18 +302,26 @@ def _objects(nnx):
     named=st.dictionaries(
         st.sampled_from(["other", "model"]), st.integers(0, POOL - 1), min_size=1
     ),
+    twice=st.booleans(), around=mostly,
 )  # fmt: skip
-def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, placed, named):
+def test_objects_by_name_take_part_in_every_mode(
+    transforms, nnx, lift, mode, placed, named, twice, around
+):
     """With `graph=False` and `graph_updates=False`, a lifted function of objects by position and
     by name leaves the objects and returns what the eager call does; gradients are those of the
     object in the first place. An object that is passed twice may be refused with `graph=False`,
-    or where the gradient is for one of its places.
+    or where the gradient is for one of its places, as may one that has a variable twice. Other
+    modes that are set around the call change nothing for a lift that is given both.
     """
     reached(lift)
+    if around:
+        reached("other modes")
+        mode = {"graph": True, "graph_updates": True, **mode}
     chosen = [*placed, *named.values()]
     shared = len({*chosen}) < len(chosen)
     reached("shared" if shared else "apart")
-    refusable = shared and ("graph" in mode or ("grad" in lift and chosen.count(chosen[0]) > 1))
+    refusable = (shared or twice) and not mode.get("graph", True)
+    refusable = refusable or ("grad" in lift and chosen.count(chosen[0]) > 1)
 
     def work(*objects, **others):
         total = 0.0
@@ -273,14 +334,16 @@ def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, pl
         return function(*(pool[n] for n in placed), **{name: pool[n] for name, n in named.items()})
 
     def loss(parameter):
-        pool = _objects(nnx)
+        pool = _objects(nnx, twice)
         pool[placed[0]].a.set_value(parameter)
         return made(work, pool)
 
-    eager, lifted = _objects(nnx), _objects(nnx)
+    eager, lifted = _objects(nnx, twice), _objects(nnx, twice)
     expected = made(work, eager)
     results = []
-    error = raised(lambda: results.append(made(getattr(transforms, lift)(work, **mode), lifted)))
+    with under_other_modes(nnx, **mode) if around else contextlib.nullcontext():
+        function = getattr(transforms, lift)(work, **mode)
+        error = raised(lambda: results.append(made(function, lifted)))
     if error is not None and refusable:
         return
     if error is not None:
@@ -289,7 +352,7 @@ def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, pl
     if lift in ("grad", "value_and_grad"):
         value, found = (expected, found) if lift == "grad" else found
         assert alike(value, expected)
-        expected = jax.grad(loss)(_objects(nnx)[placed[0]].a.get_value())
+        expected = jax.grad(loss)(_objects(nnx, twice)[placed[0]].a.get_value())
         found = found.a.get_value()
     assert alike(jnp.asarray(found), jnp.asarray(expected)), f"{found}, expected {expected}"
     different = graphs.differences(nnx, eager, lifted)

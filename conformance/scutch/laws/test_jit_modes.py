@@ -1,9 +1,11 @@
-"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j, JIT-12l and JIT-12m.
+"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j, JIT-12l, JIT-12m and JIT-12r.
 
 The oracle is JAX's own transformation with the same options, or the eager call.
 """
 
+import contextlib
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +14,15 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
+from scutch.inputs.filters import build_filter
 from scutch.inputs.object_calls import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
-from scutch.strategies import copies
+from scutch.lawkit.states import flat_state, raw_values
+from scutch.strategies import arrays, copies, object_trees, small_graphs, type_filters, variables
 from scutch.strategies.object_calls import (
     FLAGS,
     LIFTS,
@@ -458,3 +462,91 @@ def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
         assert alike(result, expected)
         different = graphs.differences(nnx, eager, bound)
         assert not different, f"eager and cached: {different}"
+
+
+AROUND = {"nothing": None, "a graph": True, "a tree": False}
+"""The mode that is set around a call, which one that the call is given overrides."""
+FORMS = ("merged", "of values", "copied", "cloned")
+
+
+def _modes(function):
+    """Leave a law where a function has no modes."""
+    if not holds(inspect.signature(function).parameters, "graph"):
+        not_available("the functional form has no modes")
+
+
+def _has_a_cycle(nnx, root):
+    """Whether an object leads back to itself."""
+    return any(
+        inside is node for node in graphs.nodes(nnx, root)
+        for path, inside in graphs.walk(nnx, node) if path
+    )  # fmt: skip
+
+
+def _plain(nnx):
+    """An object with a variable, of a class that JAX takes for no tree."""
+
+    class Plain(nnx.Module, pytree=False):
+        pass
+
+    made = Plain()
+    made.a = nnx.Param(jnp.ones(2))
+    return made
+
+
+apart = object_trees(variable=variables(arrays(max_rank=2), kinds=(*graphs.VARIABLES, "Variable")))
+
+
+@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND))
+@given(
+    root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
+    mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),
+    wanted=st.one_of(st.none(), type_filters()), holds_plain=st.sampled_from([False, False, True]),
+)  # fmt: skip
+def test_the_functional_form_is_that_of_every_mode(
+    nnx, root, form, mode, around, wanted, holds_plain
+):
+    """`state`, `split` and `merge`, and `clone`, give in each mode what they give without one; the
+    mode is the one that the call says, or that was set around it. An object in which something is
+    shared, or one of a class that is declared to be no pytree, may be refused by the mode that
+    knows no graph.
+    """
+    _modes(nnx.state)
+    spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
+    if holds_plain and spare:
+        reached("no pytree")
+        setattr(root, spare[0], _plain(nnx))
+    reached(form)
+    reached(around)
+    met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
+    shared = len({*met}) < len(met)
+    reached("shared" if shared else "apart")
+    set_around = AROUND[around] if hasattr(nnx, "set_graph_mode") else None
+    of_a_tree = mode is False or (mode is None and set_around is False)
+    assume(not (of_a_tree and _has_a_cycle(nnx, root)))  # JAX goes around it for ever.
+    filters = () if wanted is None else (build_filter(nnx, wanted),)
+    expected = flat_state(nnx, nnx.state(root, *filters))
+    found, options = {}, {} if mode is None else {"graph": mode}
+
+    def call():
+        found["state"] = flat_state(nnx, nnx.state(root, *filters, **options))
+        if form == "cloned":
+            found["copy"] = nnx.clone(root, **options)
+            return
+        definition, state = nnx.split(root, **options)
+        if form == "of values":
+            state = nnx.from_flat_state(raw_values(nnx, state))
+        copied = {"copy": True} if form == "copied" else {}
+        found["copy"] = nnx.merge(definition, state, **copied)
+
+    with contextlib.nullcontext() if set_around is None else nnx.set_graph_mode(set_around):
+        error = raised(call)
+    if error is not None and of_a_tree and (shared or (holds_plain and spare)):
+        return
+    if error is not None:
+        raise error
+    assert graphs.same_leaves(nnx, found["state"], expected)
+    assert not graphs.differences(nnx, root, found["copy"])
+    if form != "merged":
+        ours, theirs = ({*map(id, graphs.nodes(nnx, each))} for each in (root, found["copy"]))
+        assert not ours & theirs, "the copy has nodes of the object"

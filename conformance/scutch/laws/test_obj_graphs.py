@@ -472,44 +472,53 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
     assert says_equal(found[0], found[1]) is mark
 
 
-@requirement(
-    "OBJ-1x",
-    must_reach=("array", "variable", "object", "alone", "in a container", "marked", "unmarked"),
-)
+WHAT = ("array", "variable", "a variable of none", "object", "an object without leaves")
+"""What JAX is to trace, or has an identity, so that it is no static data."""
+
+
+@requirement("OBJ-1x", must_reach=(*WHAT, "alone", "in a container", "marked", "unmarked"))
 @given(
-    root=object_trees(), kind=st.sampled_from(["array", "variable", "object"]),
+    root=object_trees(), kind=st.sampled_from(WHAT),
     wraps=st.sampled_from(["alone", "list", "tuple", "dict", "nested"]),
     library=st.sampled_from("nj"), marked=st.booleans(),
     before=st.sampled_from(["nothing", "number", "static"]),
 )  # fmt: skip
 def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
     """An array, a variable or an object that is marked as static, alone or in a container, is
-    refused, when the attribute is set, or when the object is split, at the latest. Without a mark,
-    too, it is refused or in the state, whatever the attribute was before.
+    refused, when the attribute is set, or when the object is split, at the latest; also a variable
+    whose value has no array, and an object that has no attributes. Without a mark, too, it is
+    refused or in the state, whatever the attribute was before; an object without attributes is in
+    no state, but in a copy it is another one.
     """
     reached(kind)
     reached("alone" if wraps == "alone" else "in a container")
     reached("marked" if marked else "unmarked")
     array = np.ones(2, "float32") if library == "n" else jax.numpy.ones(2)
-    branch = classes(nnx)["Branch"]()
+    branch, bare = (classes(nnx)["Branch"]() for _ in range(2))
     branch.a = nnx.Param(array)
-    value = {"array": array, "variable": nnx.Param(array), "object": branch}[kind]
+    things = [array, nnx.Param(array), nnx.Param(None), branch, bare]
+    value = dict(zip(WHAT, things, strict=True))[kind]
     wrapped = {
         "alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value},
         "nested": {"x": [value, 1]},
     }[wraps]  # fmt: skip
-    states = []
+    found = []
 
     def split():
         if before != "nothing":
             root.e = 3 if before == "number" else nnx.static(3)
         root.e = nnx.static(wrapped) if marked else wrapped
-        states.append(nnx.split(root)[1])
+        found.extend(nnx.split(root))
 
     if marked:
         refused(split)
-    elif raised(split) is None:
-        paths = [*flat_state(nnx, states[0])]
+    elif raised(split) is not None:
+        return
+    elif value is bare:
+        copied = nodes(nnx, nnx.merge(*found).e)
+        assert not [node for node in copied if node is bare], "the copy has the object itself"
+    else:
+        paths = [*flat_state(nnx, found[1])]
         assert any(alike(path[0], "e") for path in paths), f"it is at none of {paths}"
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
+from scutch.lawkit.modes import under_other_modes
 
 NAMES = ("default", "params", "dropout")
 IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
@@ -358,12 +359,21 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
 WAYS = ("method", *BLOCKS)
 
 
-@requirement("OBJ-6k", must_reach=(*WAYS, "others"))
-@given(seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS))
-def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
+FORKED = (*WAYS, "others", "one key", "lanes", "left alone", "other modes")
+
+
+@requirement("OBJ-6k", must_reach=FORKED)
+@given(
+    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS),
+    lanes=st.sampled_from([None, 1, 3]), chosen=st.sampled_from([None, *CHOSEN]),
+    around=st.booleans(),
+)  # fmt: skip
+def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, chosen, around):
     """A fork of streams, a new object or for the time of a block or a call, gives keys that the
     streams do not give, the same again for the same seeds; the streams go on as if nothing had been
-    drawn from the fork.
+    drawn from the fork. For the time of a block or a call, `split` says how many keys a stream has
+    at once, by a number or for the streams that filters take; all others are not forked. A call is
+    made under the modes that the decorator was given, also where others are set around it.
     """
     assume(len({*seeds.values()}) == len(seeds))
     reached(how)
@@ -372,6 +382,25 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
     )
     if len({*inside}) > 1:
         reached("others")
+    if how == "method":
+        lanes = chosen = None
+    reached("one key" if lanes is None else "lanes")
+    taken = [name for name in seeds if chosen is None or name in CHOSEN[chosen][1]]
+    options = {} if lanes is None else {"split": lanes}
+    if chosen is not None:
+        options = {"split": {CHOSEN[chosen][0](nnx): lanes}}
+
+    modes = {"graph": True, "graph_updates": True} if around and how in BLOCKS[1:] else {}
+    if modes:
+        reached("other modes")
+
+    def drawn_inside(rngs, inside):
+        """The keys that streams with one key give, then those of each lane of the others."""
+        several = taken if lanes is not None else []
+        keys = _draw(rngs, [name for name in inside if not holds(several, name)])
+        for name in several:
+            keys.extend(_drawn_in_lanes(nnx, rngs[name], (lanes,), max(1, inside.count(name))))
+        return keys
 
     def drawn(inside):
         rngs = nnx.Rngs(**seeds)
@@ -381,16 +410,18 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
             assert alike(list(forked), list(rngs))
             return first, _draw(forked, inside), _draw(rngs, after)
         if how == "with":
-            with nnx.fork_rngs(rngs):
-                middle = _draw(rngs, inside)
+            with nnx.fork_rngs(rngs, **options):
+                middle = drawn_inside(rngs, inside)
         else:
-            call = nnx.fork_rngs()(lambda rngs: _draw(rngs, inside))
-            middle = call(rngs) if how == "decorator" else call(rngs=rngs)
+            call = nnx.fork_rngs(**options, **modes)(lambda rngs: drawn_inside(rngs, inside))
+            with under_other_modes(nnx, **modes):
+                middle = call(rngs) if how == "decorator" else call(rngs=rngs)
         return first, middle, _draw(rngs, after)
 
-    keys = drawn(inside)
+    own = [name for name in inside if name in taken]
+    keys = drawn(own)
     first, last = keys[0], keys[2]
-    assert alike(keys, drawn(inside))
+    assert alike(keys, drawn(own))
     assert alike((first, last), drawn([])[::2])
     alone = nnx.Rngs(**seeds)
     assert alike(first, _draw(alone, before))
@@ -399,6 +430,11 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how):
         _assert_goes_on(name, found, _draw(alone, [name] * (len(found) + 2)))
     every = [key for each in keys for key in each]
     assert len({*map(plain_text, every)}) == len(every), "a key came twice"
+    if others := [name for name in inside if name not in taken]:
+        reached("left alone")
+        alone = nnx.Rngs(**seeds)
+        found = drawn(others)[1][: len(others)]
+        assert alike(found, _draw(alone, [*before, *others])[len(before) :])
 
 
 def _without_keys(nnx, rngs):

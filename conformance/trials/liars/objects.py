@@ -250,6 +250,14 @@ class StaticOnDemand:
         return value if nnx.has_data(value) else nnx.static(value)
 
 
+@of_objects
+class ClonesNoVariablesOfTrees:
+    """Breaks JIT-12r: with `graph=False`, a clone has the variables of the object."""
+
+    def clone(node, variables=True, *, graph=None, **options):
+        return nnx.clone(node, variables and graph is not False, **options)
+
+
 # ---------------------------------------------------------------- updates
 
 

@@ -257,7 +257,7 @@ class SplitsAllStreams:
 class ForksNothing:
     """Breaks OBJ-6k: in a block the streams give the keys that they give outside of it."""
 
-    def fork_rngs(node):
+    def fork_rngs(node, **options):
         return contextlib.nullcontext()
 
 
