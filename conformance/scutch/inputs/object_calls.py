@@ -264,7 +264,7 @@ HELD: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _laid(sharding: NamedSharding, value: Any) -> Any:
-    """The arrays in a value as a sharding cuts them, or whole where it cannot; all are committed."""
+    """The arrays in a value, committed: cut by a sharding, or whole where it cannot cut them."""
     size = sharding.mesh.shape["data"]
 
     def laid(array: Any) -> Any:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
-from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, says_equal
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
