@@ -251,6 +251,67 @@ def _flat(nnx, state):
     return {p: (type(v).__name__, v.get_value()) for p, v in nnx.to_flat_state(state)}
 
 
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "dict": lambda parts: dict(zip("pqr", parts, strict=False)),
+}
+
+
+@requirement("OBJ-7a", must_reach=(*CONTAINERS, "object", "array", "both"))
+@given(
+    form=st.sampled_from(list(CONTAINERS)),
+    parts=st.lists(st.sampled_from(["object", "array"]), min_size=1, max_size=3),
+    every=st.booleans(), with_value=st.booleans(), second=st.booleans(),
+)  # fmt: skip
+def test_the_gradient_of_a_container_is_a_container_of_gradients(
+    transforms, nnx, form, parts, every, with_value, second
+):
+    """The gradient with respect to a container of objects and arrays has, in the place of each
+    object, the state of the gradients of its parameters, or of all its variables by `DiffState`,
+    and in the place of each array its gradient.
+    """
+    for name in (form, "both" if len({*parts}) == 2 else parts[0]):
+        reached(name)
+    arrays = [np.arange(n, n + 2, dtype="float32") for n, _ in enumerate(parts, 1)]
+    factor = np.float32(3)
+
+    def loss(values, factor):
+        return factor * sum(jnp.sum((n + 1) * value**2) for n, value in enumerate(values))
+
+    def of_container(*given):
+        container, factor = given[::-1] if second else given
+        found = container.values() if form == "dict" else container
+        return loss([x.a.get_value() if hasattr(x, "a") else x for x in found], factor)
+
+    def held(part, array):
+        if part == "array":
+            return jnp.asarray(array)
+        module = classes(nnx)["Node"]()
+        module.a, module.b = nnx.Param(array), nnx.BatchStat(array)
+        return module
+
+    container = CONTAINERS[form](list(map(held, parts, arrays)))
+    lift = "value_and_grad" if with_value else "grad"
+    number = int(second)
+    argnums = transforms.DiffState(number, ...) if every else number
+    ours = getattr(transforms, lift)(of_container, argnums=argnums)(
+        *((factor, container) if second else (container, factor))
+    )
+    theirs = getattr(jax, lift)(loss)(arrays, factor)
+    if with_value:
+        assert alike(ours[0], theirs[0])
+        ours, theirs = ours[1], theirs[1]
+    assert type(ours) is type(container)
+    found = [*ours.values()] if form == "dict" else [*ours]
+    for part, gradient, slope in zip(parts, found, theirs, strict=True):
+        if part == "array":
+            assert alike(gradient, slope)
+            continue
+        statistics = {("b",): ("BatchStat", jnp.zeros_like(slope))} if every else {}
+        assert alike(_flat(nnx, gradient), {("a",): ("Param", slope), **statistics})
+
+
 map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
 
 
