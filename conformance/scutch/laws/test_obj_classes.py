@@ -82,7 +82,7 @@ def _mixin(noted):
     return Mixin
 
 
-BASES = ("Module", "Object", "Pytree")
+BASES = ("Module", "Pytree")
 
 
 @requirement("OBJ-1o", must_reach=(*BASES, "first", "last", "inherited"))
