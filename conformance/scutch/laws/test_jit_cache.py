@@ -217,17 +217,17 @@ FORMS = {
         ),
         min_size=1, max_size=3,
     ),
-    early=st.booleans(), listed=st.booleans(),
+    start=st.sampled_from(list(FORMS)), early=st.booleans(), listed=st.booleans(),
 )  # fmt: skip
 def test_what_is_written_to_the_dictionary_of_attributes_is_seen(
-    transforms, nnx, changes, early, listed
+    transforms, nnx, changes, start, early, listed
 ):
     """The call after static data, containers of them among it, was set, replaced or deleted in
     `vars(object)`, which was taken before the first call or is taken each time, runs with the new
     attributes.
     """
     module = graphs.classes(nnx)["Node"]()
-    module.a, module.b = nnx.Param(np.ones(2, "float32")), 1
+    module.a, module.b = nnx.Param(np.ones(2, "float32")), FORMS[start](1)
     root = nnx.List([module]) if listed else module
     watched, attributes = Watched(transforms, nnx), vars(module) if early else None
     reached("before" if early else "each time")
