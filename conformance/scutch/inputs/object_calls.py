@@ -269,7 +269,7 @@ def _laid(sharding: NamedSharding, value: Any) -> Any:
 
     def laid(array: Any) -> Any:
         is_cut = np.ndim(array) > 0 and np.shape(array)[0] % size == 0
-        spec = sharding.spec if is_cut else PartitionSpec()
+        spec = sharding.spec if is_cut else PartitionSpec()  # type: ignore[no-untyped-call]
         return jax.device_put(array, NamedSharding(sharding.mesh, spec))
 
     return jax.tree.map(laid, value)
