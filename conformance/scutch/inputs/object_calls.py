@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import (
@@ -39,7 +40,7 @@ from scutch.inputs.descriptions import (
     mapped,
 )
 from scutch.inputs.programs import Interpreter
-from scutch.inputs.transformations import CARRIED, is_axis, moved
+from scutch.inputs.transformations import CARRIED, Sharding, is_axis, moved
 from scutch.lawkit.domain import assume
 
 LANES = 2
@@ -223,7 +224,7 @@ class Transformation(Description):
         a `ByType` of them, or a container of these like the argument.
       x: The prefix of the pair of arrays.
       out: The prefix of the results.
-      mesh: Of `shard_map`.
+      mesh: Of `shard_map`, or of the shardings of `jit`.
       options: Further ones. That of `grad` is `wrt`, the name of a type of variables. Those of
         `jit` are modes of the lift; `mode`, which is `"partial"` for `jit_partial`; and `call`, a
         `Call`. Modes of the others are in `modes`.
@@ -262,6 +263,18 @@ HELD: Mapping[str, Callable[[Any], Any]] = {
 """Arrays that variables hold before a call. The last two are committed: JAX refuses some."""
 
 
+def _laid(sharding: NamedSharding, value: Any) -> Any:
+    """The arrays in a value, committed: cut by a sharding, or whole where it cannot cut them."""
+    size = sharding.mesh.shape["data"]
+
+    def laid(array: Any) -> Any:
+        is_cut = np.ndim(array) > 0 and np.shape(array)[0] % size == 0
+        spec = sharding.spec if is_cut else PartitionSpec()  # type: ignore[no-untyped-call]
+        return jax.device_put(array, NamedSharding(sharding.mesh, spec))
+
+    return jax.tree.map(laid, value)
+
+
 @dataclass(frozen=True, repr=False)
 class ObjectCall(Description):
     """A call of a transformed function of objects.
@@ -273,7 +286,8 @@ class ObjectCall(Description):
       results: What it returns.
       under: The transformations, the outermost first.
       dtype: Of the pair of arrays.
-      held: A key of `HELD`: the arrays that variables hold before the call.
+      held: The arrays that variables hold before the call: a key of `HELD`, or the sharding of
+        those that it can cut along the mesh axis `data`.
     """
 
     graph: Graph
@@ -282,7 +296,7 @@ class ObjectCall(Description):
     results: tuple[Step, ...] = ()
     under: tuple[Transformation, ...] = ()
     dtype: str = "int32"
-    held: str = "NumPy's"
+    held: str | Sharding = "NumPy's"
 
     def build(self, world: Builder) -> "BuiltObjectCall":
         """The call, ready to be made by JAX and by the implementation."""
@@ -371,7 +385,9 @@ class BuiltObjectCall:
         for each in reversed(self.under):
             axes = self.given(each)
             values = [_stacked(v, axis) for v, axis in zip(values, axes, strict=True)]
-        world.fill(list(map(HELD[self.described.held], values)))
+        held = build(self.described.held, self.world)
+        hold = HELD[held] if isinstance(held, str) else functools.partial(_laid, held)
+        world.fill(list(map(hold, values)))
         return world
 
     def pair(self) -> tuple[Any, ...]:

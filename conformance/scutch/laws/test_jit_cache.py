@@ -197,36 +197,49 @@ def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
 
 
 WRITTEN = ("replaced", "new", "deleted")
+FORMS = {
+    "itself": lambda value: value,
+    "list": lambda value: [value],
+    "dict": lambda value: {value: value},
+    "set": lambda value: {value, 1},
+    "tuple": lambda value: (frozenset({value, 1}), {value}),
+}
+"""Static data that a value is written as."""
 
 
-@requirement("JIT-3l", must_reach=(*WRITTEN, "before", "each time"))
+@requirement("JIT-3l", must_reach=(*WRITTEN, "before", "each time", *FORMS))
 @costly
 @given(
     changes=st.lists(
-        st.tuples(st.sampled_from(WRITTEN), st.sampled_from(["text", 2, 3.5])),
+        st.tuples(
+            st.sampled_from(WRITTEN), st.sampled_from(["text", 2, 3.5]),
+            st.sampled_from(list(FORMS)),
+        ),
         min_size=1, max_size=3,
     ),
-    early=st.booleans(), listed=st.booleans(),
+    start=st.sampled_from(list(FORMS)), early=st.booleans(), listed=st.booleans(),
 )  # fmt: skip
 def test_what_is_written_to_the_dictionary_of_attributes_is_seen(
-    transforms, nnx, changes, early, listed
+    transforms, nnx, changes, start, early, listed
 ):
-    """The call after static data was set, replaced or deleted in `vars(object)`, which was taken
-    before the first call or is taken each time, runs with the new attributes.
+    """The call after static data, containers of them among it, was set, replaced or deleted in
+    `vars(object)`, which was taken before the first call or is taken each time, runs with the new
+    attributes.
     """
     module = graphs.classes(nnx)["Node"]()
-    module.a, module.b = nnx.Param(np.ones(2, "float32")), 1
+    module.a, module.b = nnx.Param(np.ones(2, "float32")), FORMS[start](1)
     root = nnx.List([module]) if listed else module
     watched, attributes = Watched(transforms, nnx), vars(module) if early else None
     reached("before" if early else "each time")
     watched(root)
-    for kind, value in changes:
+    for kind, value, form in changes:
         reached(kind)
         taken = attributes if early else vars(module)
         if kind == "deleted":
             taken.pop("b", None)
         else:
-            taken["b" if kind == "replaced" else "c"] = value
+            reached(form)
+            taken["b" if kind == "replaced" else "c"] = FORMS[form](value)
         now = fingerprint(nnx, (root,))
         assert alike(watched(root), now)
 

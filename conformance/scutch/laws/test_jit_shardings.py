@@ -86,7 +86,7 @@ NEXT = ("again", "replaced", "inside jit")
 """What comes after a call: two more with the same variables, or one with an array replaced, or one
 inside of a jitted function."""
 
-kinds_held = st.sampled_from(["NumPy's", "JAX's"])
+kinds_held = st.sampled_from(["NumPy's", "JAX's", "JAX's"])
 
 
 @requirement("JIT-5a", must_reach=("each", "prefix", *NEXT))
@@ -101,12 +101,15 @@ kinds_held = st.sampled_from(["NumPy's", "JAX's"])
 def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair, prefix, held, how):
     """With `in_shardings`, one sharding for each argument or one for all, every variable of an
     argument has its sharding after the call, and the result is that of the eager call; so it is
-    after another call, when arrays were replaced in between, too.
+    after another call, when arrays were replaced in between, and when the variables got the very
+    arrays back that they held at first.
     """
     reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
     jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
     root = _holding(nnx, held)
+    variables = root.a, root.b.a
+    at_first = [variable.get_raw_value() for variable in variables]
     result = jitted(root, X)
     _assert_sharded(root, one)
     reached(how)
@@ -120,6 +123,11 @@ def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair,
             result = jitted(root, X)
             _assert_sharded(root, one)
     _assert_same_as_plain(nnx, root, X, result, calls)
+    for variable, array in zip(variables, at_first, strict=True):
+        variable.set_value(array)
+    result = jitted(root, X)
+    _assert_sharded(root, one)
+    _assert_same_as_plain(nnx, root, X, result)
 
 
 def _assert_sharded(root, sharding):

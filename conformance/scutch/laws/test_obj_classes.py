@@ -1,7 +1,7 @@
 """Classes of modules that the user defines: OBJ-1o.
 
 The oracle is Python: a call of a class calls its `__new__` and its `__init__` with what the call is
-given.
+given, and the keywords of a class statement go to the `__init_subclass__` of all bases.
 """
 
 from hypothesis import given
@@ -69,3 +69,40 @@ def test_a_module_is_constructed_as_python_constructs_it(
         module = nnx.clone(module)
     assert type(module) is cls
     assert alike(getattr(module, "given", ()), (*args, *sorted(named.items())))
+
+
+def _mixin(noted):
+    """A class that takes one keyword of the class statements of its subclasses."""
+
+    class Mixin:
+        def __init_subclass__(cls, *, flag=None, **named):
+            super().__init_subclass__(**named)
+            noted.append((cls.__name__, flag))
+
+    return Mixin
+
+
+BASES = ("Module", "Pytree")
+
+
+@requirement("OBJ-1o", must_reach=(*BASES, "first", "last", "inherited"))
+@given(
+    base=st.sampled_from(BASES), first=st.booleans(), inherited=st.booleans(),
+    flags=st.tuples(numbers, numbers),
+)  # fmt: skip
+def test_keywords_of_a_class_statement_reach_all_bases(nnx, base, first, inherited, flags):
+    """A keyword of the class statement of a module reaches the `__init_subclass__` of another base,
+    before or after the module's own, and of a base of that class.
+    """
+    for name in (base, "first" if first else "last", *["inherited"] * inherited):
+        reached(name)
+    noted, owner = [], getattr(nnx, base)
+    mixin = _mixin(noted)
+    bases = (mixin, owner) if first else (owner, mixin)
+    made = type("Made", bases, {"__module__": __name__}, flag=flags[0])
+    expected = [("Made", flags[0])]
+    if inherited:
+        made = type("Inherited", (made,), {"__module__": __name__}, flag=flags[1])
+        expected.append(("Inherited", flags[1]))
+    assert alike(noted, expected)
+    assert isinstance(made(), owner)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
-from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, says_equal
 from scutch.lawkit.marks import reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
@@ -120,17 +119,18 @@ def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
 
 
 @requirement("OBJ-3h", must_reach=("same", "other"))
-@given(pair=st.tuples(filters(spelled=True), filters(spelled=True)), same=st.booleans())
-def test_filters_are_equal_by_content(nnx, pair, same):
+@given(described=st.lists(filters(spelled=True), min_size=2, max_size=4))
+def test_filters_are_equal_by_content(nnx, described):
     """Filters that are built alike are equal and have equal hashes; filters of other kinds or parts
     are not equal.
     """
-    one, other = pair if not same else (pair[0], pair[0])
-    assume((one == other) is same)
-    reached("same" if same else "other")
-    assert says_equal(build_filter(nnx, one), build_filter(nnx, other)) is same
-    if same:
-        assert hash(build_filter(nnx, one)) == hash(build_filter(nnx, other))
+    some, others = ([build_filter(nnx, each) for each in described] for _ in range(2))
+    for one, filter_ in zip(described, some, strict=True):
+        for other, compared in zip(described, others, strict=True):
+            same = one == other
+            reached("same" if same else "other")
+            assert says_equal(filter_, compared) is same
+            assert not same or hash(filter_) == hash(compared)
 
 
 def _small(nnx):

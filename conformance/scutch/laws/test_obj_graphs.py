@@ -4,6 +4,7 @@ The oracle is the object itself: what `split` and `merge` give is compared with 
 `graphs.differences`, attribute by attribute, and never by the implementation's own equality.
 """
 
+import copy
 import inspect
 
 import jax
@@ -122,10 +123,10 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     """
     reached(how)
     root, before = pair
-    copy = _copied(nnx, root) if how == "merge" else nnx.clone(root)
-    assert not differences(nnx, before, copy)
-    assert not {*map(id, nodes(nnx, root))} & {*map(id, nodes(nnx, copy))}
-    _scramble(nnx, copy)
+    new = _copied(nnx, root) if how == "merge" else nnx.clone(root)
+    assert not differences(nnx, before, new)
+    assert not {*map(id, nodes(nnx, root))} & {*map(id, nodes(nnx, new))}
+    _scramble(nnx, new)
     assert not differences(nnx, before, root)
 
 
@@ -146,9 +147,9 @@ def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
     if how == "neither":
         refused(lambda: nnx.clone(root, **options))
         return
-    copy = nnx.clone(root, **options)
-    assert not differences(nnx, before, copy)
-    ours, theirs = leaves(nnx, root), leaves(nnx, copy)
+    new = nnx.clone(root, **options)
+    assert not differences(nnx, before, new)
+    ours, theirs = leaves(nnx, root), leaves(nnx, new)
     same = {path: ours[path] is theirs[path] for path in ours}
     is_variable = {path: isinstance(leaf, nnx.Variable) for path, leaf in ours.items()}
     if how == "variables":
@@ -158,7 +159,7 @@ def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
         assert not [one for one, other in zip(raw[::2], raw[1::2], strict=True) if one is other]
     found = [
         {id(node) for node in nodes(nnx, each) if not isinstance(node, nnx.Variable)}
-        for each in (root, copy)
+        for each in (root, new)
     ]
     assert not found[0] & found[1]
 
@@ -450,16 +451,26 @@ def test_graphs_may_hold_abstract_values(nnx, root):
         assert alike((ours.shape, ours.dtype), (theirs.shape, theirs.dtype))
 
 
-@requirement("OBJ-1r", must_reach=("data", "static"))
+COPIES = {
+    "merge": _restored,
+    "clone": lambda nnx, root: nnx.clone(root),
+    "copy": lambda nnx, root: copy.copy(root),
+    "deepcopy": lambda nnx, root: copy.deepcopy(root),
+    "tree map": lambda nnx, root: jax.tree.map(lambda leaf: leaf, root),
+}
+
+
+@requirement("OBJ-1r", must_reach=("data", "static", *COPIES))
 @given(
     root=object_trees(),
     pair=st.sampled_from([(1.5, 2.5), (3, 4), (True, False)]),
-    mark=st.booleans(),
-)
-def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
+    mark=st.booleans(), how=st.sampled_from(list(COPIES)),
+)  # fmt: skip
+def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
     """A number marked as data is a leaf of the graph; one marked as static is part of the
-    definition. Both come back from `split` and `merge`.
+    definition. Both come back from `split` and `merge`, and are in every copy what they were.
     """
+    reached(how)
     found = []
     for value in pair:
         reached("data" if mark else "static")
@@ -468,6 +479,9 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark):
         definition, state = nnx.split(root)
         assert holds(flat_state(nnx, state), ("e",)) is mark
         assert alike(nnx.merge(definition, state).e, value)
+        other = COPIES[how](nnx, root)
+        assert alike(other.e, value)
+        assert holds(flat_state(nnx, nnx.split(other)[1]), ("e",)) is mark
         found.append(definition)
     assert says_equal(found[0], found[1]) is mark
 

@@ -177,6 +177,32 @@ def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     refused(_replacing(nnx, mapping, place), naming=("unknown",))
 
 
+@requirement("OBJ-4j", must_reach=("merged", "from pairs", "before", "after"))
+@given(
+    pair=copies(state_dicts()), place=st.integers(0, 7),
+    keys=st.lists(st.sampled_from([0, 1, "b"]), min_size=1, max_size=2),
+    first=st.booleans(), how=st.sampled_from(["merged", "from pairs"]),
+)  # fmt: skip
+def test_a_path_through_a_leaf_is_refused(nnx, pair, place, keys, first, how):
+    """A state of two leaves, of which one has a path that leads through the other, cannot be made
+    by `merge_state` or `from_flat_state`, whichever comes first; both leaves stay as they are.
+    """
+    expected, flat = (flat_state(nnx, nnx.State(each)) for each in pair)
+    assume(flat)
+    path = list(flat)[place % len(flat)]
+    leaf, further = flat[path], nnx.Param(np.float32(7))
+    parts = [(path, leaf), ((*path, *keys), further)][:: 1 if first else -1]
+    reached(how)
+    reached("before" if first else "after")
+    if how == "merged":
+        states = [nnx.from_flat_state([part]) for part in parts]
+        refused(lambda: nnx.merge_state(*states))
+    else:
+        refused(lambda: nnx.from_flat_state(parts))
+    assert same_leaves(nnx, {path: leaf}, {path: expected[path]})
+    assert alike(further.get_value(), np.float32(7))
+
+
 MAPPINGS = {"mapping": dict, "read-only mapping": MappingProxyType, "other mapping": UserDict}
 WRITTEN = ("item", "attribute", *MAPPINGS)
 

@@ -17,8 +17,8 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.domain import import_or_leave
-from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import options, reached, requirement
+from scutch.lawkit.equality import alike, holds
+from scutch.lawkit.marks import costly, options, reached, requirement
 from scutch.lawkit.states import raw_values
 
 KINDS = ("Param", "BatchStat", "Count")
@@ -251,6 +251,67 @@ def _flat(nnx, state):
     return {p: (type(v).__name__, v.get_value()) for p, v in nnx.to_flat_state(state)}
 
 
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "dict": lambda parts: dict(zip("pqr", parts, strict=False)),
+}
+
+
+@requirement("OBJ-7a", must_reach=(*CONTAINERS, "object", "array", "both"))
+@given(
+    form=st.sampled_from(list(CONTAINERS)),
+    parts=st.lists(st.sampled_from(["object", "array"]), min_size=1, max_size=3),
+    every=st.booleans(), with_value=st.booleans(), second=st.booleans(),
+)  # fmt: skip
+def test_the_gradient_of_a_container_is_a_container_of_gradients(
+    transforms, nnx, form, parts, every, with_value, second
+):
+    """The gradient with respect to a container of objects and arrays has, in the place of each
+    object, the state of the gradients of its parameters, or of all its variables by `DiffState`,
+    and in the place of each array its gradient.
+    """
+    for name in (form, "both" if len({*parts}) == 2 else parts[0]):
+        reached(name)
+    arrays = [np.arange(n, n + 2, dtype="float32") for n, _ in enumerate(parts, 1)]
+    factor = np.float32(3)
+
+    def loss(values, factor):
+        return factor * sum(jnp.sum((n + 1) * value**2) for n, value in enumerate(values))
+
+    def of_container(*given):
+        container, factor = given[::-1] if second else given
+        found = container.values() if form == "dict" else container
+        return loss([x.a.get_value() if hasattr(x, "a") else x for x in found], factor)
+
+    def held(part, array):
+        if alike(part, "array"):
+            return jnp.asarray(array)
+        module = classes(nnx)["Node"]()
+        module.a, module.b = nnx.Param(array), nnx.BatchStat(array)
+        return module
+
+    container = CONTAINERS[form](list(map(held, parts, arrays)))
+    lift = "value_and_grad" if with_value else "grad"
+    number = int(second)
+    argnums = transforms.DiffState(number, ...) if every else number
+    ours = getattr(transforms, lift)(of_container, argnums=argnums)(
+        *((factor, container) if second else (container, factor))
+    )
+    theirs = getattr(jax, lift)(loss)(arrays, factor)
+    if with_value:
+        assert alike(ours[0], theirs[0])
+        ours, theirs = ours[1], theirs[1]
+    assert type(ours) is type(container)
+    found = [*ours.values()] if form == "dict" else [*ours]
+    for part, gradient, slope in zip(parts, found, theirs, strict=True):
+        if part == "array":
+            assert alike(gradient, slope)
+            continue
+        statistics = {("b",): ("BatchStat", jnp.zeros_like(slope))} if every else {}
+        assert alike(_flat(nnx, gradient), {("a",): ("Param", slope), **statistics})
+
+
 map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
 
 
@@ -264,8 +325,8 @@ def test_a_lifted_map_equals_the_loop_over_the_lanes(
     """
     reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
-    for name, holds in (("several axes", len(set(axes.values())) > 1), ("shared", tied)):
-        if holds:
+    for name, is_so in (("several axes", len(set(axes.values())) > 1), ("shared", tied)):
+        if is_so:
             reached(name)
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
     if changed:
@@ -307,7 +368,8 @@ def test_a_lifted_scan_equals_the_loop(
 ):
     """Lifted `scan` gives the results and updates of a Python loop, forward or in reverse, in which
     each step has its slice, the variables that the step before left, and those that all share;
-    also where steps put new variables in the place of one that is carried.
+    also where steps put new variables in the place of one that is carried, which then holds what it
+    did before the loop, or what the first step has left in it.
     """
     reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
@@ -319,7 +381,9 @@ def test_a_lifted_scan_equals_the_loop(
     body = stepped = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
     pairs = _pairs(nnx, looped, model)
-    if renewed and alike(axes["BatchStat"], CARRIED):
+    old, at_first = model.b, model.b.get_value()
+    renewed = renewed and alike(axes["BatchStat"], CARRIED)
+    if renewed:
         reached("renewed")
         body, stepped = (_adding(stepped, renewed=each) for each in (False, True))
         pairs = None  # The new variable is no partner of the old one.
@@ -337,21 +401,83 @@ def test_a_lifted_scan_equals_the_loop(
     assert alike(_scanned(transforms, nnx, axes, whole, stepped, model, out, reverse), stacked)
     difference = differences(nnx, looped, model, pairs or _pairs(nnx, looped, model))
     assert not difference, f"loop and scan: {difference}"
+    left = [at_first, 2 * lanes[order[0]].b.get_value()]
+    assert not renewed or holds(left, old.get_value()), f"{old} is none of {left}"
 
 
 def _adding(body, *, renewed):
-    """A body that adds the number to the statistics at the end, maybe in a new variable."""
+    """A body that adds the number to the statistics at the end, maybe in a new variable; then the
+    old one gets twice the sum.
+    """
 
     def adding(module, x):
         result = body(module, x)
         value = module.b.get_value() + x
         if renewed:
+            module.b.set_value(2 * value)
             module.b = type(module.b)(value)
         else:
             module.b.set_value(value)
         return result
 
     return adding
+
+
+PARTS = ("array", "variable")
+
+
+@requirement("OBJ-7d", must_reach=("several arrays", "unchanged array", "changed array", *PARTS))
+@costly
+@given(
+    parts=st.lists(st.sampled_from(["array", *PARTS]), min_size=2, max_size=4),
+    changed=st.integers(0, 15), apart=st.booleans(),
+)  # fmt: skip
+def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, apart):
+    """Lifted `scan` of an object that is carried, in which arrays are attributes themselves beside
+    variables, gives the results and updates of a Python loop; each step changes some of them.
+    """
+    arrays = [n for n, part in enumerate(parts) if part == "array"]
+    said = {
+        "several arrays": len(arrays) > 1 and not apart,
+        "unchanged array": any(not changed >> n & 1 for n in arrays),
+        "changed array": any(changed >> n & 1 for n in arrays),
+    } | dict.fromkeys(parts, True)
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+
+    def model():
+        root, inner = classes(nnx)["Node"](), classes(nnx)["Branch"]()
+        root.inner = inner
+        for n, part in enumerate(parts):
+            array = jnp.arange(n, n + 2, dtype="float32")
+            home = inner if apart and n % 2 else root
+            setattr(home, f"part_{n}", array if part == "array" else nnx.Param(array))
+        return root
+
+    def step(root, x):
+        homes = [root.inner if apart and n % 2 else root for n in range(len(parts))]
+        found = [getattr(home, f"part_{n}") for n, home in enumerate(homes)]
+        arrays = [
+            value.get_value() if part == "variable" else value
+            for part, value in zip(parts, found, strict=True)
+        ]
+        total = x + sum(jnp.sum((n + 1) * array) for n, array in enumerate(arrays))
+        for n, (home, array) in enumerate(zip(homes, arrays, strict=True)):
+            if changed >> n & 1 and parts[n] == "variable":
+                getattr(home, f"part_{n}").set_value(array - total)
+            elif changed >> n & 1:
+                setattr(home, f"part_{n}", array - total)
+        return root, total
+
+    looped, scanned = model(), model()
+    totals = [step(looped, x)[1] for x in X]
+    carry = transforms.Carry
+    lifted = transforms.scan(step, in_axes=(carry, 0), out_axes=(carry, 0))
+    returned, found = lifted(scanned, X)
+    assert returned is scanned
+    assert alike(found, np.stack(totals))
+    difference = differences(nnx, looped, scanned)
+    assert not difference, f"loop and scan: {difference}"
 
 
 def _scanned(transforms, nnx, axes, whole, body, model, out, reverse):

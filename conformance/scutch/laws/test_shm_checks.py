@@ -40,6 +40,17 @@ PLACES = ("object", "type", "batch", "part")
 """Where a call is wrong: in the spec of an object, in that of one type of its variables, in that of
 an array, or in that of a part of a container of arrays."""
 
+IN_ORDER = {
+    (0, 1, 2): lambda module, x, parts: None,
+    (0, 2, 1): lambda module, parts, x: None,
+    (1, 0, 2): lambda x, module, parts: None,
+    (1, 2, 0): lambda x, parts, module: None,
+    (2, 0, 1): lambda parts, module, x: None,
+    (2, 1, 0): lambda parts, x, module: None,
+}
+"""Functions of an object, an array and a container of arrays, by the order in which they take
+them."""
+
 refusals = {
     "program": programs(()).map(
         lambda program: dataclasses.replace(program, graph=rewritten(program.graph, None, (8, 8)))
@@ -47,10 +58,12 @@ refusals = {
     "place": st.sampled_from(PLACES),
     "axis": st.sampled_from((0, 1)),
     "kind": st.sampled_from(KINDS),
+    "order": st.permutations((0, 1, 2)),
+    "traced": st.booleans(),
 }
 
 
-def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind):
+def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind, order, traced):
     """A call that is wrong in one argument, ready to be made.
 
     Args:
@@ -62,6 +75,8 @@ def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind):
       place: One of `PLACES`.
       axis: Which axis of the array is wrong.
       kind: The type of variables that are wrong, for the place `type`.
+      order: In which the function takes the object, the array and the container.
+      traced: Whether the call is made inside of a jitted function.
 
     Returns:
       The call, and what may stand in its refusal for the argument that is wrong.
@@ -88,14 +103,17 @@ def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind):
             specs[1], x = wrong, np.ones(size, "int32")
         case _:
             specs[2], parts["v"] = {"u": P(), "v": wrong}, np.ones(size, "int32")
+    arguments, function = [first, x, parts], IN_ORDER[tuple(order)]
     mapped = transforms.shard_map(
-        lambda module, x, parts: None, mesh=mesh, in_specs=tuple(specs), out_specs=P()
+        function, mesh=mesh, in_specs=tuple(specs[i] for i in order), out_specs=P()
     )
-    number = {"batch": 1, "part": 2}.get(place, 0)
+    call = transforms.jit(lambda *given: mapped(*given)) if traced else mapped
+    at_fault = {"batch": 1, "part": 2}.get(place, 0)
+    number, name = order.index(at_fault), ("module", "x", "parts")[at_fault]
     keys = {key for path in chosen for key in path} | ({"v"} if place == "part" else set())
-    shown = [rf"\[{number}\]", rf"argument {number}\b", f"'{('module', 'x', 'parts')[number]}'"]
+    shown = [rf"\[{number}\]", rf"argument {number}\b", f"'{name}'"]
     shown += [rf"['\[.]{re.escape(str(key))}\b" for key in keys]
-    return lambda: mapped(first, x, parts), "|".join(shown)
+    return lambda: call(*(arguments[i] for i in order)), "|".join(shown)
 
 
 def _shows(error, words):
@@ -108,11 +126,14 @@ def _shows(error, words):
 @requirement("SHM-4a")
 @costly
 @given(mesh=lines, **refusals)
-def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, program, place, axis, kind):
+def test_an_unknown_mesh_axis_is_refused(
+    transforms, nnx, mesh, program, place, axis, kind, order, traced
+):
     """A spec that names an axis which the mesh does not have, of an object, of some variables, of
-    an array or of a part of a container, is refused with an error that shows the axis.
+    an array or of a part of a container, in any order and also inside of a jitted function, is
+    refused with an error that shows the axis.
     """
-    call, _ = _bad_call(transforms, nnx, mesh, "axis", program, place, axis, kind)
+    call, _ = _bad_call(transforms, nnx, mesh, "axis", program, place, axis, kind, order, traced)
     _shows(refused(call), FAULTS["axis"])
 
 
@@ -120,23 +141,24 @@ def test_an_unknown_mesh_axis_is_refused(transforms, nnx, mesh, program, place, 
 @costly
 @given(mesh=several, **refusals)
 def test_an_indivisible_size_is_refused_by_shard_map(
-    transforms, nnx, mesh, program, place, axis, kind
+    transforms, nnx, mesh, program, place, axis, kind, order, traced
 ):
     """A size that its mesh axis does not divide, of a variable, of an array or of a part of a
-    container, is refused with an error that shows the size.
+    container, is refused with an error that shows the size, also inside of a jitted function.
     """
-    call, _ = _bad_call(transforms, nnx, mesh, "size", program, place, axis, kind)
+    call, _ = _bad_call(transforms, nnx, mesh, "size", program, place, axis, kind, order, traced)
     _shows(refused(call), FAULTS["size"])
 
 
 @requirement("SHM-4e")
-@costly
-@given(mesh=several, fault=st.sampled_from(list(FAULTS)), **refusals)
-def test_the_refusal_says_which_argument(transforms, nnx, mesh, fault, program, place, axis, kind):
-    """Both errors show which argument is wrong: its number, the name of its parameter, or a key of
-    a path in it.
+@given(mesh=several, fault=st.sampled_from([*FAULTS, "size"]), **refusals)
+def test_the_refusal_says_which_argument(
+    transforms, nnx, mesh, fault, program, place, axis, kind, order, traced
+):
+    """Both errors show which argument is wrong, in any order of the arguments: its number, the name
+    of its parameter, or a key of a path in it.
     """
-    call, shown = _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind)
+    call, shown = _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind, order, traced)
     message = str(refused(call))
     assert re.search(shown, message), f"{message!r} does not match {shown!r}"
 

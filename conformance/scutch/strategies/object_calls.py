@@ -188,10 +188,10 @@ def sharded_jits(
     values = tuple(Sharding(mesh, spec.names) for spec in _SPECS)
     if one:
         same = draw(st.sampled_from(values))
-        return Transformation("jit", (same,) * len(arguments), None, same)
+        return Transformation("jit", (same,) * len(arguments), None, same, mesh)
     given = draw(prefixes(arguments, values, whole=whole))
     out = draw(st.sampled_from((None, *values)))
-    return Transformation("jit", given, None, out)
+    return Transformation("jit", given, None, out, mesh)
 
 
 @st.composite
@@ -236,7 +236,10 @@ def object_calls(
         )
         for kind in kinds
     )
-    held = draw(st.sampled_from(("NumPy's", *HELD))) if sharded else "NumPy's"
+    held: Any = "NumPy's"
+    if sharded and under[0].mesh is not None:
+        laid = [Sharding(under[0].mesh, spec.names) for spec in _SPECS]
+        held = draw(st.sampled_from(("NumPy's", *HELD, *laid)))
     return ObjectCall(
         rewritten(program.graph, dtype, shape), arguments, program.steps, program.results, under,
         dtype or "int32", held,

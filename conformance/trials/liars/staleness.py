@@ -69,24 +69,27 @@ class OverlooksStaticData:
 
 
 @lifted
-class OverlooksAFloat:
-    """Breaks JIT-3l: a number that took the place of another is not seen."""
+class OverlooksConstants:
+    """Breaks JIT-3l: a number, dictionary or set that took the place of other static data is not
+    seen.
+    """
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
-        found = [m for m in modules(arguments, keywords) if isinstance(getattr(m, "b", None), int)]
-        state.setdefault("held", []).extend(found)
-        changed = [
-            module for module in modules(arguments, keywords)
-            if isinstance(getattr(module, "b", None), float)
-            and any(module is old for old in state["held"])
-        ]  # fmt: skip
-        new = [module.b for module in changed]
-        for module in changed:
-            module.b = 1
-        result = jitted(*arguments, **keywords)
-        for module, value in zip(changed, new, strict=True):
+        held = state.setdefault("held", [])
+        changed = []
+        for module in modules(arguments, keywords):
+            now = getattr(module, "b", None)
+            first = [value for old, value in held if old is module]
+            if first and isinstance(now, float | dict | set):
+                changed.append((module, now, first[0]))
+            elif isinstance(now, int | list | dict | set | tuple) and not nnx.has_data(now):
+                held.append((module, now))
+        for module, _, value in changed:
             module.b = value
+        result = jitted(*arguments, **keywords)
+        for module, now, _ in changed:
+            module.b = now
         return result
 
 

@@ -181,6 +181,17 @@ class SubtractsWholeParts:
         return Shallow(nnx.from_flat_state(flat))
 
 
+@of_objects
+class LastStateWins:
+    """Breaks OBJ-4j: of states whose leaves are in each other's way, the last one stays."""
+
+    def merge_state(*states):
+        try:
+            return nnx.merge_state(*states)
+        except UnknownPathError:
+            return states[-1]
+
+
 class Unsorted:
     """Registers a state as a node with children in the order of its making."""
 

@@ -146,9 +146,11 @@ class Differentiated(Lifted[P, R]):
 
 
 def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) -> Any:
-    """The numbers of the leaves in an argument that a filter takes, and that are not taken yet.
+    """The numbers of the leaves in an argument that are wanted.
 
-    In `root`, each leaf is its number; `leaves` are the variables and values themselves.
+    In an object these are the leaves that a filter takes, and that are not taken yet; arrays beside
+    objects are all wanted. In `root`, each leaf is its number; `leaves` are the variables and
+    values themselves.
     """
     predicate = to_predicate(filter)
 
@@ -159,7 +161,7 @@ def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) 
     def chosen(part: Any) -> Any:
         if is_object(part):
             return state(part, takes)
-        return part if isinstance(part, _Number) and takes((), part) else None
+        return part if isinstance(part, _Number) else None  # An array beside objects, or static.
 
     return jax.tree.map(chosen, root, is_leaf=is_object)
 
@@ -201,7 +203,8 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
         this returns a decorator.
       argnums: One argument, or several, to differentiate with respect to: numbers, which for
         objects mean their `Param`s and for a variable itself, or `DiffState`s with other filters.
-        A leaf that several of them take is in the gradient of the first.
+        A leaf that several of them take is in the gradient of the first. In a container of objects
+        and arrays, all arrays are meant.
       **options: With `has_aux`, the function returns a pair, whose second entry is returned beside
         the gradient; the others are those of `jax.grad`, and `graph` and `graph_updates` of `jit`.
 

@@ -129,6 +129,20 @@ def test_bad_specs_are_errors_that_name_the_place(bad):
         f(Block(), jnp.ones((rows, 4)))
 
 
+def test_the_part_of_the_output_that_differs_is_named():
+    """JAX would name the whole output (SHM-4)."""
+    if not hasattr(jax, "typeof"):
+        pytest.skip("this JAX does not say along which axes a value varies")
+    f = nnx.shard_map(
+        lambda m, x: {"rows": m.linear(x).sum(), "one": 1.0},
+        mesh=mesh(8),
+        in_specs=(P(), P("data")),
+        out_specs=P(),
+    )
+    with pytest.raises(errors.ReplicationError, match=r"output, path \['rows'\]"):
+        f(Block(), X)
+
+
 def test_without_the_check_values_may_differ():
     """It is on to begin with, and can be turned off (SHM-5)."""
     f = nnx.shard_map(
