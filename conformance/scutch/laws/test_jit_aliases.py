@@ -5,10 +5,12 @@ two places within one, hold it. When shardings are given, an aliased object gets
 its places.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -17,7 +19,16 @@ from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Va
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
+from scutch.lawkit.marks import (
+    at_least,
+    costly,
+    few,
+    options,
+    raised,
+    reached,
+    refused,
+    requirement,
+)
 from scutch.strategies import cells, copies, programs
 from scutch.strategies.object_calls import FLAGS
 
@@ -182,42 +193,71 @@ def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places
         assert np.array_equal(root.a.get_raw_value(), before)
 
 
-def _lifted(transforms, lift, axes, mesh, mode):
-    """A lifted function of two objects and an array, in a mode, by the axes or specs of both."""
+def _lifted(transforms, nnx, lift, axes, mesh, mode, returned):
+    """A lifted function in a mode, and both axes or specs: of two objects and an array, or of an
+    array, which returns a new object in two places.
+    """
+    last = ("data",) if lift in ("jit", "shard_map") else 0
+    given_to, out = ((last,), axes) if returned else ((*axes, last), last)
 
-    def work(one, other, x):
-        return x
+    def work(*given_ones):
+        if not returned:
+            return given_ones[-1]
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(jnp.ones((2, 2)) + given_ones[-1].sum())
+        return module, module
 
-    mode = dict(mode)
     if lift in ("vmap", "scan"):
-        return getattr(transforms, lift)(work, in_axes=(*axes, 0), out_axes=0, **mode)
-    specs = tuple(PartitionSpec(*spec) for spec in (*axes, ("data",)))
+        return getattr(transforms, lift)(work, in_axes=given_to, out_axes=out, **mode)
+    specs = tuple(PartitionSpec(*spec) for spec in given_to)
+    outs = tuple(PartitionSpec(*spec) for spec in axes) if returned else specs[-1]
     if lift == "jit":
-        given_to = tuple(NamedSharding(mesh, spec) for spec in specs)
-        return transforms.jit(work, in_shardings=given_to, **mode)
-    return transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs[-1], **mode)
+        specs = tuple(NamedSharding(mesh, spec) for spec in specs)
+        laid = {"out_shardings": tuple(NamedSharding(mesh, s) for s in outs)} if returned else {}
+        return transforms.jit(work, in_shardings=specs, **laid, **mode)
+    return transforms.shard_map(
+        work, mesh=mesh, in_specs=specs, out_specs=outs, check_vma=not returned, **mode
+    )
 
 
 MODED = {"jit": SHARDED, "scan": AXES["vmap"], **AXES}
 
 
-@requirement("JIT-12k", must_reach=("same", "different", *MODED))
+def _with_each_returned(law):
+    """A law that is tried on each of `MODED` first, with two axes or specs of what is returned."""
+    fixed = {"root": SQUARE, "mesh": Mesh((2,), ("data",)), "how": "itself", "places": (0, 1)}
+    for lift in MODED:
+        for mode in ({}, {"graph_updates": False}):
+            law = example(**fixed, lift=lift, mode=mode, returned=True)(law)
+    return law
+
+
+@requirement("JIT-12k", must_reach=("same", "different", "given", "returned", "by default", *MODED))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@at_least(30)
+@_with_each_returned
 @given(
-    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS),
+    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from(({}, *FLAGS, *FLAGS)),
     places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
+    returned=st.booleans(),
 )  # fmt: skip
 def test_an_object_has_one_axis_and_one_spec_in_every_mode(
-    transforms, root, how, lift, mode, places, mesh
+    transforms, nnx, root, how, lift, mode, places, mesh, returned
 ):
     """With `graph=False` and `graph_updates=False`, too, a call with different shardings, axes or
-    specs for the places of one object is refused, and leaves the object as it was.
+    specs for the places of one object is refused, and leaves the object as it was; so is one that
+    returns a new object in two places with different ones, also without a mode.
     """
     axes = [MODED[lift][place % len(MODED[lift])] for place in places]
     before, x = root.a.get_raw_value(), jnp.ones((2, 2))
-    lifted = _lifted(transforms, lift, axes, mesh, mode)
-    error = raised(lambda: lifted(*_aliased(root, how), x))
+    arguments = (x,) if returned else (*_aliased(root, how), x)
+    made = functools.partial(_lifted, transforms, nnx, lift, tuple(axes), mesh, mode, returned)
+    error = raised(lambda: made()(*arguments))
     reached(lift)
+    reached("in a mode" if mode else "by default")
+    reached("returned" if returned else "given")
     reached("same" if axes[0] == axes[1] else "different")
     assert axes[0] == axes[1] or error is not None, "it was accepted; expected an error"
     assert np.array_equal(root.a.get_raw_value(), before)

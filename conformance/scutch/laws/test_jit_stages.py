@@ -6,6 +6,7 @@ flat list of arrays, for what a stage answers. The stages are the *traced*, the 
 """
 
 import inspect
+from typing import Any
 
 import jax
 import numpy as np
@@ -164,9 +165,31 @@ def _shapes(nnx, value):
     return [(str(leaf.dtype), leaf.shape) for leaf in _leaves(nnx, value)]
 
 
-def _pair(transforms, nnx, donate, sharding=None):
-    """The stages of a small function by lifted `jit`, and of the same function of arrays by
-    `jax.jit`.
+PARTIAL = "partial"
+"""What stands, among the options of a mode, for `jit_partial` of the function and its object."""
+MODES = ({}, *FLAGS, *({PARTIAL: True, **flag} for flag in FLAGS))
+modes = st.sampled_from(MODES)
+MODED = ("by default", "graph", "graph_updates", PARTIAL)
+
+
+def _mode(transforms, mode):
+    """The mode, where the implementation has it, or none."""
+    mode = dict(mode)
+    if mode.pop(PARTIAL, False):
+        if not hasattr(transforms, "jit_partial"):
+            return {}
+        reached(PARTIAL)
+        return {PARTIAL: True, **mode}
+    parameters = inspect.signature(transforms.jit).parameters
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    mode = mode if anything or {*mode} <= {*parameters} else {}
+    reached(next(iter(mode), "by default"))
+    return mode
+
+
+def _pair(transforms, nnx, mode, donate=False, sharding=None):
+    """The stages of a small function by lifted `jit`, in a mode, and of the same function of arrays
+    by `jax.jit`.
     """
     module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(np.ones((4, 2), "float32"))
@@ -179,10 +202,17 @@ def _pair(transforms, nnx, donate, sharding=None):
     def flat(a, x):
         return (a + 1) @ x, a + 1
 
-    shardings = {} if sharding is None else {"in_shardings": sharding, "out_shardings": sharding}
+    laid = {}
+    if sharding is not None:
+        laid = {"in_shardings": (sharding, sharding), "out_shardings": sharding}
     donated = {"donate_argnums": 0} if donate else {}
-    ours = _staged(transforms.jit(work, **shardings, **donated), "trace", module, x)
-    theirs = _staged(jax.jit(flat, **shardings, **donated), "trace", module.a.get_raw_value(), x)
+    mode = dict(mode)
+    if mode.pop(PARTIAL, False):
+        made = transforms.jit_partial(work, module, **laid, **mode)
+        ours = _staged(made, "trace", x)
+    else:
+        ours = _staged(transforms.jit(work, **laid, **donated, **mode), "trace", module, x)
+    theirs = _staged(jax.jit(flat, **laid, **donated), "trace", module.a.get_raw_value(), x)
     return tuple(dict(zip(STAGES, each, strict=True)) for each in (ours, theirs))
 
 
@@ -201,14 +231,16 @@ def _avals(tree):
     return sorted((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(tree))
 
 
-@requirement("JIT-9c", must_reach=STAGES)
-@given(question=asked, donate=st.booleans())
-def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate):
+@requirement("JIT-9c", must_reach=(*STAGES, *MODED))
+@given(question=asked, donate=st.booleans(), mode=modes)
+def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate, mode):
     """Where a stage of `jax.jit` answers what its trees, inputs and outputs are, the lifted stage
-    answers it for the arrays of the lifted function.
+    answers it for the arrays of the lifted function, in every mode that there is.
     """
     stage, name = question
-    ours, theirs = _pair(transforms, nnx, donate)
+    mode = _mode(transforms, mode)
+    donate = donate and PARTIAL not in mode  # which donates what it does not bind
+    ours, theirs = _pair(transforms, nnx, mode, donate)
     if raised(lambda: getattr(theirs[stage], name)) is not None:
         return
     reached(stage)
@@ -232,42 +264,53 @@ ANALYSES = {
     "lowered": ("as_text", "compiler_ir", "cost_analysis"),
     "compiled": ("as_text", "cost_analysis", "memory_analysis", "runtime_executable"),
 }
-analysed = st.sampled_from([(stage, name) for stage in ANALYSES for name in ANALYSES[stage]])
+TEXTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"dialect": "hlo"},
+    {"debug_info": True},
+    {"dialect": "hlo", "debug_info": True},
+)
+"""Options of the text of a lowered form."""
 
 
-@requirement("JIT-9d")
-@few("every attribute that the documents name")
-@given(question=analysed)
-def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
+@requirement("JIT-9d", must_reach=MODED)
+@few("there are no more modes; each answers every question")
+@given(mode=modes)
+def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
     """The lowered and the compiled form give their text, intermediate representation, costs, memory
-    and executable, in values of the types that JAX's own stages give.
+    and executable, in values of the types that JAX's own stages give, in every mode that there is;
+    the text says where in the source an operation stands if it is asked to, and else not. A stage
+    can be a key, as one of JAX can.
     """
-    stage, name = question
-    ours, theirs = _pair(transforms, nnx, False)
-    expected = getattr(theirs[stage], name)()
-    answer = getattr(ours[stage], name)()
-    assert type(answer) is type(expected)
-    if name == "as_text":
-        assert "dot" in plain_text(answer)
-    if question == ("lowered", "as_text"):
-        options = {"dialect": "hlo", "debug_info": True}
-        known = inspect.signature(theirs[stage].as_text).parameters  # JAX 0.4 knows the first
-        chosen = {name: options[name] for name in options.keys() & known.keys()}
-        assert "dot" in plain_text(ours[stage].as_text(**chosen))
-    if question == ("lowered", "compiler_ir"):
-        assert type(ours[stage].compiler_ir("stablehlo")) is type(expected)
+    ours, theirs = _pair(transforms, nnx, _mode(transforms, mode))
+    unhashable = [stage for stage in STAGES if raised(lambda s=stage: hash(ours[s])) is not None]
+    assert not unhashable, f"{unhashable} have no hash"
+    for stage, names in ANALYSES.items():
+        for name in names:
+            answer, expected = (getattr(each[stage], name)() for each in (ours, theirs))
+            assert type(answer) is type(expected), f"{name} of the {stage} form: {answer!r}"
+    assert "dot" in plain_text(ours["compiled"].as_text())
+    lowered, plain = ours["lowered"], theirs["lowered"]
+    known = inspect.signature(plain.as_text).parameters  # JAX 0.4 knows only the first option
+    for chosen in [each for each in TEXTS if {*each} <= {*known}]:
+        text, expected = plain_text(lowered.as_text(**chosen)), plain.as_text(**chosen)
+        assert "dot" in text, f"the text with {chosen}"
+        assert ("loc(" in text) == ("loc(" in expected), f"places in the text with {chosen}"
+    ir, expected = (each.compiler_ir("stablehlo") for each in (lowered, plain))
+    assert type(ir) is type(expected)
 
 
-@requirement("JIT-9e")
-@few("every attribute that the documents name")
+@requirement("JIT-9e", must_reach=MODED)
 @given(
     name=st.sampled_from(["input_shardings", "output_shardings", "input_layouts"]),
-    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]),
-)
-def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, name, mesh):
-    """The compiled form gives the shardings that were asked for, and a layout for each input."""
+    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]), mode=modes,
+)  # fmt: skip
+def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, name, mesh, mode):
+    """The compiled form gives the shardings that were asked for, and a layout for each input, in
+    every mode that there is.
+    """
     sharding = NamedSharding(mesh, PartitionSpec("data"))
-    ours, _ = _pair(transforms, nnx, False, sharding)
+    ours, _ = _pair(transforms, nnx, _mode(transforms, mode), sharding=sharding)
     answer = jax.tree.leaves(getattr(ours["compiled"], name))
     assert len(answer) >= 2
     if name != "input_layouts":
