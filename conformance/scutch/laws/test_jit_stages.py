@@ -219,9 +219,8 @@ def _pair(transforms, nnx, mode, donate=False, sharding=None):
 QUESTIONS = {
     "traced": ("in_tree", "in_avals", "donate_argnums", "out_info"),
     "lowered": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
-    "compiled": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
+    "compiled": ("in_tree", "in_avals", "donate_argnums", "out_tree"),
 }
-asked = st.sampled_from([(stage, name) for stage in STAGES for name in QUESTIONS[stage]])
 IN = [((2, 8), "float32"), ((4, 2), "float32")]
 OUT = [((4, 2), "float32"), ((4, 8), "float32")]
 
@@ -231,33 +230,55 @@ def _avals(tree):
     return sorted((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(tree))
 
 
-@requirement("JIT-9c", must_reach=(*STAGES, *MODED))
-@given(question=asked, donate=st.booleans(), mode=modes)
-def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate, mode):
+def _donating(mode, donate):
+    """Whether the call is to donate its object, which `jit_partial` does not: it is bound."""
+    return donate and PARTIAL not in mode
+
+
+@requirement("JIT-9c", must_reach=(*STAGES, *MODED, "donated"))
+@few("each mode with a donated object and without one; each answers every question")
+@given(donate=st.booleans(), mode=modes)
+def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, donate, mode):
     """Where a stage of `jax.jit` answers what its trees, inputs and outputs are, the lifted stage
     answers it for the arrays of the lifted function, in every mode that there is.
     """
-    stage, name = question
     mode = _mode(transforms, mode)
-    donate = donate and PARTIAL not in mode  # which donates what it does not bind
+    donate = _donating(mode, donate)
+    reached("donated" if donate else "kept")
     ours, theirs = _pair(transforms, nnx, mode, donate)
-    if raised(lambda: getattr(theirs[stage], name)) is not None:
+    asked = [(stage, name) for stage, names in QUESTIONS.items() for name in names]
+    for stage, name in asked:
+        if raised(lambda of=theirs[stage], name=name: getattr(of, name)) is not None:
+            continue
+        reached(stage)
+        answer, text = getattr(ours[stage], name), f"{name} of the {stage} form"
+        match name:
+            case "in_avals" | "args_info":
+                assert alike(_avals(answer), IN), text
+            case "out_info":
+                assert set(OUT) <= set(_avals(answer)), text
+            case "donate_argnums":
+                assert bool(answer) is donate, text
+            case "in_tree" | "out_tree":
+                assert alike(answer, getattr(ours["lowered"], name)), text
+                assert answer.num_leaves >= 2, text
+
+
+@requirement("JIT-9c", must_reach=MODED)
+@few("each mode with a donated object and without one")
+@given(donate=st.booleans(), mode=modes)
+def test_the_compiled_form_knows_its_arguments(transforms, nnx, donate, mode):
+    """`args_info` of the compiled form has the shapes and dtypes of the arrays of the lifted
+    function, and says which are donated, in every mode that there is.
+    """
+    mode = _mode(transforms, mode)
+    donate = _donating(mode, donate)
+    ours, theirs = _pair(transforms, nnx, mode, donate)
+    if raised(lambda: theirs["compiled"].args_info) is not None:
         return
-    reached(stage)
-    answer = getattr(ours[stage], name)
-    match name:
-        case "in_avals" | "args_info":
-            assert alike(_avals(answer), IN)
-        case "out_info":
-            assert set(OUT) <= set(_avals(answer))
-        case "donate_argnums":
-            assert bool(answer) is donate
-        case "in_tree":
-            assert alike(answer, ours["lowered"].in_tree)
-            assert answer.num_leaves >= 2
-        case "out_tree":
-            assert alike(answer, ours["lowered"].out_tree)
-            assert answer.num_leaves >= 2
+    answer = ours["compiled"].args_info
+    assert alike(_avals(answer), IN)
+    assert any(each.donated for each in jax.tree.leaves(answer)) is donate
 
 
 ANALYSES = {
@@ -279,8 +300,8 @@ TEXTS: tuple[dict[str, Any], ...] = (
 def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
     """The lowered and the compiled form give their text, intermediate representation, costs, memory
     and executable, in values of the types that JAX's own stages give, in every mode that there is;
-    the text says where in the source an operation stands if it is asked to, and else not. A stage
-    can be a key, as one of JAX can.
+    the text says where in the source an operation stands if it is asked to, and else not. It is
+    lowered for the platforms that are asked for. A stage can be a key, as one of JAX can.
     """
     ours, theirs = _pair(transforms, nnx, _mode(transforms, mode))
     unhashable = [stage for stage in STAGES if raised(lambda s=stage: hash(ours[s])) is not None]
@@ -296,22 +317,32 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
         text, expected = plain_text(lowered.as_text(**chosen)), plain.as_text(**chosen)
         assert "dot" in text, f"the text with {chosen}"
         assert ("loc(" in text) == ("loc(" in expected), f"places in the text with {chosen}"
-    ir, expected = (each.compiler_ir("stablehlo") for each in (lowered, plain))
-    assert type(ir) is type(expected)
+    for dialect in ("stablehlo", "hlo"):
+        ir, expected = (each.compiler_ir(dialect) for each in (lowered, plain))
+        assert type(ir) is type(expected), f"the program in {dialect} is {ir!r}"
+    if "lowering_platforms" in inspect.signature(theirs["traced"].lower).parameters:
+        for platforms in [("cpu",), ("cpu", "cuda")]:  # a program for two asks where it runs
+            texts = [
+                plain_text(each["traced"].lower(lowering_platforms=platforms).as_text())
+                for each in (ours, theirs)
+            ]
+            one, other = ("platform_index" in text for text in texts)
+            assert one == other, f"the program for {platforms}: {texts[0]}"
 
 
 @requirement("JIT-9e", must_reach=MODED)
+@few("each mode with each mesh; each answers every question")
 @given(
-    name=st.sampled_from(["input_shardings", "output_shardings", "input_layouts"]),
     mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]), mode=modes,
 )  # fmt: skip
-def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, name, mesh, mode):
+def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, mesh, mode):
     """The compiled form gives the shardings that were asked for, and a layout for each input, in
     every mode that there is.
     """
     sharding = NamedSharding(mesh, PartitionSpec("data"))
     ours, _ = _pair(transforms, nnx, _mode(transforms, mode), sharding=sharding)
-    answer = jax.tree.leaves(getattr(ours["compiled"], name))
-    assert len(answer) >= 2
-    if name != "input_layouts":
-        assert not [each for each in answer if not each.is_equivalent_to(sharding, 2)]
+    for name in ("input_shardings", "output_shardings", "input_layouts"):
+        answer = jax.tree.leaves(getattr(ours["compiled"], name))
+        assert len(answer) >= 2, name
+        if name != "input_layouts":
+            assert not [each for each in answer if not each.is_equivalent_to(sharding, 2)], name
