@@ -263,8 +263,8 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     assert np.array_equal(root.a.get_raw_value(), before)
 
 
-BY_NAME = ("jit", "vmap", "remat", "grad", "value_and_grad")
-"""Lifts of functions that take objects by name."""
+BY_NAME = ("jit", "compiled", "vmap", "remat", "grad", "value_and_grad")
+"""Lifts of functions that take objects by name; the compiled form is that of `jit`."""
 POOL = 3
 """How many objects there are to be passed."""
 
@@ -280,9 +280,17 @@ def _objects(nnx):
     return made
 
 
+def _with_compiled(law):
+    """A law that is tried on the compiled form first, in each mode."""
+    for mode in FLAGS:
+        law = example(lift="compiled", mode=mode, placed=[0], named={"other": 1})(law)
+    return law
+
+
 @requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@_with_compiled
 @given(
     lift=st.sampled_from(BY_NAME), mode=st.sampled_from(FLAGS),
     placed=st.lists(st.integers(0, POOL - 1), min_size=1, max_size=2),
@@ -292,9 +300,9 @@ def _objects(nnx):
 )  # fmt: skip
 def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, placed, named):
     """With `graph=False` and `graph_updates=False`, a lifted function of objects by position and
-    by name leaves the objects and returns what the eager call does; gradients are those of the
-    object in the first place. An object that is passed twice may be refused with `graph=False`,
-    or where the gradient is for one of its places.
+    by name, or its compiled form, leaves the objects and returns what the eager call does;
+    gradients are those of the object in the first place. An object that is passed twice may be
+    refused with `graph=False`, or where the gradient is for one of its places.
     """
     reached(lift)
     chosen = [*placed, *named.values()]
@@ -307,10 +315,15 @@ def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, pl
         for number, each in enumerate([*objects, *(others[name] for name in sorted(others))]):
             each.b.set_value(each.b.get_value() * 2 + each.a.get_value() * number)
             total = total + (number + 1) * each.a.get_value() ** 2 * each.b.get_value()
-        return total if lift in ("jit", "vmap", "remat") else total.sum()
+        return total.sum() if "grad" in lift else total
 
     def made(function, pool):
         return function(*(pool[n] for n in placed), **{name: pool[n] for name, n in named.items()})
+
+    def by_lift(pool):
+        if lift == "compiled":
+            return made(made(transforms.jit(work, **mode).lower, pool).compile(), pool)
+        return made(getattr(transforms, lift)(work, **mode), pool)
 
     def loss(parameter):
         pool = _objects(nnx)
@@ -320,7 +333,7 @@ def test_objects_by_name_take_part_in_every_mode(transforms, nnx, lift, mode, pl
     eager, lifted = _objects(nnx), _objects(nnx)
     expected = made(work, eager)
     results = []
-    error = raised(lambda: results.append(made(getattr(transforms, lift)(work, **mode), lifted)))
+    error = raised(lambda: results.append(by_lift(lifted)))
     if error is not None and refusable:
         return
     if error is not None:
