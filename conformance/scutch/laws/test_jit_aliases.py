@@ -18,7 +18,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike
+from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import (
     at_least,
     costly,
@@ -197,7 +197,7 @@ def _lifted(transforms, nnx, lift, axes, mesh, mode, returned):
     """A lifted function in a mode, and both axes or specs: of two objects and an array, or of an
     array, which returns a new object in two places.
     """
-    last = ("data",) if lift in ("jit", "shard_map") else 0
+    last = ("data",) if holds(("jit", "shard_map"), lift) else 0
     given_to, out = ((last,), axes) if returned else ((*axes, last), last)
 
     def work(*given_ones):
@@ -207,11 +207,11 @@ def _lifted(transforms, nnx, lift, axes, mesh, mode, returned):
         module.a = nnx.Param(jnp.ones((2, 2)) + given_ones[-1].sum())
         return module, module
 
-    if lift in ("vmap", "scan"):
+    if holds(("vmap", "scan"), lift):
         return getattr(transforms, lift)(work, in_axes=given_to, out_axes=out, **mode)
     specs = tuple(PartitionSpec(*spec) for spec in given_to)
     outs = tuple(PartitionSpec(*spec) for spec in axes) if returned else specs[-1]
-    if lift == "jit":
+    if alike(lift, "jit"):
         specs = tuple(NamedSharding(mesh, spec) for spec in specs)
         laid = {"out_shardings": tuple(NamedSharding(mesh, s) for s in outs)} if returned else {}
         return transforms.jit(work, in_shardings=specs, **laid, **mode)

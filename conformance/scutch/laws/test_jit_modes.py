@@ -175,7 +175,7 @@ def _assert_no_copy(transforms, nnx, lift, mode, deep):
 
     def work(x):
         result = [x, variable] if deep else variable
-        return (x.sum(), result) if "grad" in lift else result
+        return (x.sum(), result) if holds(needed, "has_aux") else result
 
     lifted = getattr(transforms, lift)(work, **needed, **mode)
     if raised(lambda: results.append(lifted(jnp.ones(2)))) is None:
