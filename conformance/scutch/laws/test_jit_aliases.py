@@ -18,7 +18,7 @@ from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, plain_text
+from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
 from scutch.lawkit.modes import under_other_modes
 from scutch.strategies import cells, copies, programs
@@ -185,20 +185,31 @@ def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places
         assert np.array_equal(root.a.get_raw_value(), before)
 
 
-def _lifted(transforms, lift, axes, mesh, mode):
-    """A lifted function of two objects and an array, in a mode, by the axes or specs of both."""
+def _lifted(transforms, nnx, lift, axes, mesh, mode, returned=False):
+    """A lifted function in a mode, and both axes or specs: of two objects and an array, or of an
+    array, which returns a new object in two places.
+    """
+    last = ("data",) if holds(("jit", "shard_map"), lift) else 0
+    given_to, out = ((last,), axes) if returned else ((*axes, last), last)
 
-    def work(one, other, x):
-        return x
+    def work(*given_ones):
+        if not returned:
+            return given_ones[-1]
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(jnp.ones((2, 2)) + given_ones[-1].sum())
+        return module, module
 
-    mode = dict(mode)
-    if lift in ("vmap", "scan"):
-        return getattr(transforms, lift)(work, in_axes=(*axes, 0), out_axes=0, **mode)
-    specs = tuple(PartitionSpec(*spec) for spec in (*axes, ("data",)))
-    if lift == "jit":
-        given_to = tuple(NamedSharding(mesh, spec) for spec in specs)
-        return transforms.jit(work, in_shardings=given_to, **mode)
-    return transforms.shard_map(work, mesh=mesh, in_specs=specs, out_specs=specs[-1], **mode)
+    if holds(("vmap", "scan"), lift):
+        return getattr(transforms, lift)(work, in_axes=given_to, out_axes=out, **mode)
+    specs = tuple(PartitionSpec(*spec) for spec in given_to)
+    outs = tuple(PartitionSpec(*spec) for spec in axes) if returned else specs[-1]
+    if alike(lift, "jit"):
+        specs = tuple(NamedSharding(mesh, spec) for spec in specs)
+        laid = {"out_shardings": tuple(NamedSharding(mesh, s) for s in outs)} if returned else {}
+        return transforms.jit(work, in_shardings=specs, **laid, **mode)
+    return transforms.shard_map(
+        work, mesh=mesh, in_specs=specs, out_specs=outs, check_vma=not returned, **mode
+    )
 
 
 MODED = {"jit": SHARDED, "scan": AXES["vmap"], **AXES}
@@ -238,7 +249,7 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
         reached("other modes")
         mode = {"graph": True, "graph_updates": True, **mode}
     with under_other_modes(nnx, **mode) if around else contextlib.nullcontext():
-        lifted = _lifted(transforms, lift, axes, mesh, mode)
+        lifted = _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)
         error = raised(lambda: lifted(*arguments, x))
     reached(lift)
     reached("same" if axes[0] == axes[1] else "different")
@@ -249,6 +260,27 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     assert np.array_equal(root.a.get_raw_value(), before)
 
 
+RETURNED_IN = ({}, {"graph_updates": False})
+
+
+@requirement("JIT-12k", must_reach=tuple(MODED))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@given(
+    lift=st.sampled_from(list(MODED)), mode=st.sampled_from(RETURNED_IN),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+def test_a_new_object_has_one_axis_and_one_spec(transforms, nnx, lift, mode, places, mesh):
+    """A call that returns a new object in two places with different shardings, axes or specs is
+    refused, with `graph_updates=False` and without a mode.
+    """
+    reached(lift)
+    axes = tuple(MODED[lift][place % len(MODED[lift])] for place in places)
+    assume(axes[0] != axes[1])
+    refused(
+        lambda: _lifted(transforms, nnx, lift, axes, mesh, mode, returned=True)(jnp.ones((2, 2)))
+    )
+
+
 @requirement("JIT-2d", must_reach=("child", "twice", *MODED))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
@@ -257,7 +289,7 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     name=st.sampled_from(["kernel", "other_scale"]), mesh=st.just(Mesh((2,), ("data",))),
 )  # fmt: skip
 def test_the_refusal_names_both_places_in_every_mode(
-    transforms, root, how, lift, mode, places, name, mesh
+    transforms, nnx, root, how, lift, mode, places, name, mesh
 ):
     """The refusal of different shardings, axes or specs for the places of one variable shows, in
     every mode, its type, and the name of the attribute that it is as often as it is one.
@@ -268,14 +300,14 @@ def test_the_refusal_names_both_places_in_every_mode(
     reached(how)
     del root.b.a
     setattr(root.b, name, root.a)
-    lifted = _lifted(transforms, lift, axes, mesh, mode)
+    lifted = _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)
     error = refused(lambda: lifted(*_aliased(root, how), jnp.ones((2, 2))), naming=("Param",))
     named = plain_text(error).count(name)
     assert named >= {"itself": 0, "child": 1, "twice": 2}[how], f"{named} times {name}: {error}"
 
 
-BY_NAME = ("jit", "vmap", "remat", "grad", "value_and_grad")
-"""Lifts of functions that take objects by name."""
+BY_NAME = ("jit", "compiled", "vmap", "remat", "grad", "value_and_grad")
+"""Lifts of functions that take objects by name; the compiled form is that of `jit`."""
 POOL = 3
 """How many objects there are to be passed."""
 
@@ -293,9 +325,19 @@ def _objects(nnx, twice):
     return made
 
 
+def _with_compiled(law):
+    """A law that is tried on the compiled form first, in each mode."""
+    for mode in FLAGS:
+        law = example(
+            lift="compiled", mode=mode, placed=[0], named={"other": 1}, twice=False, around=True
+        )(law)
+    return law
+
+
 @requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart", "other modes"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@_with_compiled
 @given(
     lift=st.sampled_from(BY_NAME), mode=st.sampled_from(FLAGS),
     placed=st.lists(st.integers(0, POOL - 1), min_size=1, max_size=2),
@@ -308,10 +350,11 @@ def test_objects_by_name_take_part_in_every_mode(
     transforms, nnx, lift, mode, placed, named, twice, around
 ):
     """With `graph=False` and `graph_updates=False`, a lifted function of objects by position and
-    by name leaves the objects and returns what the eager call does; gradients are those of the
-    object in the first place. An object that is passed twice may be refused with `graph=False`,
-    or where the gradient is for one of its places, as may one that has a variable twice. Other
-    modes that are set around the call change nothing for a lift that is given both.
+    by name, or its compiled form, leaves the objects and returns what the eager call does;
+    gradients are those of the object in the first place. An object that is passed twice may be
+    refused with `graph=False`, or where the gradient is for one of its places, as may one that has
+    a variable twice. Other modes that are set around the call change nothing for a lift that is
+    given both.
     """
     reached(lift)
     if around:
@@ -328,10 +371,15 @@ def test_objects_by_name_take_part_in_every_mode(
         for number, each in enumerate([*objects, *(others[name] for name in sorted(others))]):
             each.b.set_value(each.b.get_value() * 2 + each.a.get_value() * number)
             total = total + (number + 1) * each.a.get_value() ** 2 * each.b.get_value()
-        return total if lift in ("jit", "vmap", "remat") else total.sum()
+        return total.sum() if "grad" in lift else total
 
     def made(function, pool):
         return function(*(pool[n] for n in placed), **{name: pool[n] for name, n in named.items()})
+
+    def by_lift(pool):
+        if lift == "compiled":
+            return made(made(transforms.jit(work, **mode).lower, pool).compile(), pool)
+        return made(getattr(transforms, lift)(work, **mode), pool)
 
     def loss(parameter):
         pool = _objects(nnx, twice)
@@ -342,8 +390,7 @@ def test_objects_by_name_take_part_in_every_mode(
     expected = made(work, eager)
     results = []
     with under_other_modes(nnx, **mode) if around else contextlib.nullcontext():
-        function = getattr(transforms, lift)(work, **mode)
-        error = raised(lambda: results.append(made(function, lifted)))
+        error = raised(lambda: results.append(by_lift(lifted)))
     if error is not None and refusable:
         return
     if error is not None:

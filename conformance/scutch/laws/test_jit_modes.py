@@ -9,7 +9,7 @@ import inspect
 
 import jax
 import jax.numpy as jnp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -163,23 +163,46 @@ def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
 
 
 SIMPLE = ("jit", "vmap", "remat")
-capturing = st.tuples(st.sampled_from((*SIMPLE, "scan")), st.sampled_from(FLAGS), st.booleans())
+CAPTURING = (*SIMPLE, "scan", "grad", "value_and_grad", "shard_map")
+capturing = st.tuples(st.sampled_from(CAPTURING), st.sampled_from(FLAGS), st.booleans())
 
 
 def _assert_no_copy(transforms, nnx, lift, mode, deep):
     """Fail if a lifted function that returns a variable which it captured returns a copy of it."""
-    variable, results = nnx.Param(jnp.ones(2)), []
-    axes = {"in_axes": 0, "out_axes": 0} if alike(lift, "scan") else {}
-    work = getattr(transforms, lift)(lambda x: [x, variable] if deep else variable, **axes, **mode)
-    if raised(lambda: results.append(work(jnp.ones(2)))) is None:
-        (result,) = results
+    variable, results, spec = nnx.Param(jnp.ones(2)), [], PartitionSpec()
+    mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
+    needed = {
+        "scan": {"in_axes": 0, "out_axes": 0}, "grad": {"has_aux": True},
+        "value_and_grad": {"has_aux": True},
+        "shard_map": {"mesh": mesh, "in_specs": spec, "out_specs": spec},
+    }.get(lift, {})  # fmt: skip
+
+    def work(x):
+        result = [x, variable] if deep else variable
+        return (x.sum(), result) if holds(needed, "has_aux") else result
+
+    lifted = getattr(transforms, lift)(work, **needed, **mode)
+    if raised(lambda: results.append(lifted(jnp.ones(2)))) is None:
+        # A gradient is in a pair with what the function returns beside the loss, or with both.
+        result = {"grad": lambda: results[0][1], "value_and_grad": lambda: results[0][0][1]}.get(
+            lift, lambda: results[0]
+        )()
         assert (result[1] if deep else result) is variable, "the captured variable is copied"
+
+
+def _with_each_capturing(law):
+    """A law that is tried on each of `CAPTURING` first, in each mode."""
+    for mode in FLAGS:
+        for lift in CAPTURING:
+            law = example(call=(lift, mode, False))(law)
+    return law
 
 
 @requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned", "captured"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
+@_with_each_capturing
 @given(call=st.one_of(unkept_calls(), capturing))
 def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
     """Where objects are shared, or returned from a function that they were given to or that

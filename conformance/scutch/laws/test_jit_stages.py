@@ -6,6 +6,7 @@ flat list of arrays, for what a stage answers. The stages are the *traced*, the 
 """
 
 import inspect
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,7 +25,7 @@ from scutch.inputs.programs import (
     inputs,
 )
 from scutch.lawkit.domain import not_available
-from scutch.lawkit.equality import alike, plain_text
+from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, few, options, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
@@ -164,9 +165,31 @@ def _shapes(nnx, value):
     return [(str(leaf.dtype), leaf.shape) for leaf in _leaves(nnx, value)]
 
 
-def _pair(transforms, nnx, donate, sharding=None):
-    """The stages of a small function by lifted `jit`, and of the same function of arrays by
-    `jax.jit`.
+PARTIAL = "partial"
+"""What stands, among the options of a mode, for `jit_partial` of the function and its object."""
+MODES = ({}, *FLAGS, *({PARTIAL: True, **flag} for flag in FLAGS))
+modes = st.sampled_from(MODES)
+MODED = ("by default", "graph", "graph_updates", PARTIAL)
+
+
+def _mode(transforms, mode):
+    """The mode, where the implementation has it, or none."""
+    mode = dict(mode)
+    if mode.pop(PARTIAL, False):
+        if not hasattr(transforms, "jit_partial"):
+            return {}
+        reached(PARTIAL)
+        return {PARTIAL: True, **mode}
+    parameters = inspect.signature(transforms.jit).parameters
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    mode = mode if anything or {*mode} <= {*parameters} else {}
+    reached(next(iter(mode), "by default"))
+    return mode
+
+
+def _pair(transforms, nnx, mode, donate=False, sharding=None):
+    """The stages of a small function by lifted `jit`, in a mode, and of the same function of arrays
+    by `jax.jit`.
     """
     module = graphs.classes(nnx)["Node"]()
     module.a = nnx.Param(np.ones((4, 2), "float32"))
@@ -179,19 +202,25 @@ def _pair(transforms, nnx, donate, sharding=None):
     def flat(a, x):
         return (a + 1) @ x, a + 1
 
-    shardings = {} if sharding is None else {"in_shardings": sharding, "out_shardings": sharding}
+    laid = {}
+    if sharding is not None:
+        laid = {"in_shardings": (sharding, sharding), "out_shardings": sharding}
     donated = {"donate_argnums": 0} if donate else {}
-    ours = _staged(transforms.jit(work, **shardings, **donated), "trace", module, x)
-    theirs = _staged(jax.jit(flat, **shardings, **donated), "trace", module.a.get_raw_value(), x)
+    mode = dict(mode)
+    if mode.pop(PARTIAL, False):
+        made = transforms.jit_partial(work, module, **laid, **mode)
+        ours = _staged(made, "trace", x)
+    else:
+        ours = _staged(transforms.jit(work, **laid, **donated, **mode), "trace", module, x)
+    theirs = _staged(jax.jit(flat, **laid, **donated), "trace", module.a.get_raw_value(), x)
     return tuple(dict(zip(STAGES, each, strict=True)) for each in (ours, theirs))
 
 
 QUESTIONS = {
     "traced": ("in_tree", "in_avals", "donate_argnums", "out_info"),
     "lowered": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
-    "compiled": ("in_tree", "in_avals", "donate_argnums", "args_info", "out_tree"),
+    "compiled": ("in_tree", "in_avals", "donate_argnums", "out_tree"),
 }
-asked = st.sampled_from([(stage, name) for stage in STAGES for name in QUESTIONS[stage]])
 IN = [((2, 8), "float32"), ((4, 2), "float32")]
 OUT = [((4, 2), "float32"), ((4, 8), "float32")]
 
@@ -201,74 +230,120 @@ def _avals(tree):
     return sorted((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(tree))
 
 
-@requirement("JIT-9c", must_reach=STAGES)
-@given(question=asked, donate=st.booleans())
-def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, question, donate):
+def _donating(mode, donate):
+    """Whether the call is to donate its object, which `jit_partial` does not: it is bound."""
+    return donate and PARTIAL not in mode
+
+
+@requirement("JIT-9c", must_reach=(*STAGES, *MODED, "donated"))
+@few("each mode with a donated object and without one; each answers every question")
+@given(donate=st.booleans(), mode=modes)
+def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, donate, mode):
     """Where a stage of `jax.jit` answers what its trees, inputs and outputs are, the lifted stage
-    answers it for the arrays of the lifted function.
+    answers it for the arrays of the lifted function, in every mode that there is.
     """
-    stage, name = question
-    ours, theirs = _pair(transforms, nnx, donate)
-    if raised(lambda: getattr(theirs[stage], name)) is not None:
+    mode = _mode(transforms, mode)
+    donate = _donating(mode, donate)
+    reached("donated" if donate else "kept")
+    ours, theirs = _pair(transforms, nnx, mode, donate)
+    asked = [(stage, name) for stage, names in QUESTIONS.items() for name in names]
+    for stage, name in asked:
+        if raised(lambda of=theirs[stage], name=name: getattr(of, name)) is not None:
+            continue
+        reached(stage)
+        answer, text = getattr(ours[stage], name), f"{name} of the {stage} form"
+        match name:
+            case "in_avals" | "args_info":
+                assert alike(_avals(answer), IN), text
+            case "out_info":
+                assert set(OUT) <= set(_avals(answer)), text
+            case "donate_argnums":
+                assert bool(answer) is donate, text
+            case "in_tree" | "out_tree":
+                assert alike(answer, getattr(ours["lowered"], name)), text
+                assert answer.num_leaves >= 2, text
+
+
+@requirement("JIT-9c", must_reach=MODED)
+@few("each mode with a donated object and without one")
+@given(donate=st.booleans(), mode=modes)
+def test_the_compiled_form_knows_its_arguments(transforms, nnx, donate, mode):
+    """`args_info` of the compiled form has the shapes and dtypes of the arrays of the lifted
+    function, and says which are donated, in every mode that there is.
+    """
+    mode = _mode(transforms, mode)
+    donate = _donating(mode, donate)
+    ours, theirs = _pair(transforms, nnx, mode, donate)
+    if raised(lambda: theirs["compiled"].args_info) is not None:
         return
-    reached(stage)
-    answer = getattr(ours[stage], name)
-    match name:
-        case "in_avals" | "args_info":
-            assert alike(_avals(answer), IN)
-        case "out_info":
-            assert set(OUT) <= set(_avals(answer))
-        case "donate_argnums":
-            assert bool(answer) is donate
-        case "in_tree":
-            assert alike(answer, ours["lowered"].in_tree)
-            assert answer.num_leaves >= 2
-        case "out_tree":
-            assert alike(answer, ours["lowered"].out_tree)
-            assert answer.num_leaves >= 2
+    answer = ours["compiled"].args_info
+    assert alike(_avals(answer), IN)
+    assert any(each.donated for each in jax.tree.leaves(answer)) is donate
 
 
 ANALYSES = {
     "lowered": ("as_text", "compiler_ir", "cost_analysis"),
     "compiled": ("as_text", "cost_analysis", "memory_analysis", "runtime_executable"),
 }
-analysed = st.sampled_from([(stage, name) for stage in ANALYSES for name in ANALYSES[stage]])
-
-
-@requirement("JIT-9d")
-@few("every attribute that the documents name")
-@given(question=analysed)
-def test_programs_and_costs_can_be_asked_for(transforms, nnx, question):
-    """The lowered and the compiled form give their text, intermediate representation, costs, memory
-    and executable, in values of the types that JAX's own stages give.
-    """
-    stage, name = question
-    ours, theirs = _pair(transforms, nnx, False)
-    expected = getattr(theirs[stage], name)()
-    answer = getattr(ours[stage], name)()
-    assert type(answer) is type(expected)
-    if name == "as_text":
-        assert "dot" in plain_text(answer)
-    if question == ("lowered", "as_text"):
-        options = {"dialect": "hlo", "debug_info": True}
-        known = inspect.signature(theirs[stage].as_text).parameters  # JAX 0.4 knows the first
-        chosen = {name: options[name] for name in options.keys() & known.keys()}
-        assert "dot" in plain_text(ours[stage].as_text(**chosen))
-    if question == ("lowered", "compiler_ir"):
-        assert type(ours[stage].compiler_ir("stablehlo")) is type(expected)
-
-
-@requirement("JIT-9e")
-@few("every attribute that the documents name")
-@given(
-    name=st.sampled_from(["input_shardings", "output_shardings", "input_layouts"]),
-    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]),
+TEXTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"dialect": "hlo"},
+    {"debug_info": True},
+    {"dialect": "hlo", "debug_info": True},
 )
-def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, name, mesh):
-    """The compiled form gives the shardings that were asked for, and a layout for each input."""
+"""Options of the text of a lowered form."""
+
+
+@requirement("JIT-9d", must_reach=MODED)
+@few("there are no more modes; each answers every question")
+@given(mode=modes)
+def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
+    """The lowered and the compiled form give their text, intermediate representation, costs, memory
+    and executable, in values of the types that JAX's own stages give, in every mode that there is;
+    the text says where in the source an operation stands if it is asked to, and else not. It is
+    lowered for the platforms that are asked for. A stage can be a key, as one of JAX can.
+    """
+    ours, theirs = _pair(transforms, nnx, _mode(transforms, mode))
+    unhashable = [stage for stage in STAGES if raised(lambda s=stage: hash(ours[s])) is not None]
+    assert not unhashable, f"{unhashable} have no hash"
+    for stage, names in ANALYSES.items():
+        for name in names:
+            answer, expected = (getattr(each[stage], name)() for each in (ours, theirs))
+            assert type(answer) is type(expected), f"{name} of the {stage} form: {answer!r}"
+    assert "dot" in plain_text(ours["compiled"].as_text())
+    lowered, plain = ours["lowered"], theirs["lowered"]
+    known = inspect.signature(plain.as_text).parameters  # JAX 0.4 knows only the first option
+    for chosen in [each for each in TEXTS if {*each} <= {*known}]:
+        texts = [plain_text(each.as_text(**chosen)) for each in (lowered, plain)]
+        assert all("dot" in text for text in texts), f"the text with {chosen}"
+        placed, expected = ("loc(" in text for text in texts)
+        assert alike(placed, expected), f"places in the text with {chosen}"
+    for dialect in ("stablehlo", "hlo"):
+        ir, expected = (each.compiler_ir(dialect) for each in (lowered, plain))
+        assert type(ir) is type(expected), f"the program in {dialect} is {ir!r}"
+    if holds([*inspect.signature(theirs["traced"].lower).parameters], "lowering_platforms"):
+        for platforms in [("cpu",), ("cpu", "cuda")]:  # a program for two asks where it runs
+            texts = [
+                plain_text(each["traced"].lower(lowering_platforms=platforms).as_text())
+                for each in (ours, theirs)
+            ]
+            one, other = ("platform_index" in text for text in texts)
+            assert alike(one, other), f"the program for {platforms}: {texts[0]}"
+
+
+@requirement("JIT-9e", must_reach=MODED)
+@few("each mode with each mesh; each answers every question")
+@given(
+    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]), mode=modes,
+)  # fmt: skip
+def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, mesh, mode):
+    """The compiled form gives the shardings that were asked for, and a layout for each input, in
+    every mode that there is.
+    """
     sharding = NamedSharding(mesh, PartitionSpec("data"))
-    ours, _ = _pair(transforms, nnx, False, sharding)
-    answer = jax.tree.leaves(getattr(ours["compiled"], name))
-    assert len(answer) >= 2
-    if name != "input_layouts":
-        assert not [each for each in answer if not each.is_equivalent_to(sharding, 2)]
+    ours, _ = _pair(transforms, nnx, _mode(transforms, mode), sharding=sharding)
+    for name in ("input_shardings", "output_shardings", "input_layouts"):
+        answer = jax.tree.leaves(getattr(ours["compiled"], name))
+        assert len(answer) >= 2, name
+        if name != "input_layouts":
+            assert not [each for each in answer if not each.is_equivalent_to(sharding, 2)], name

@@ -16,6 +16,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scutch.inputs.descriptions import Layer, Model
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
@@ -274,7 +275,8 @@ def _by_lift(linen, kind, function, weights, ahead, aux, wanted):
     def call(part, x):
         each = lambda part, x: function(part(x))  # noqa: E731
         if kind == "vjp":
-            output, back, *beside = linen.vjp(each, part, x, vjp_variables=wanted, **options)
+            taken = {} if alike(wanted, "params") else {"vjp_variables": wanted}
+            output, back, *beside = linen.vjp(each, part, x, **taken, **options)
             return output, back(weights), beside
         if kind == "jvp":
             return linen.jvp(each, part, (x,), (weights,), ahead)
@@ -312,8 +314,17 @@ def _by_jax(kind, function, applied, weights, ahead, aux, wanted):
     return call
 
 
+def _with_each_left_out(law):
+    """A law that is tried on each gradient first, by the options that it has if none are given."""
+    fixed = {"model": Model((Layer("Scale"),)), "train": False, "held": False}
+    for kind in GRADIENTS_OF:
+        law = example(**fixed, kind=kind, aux=False, wanted="params")(law)
+    return law
+
+
 @requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed", "held"))
 @costly
+@_with_each_left_out
 @given(
     model=parts(), kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
     wanted=collections, held=st.booleans(),

@@ -138,10 +138,12 @@ def _specs(count):
 
 
 X, XS = np.ones(2, "float32"), np.ones((4, 2), "float32")
-AXES = ("left out", "given", "carry alone")
-"""How a loop has its axes; the ones that are left out are `(Carry, 0)`, in and out."""
+AXES = ("left out", "given", "last", "carry alone")
+"""How a loop has its axes; the ones that are left out are `(Carry, 0)`, in and out. The last axis,
+along which it may slice and stack, is another one than the first."""
 EACH: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("scan", {"unroll": 3}, "left out"),
+    ("scan", {"reverse": True}, "last"),
     ("scan", {"reverse": True}, "carry alone"),
     ("remat", {"prevent_cse": False, "policy": POLICIES[2]}, "given"),
     ("jit", {}, "given"),
@@ -175,18 +177,19 @@ def test_options_of_lifted_transformations_are_in_the_program(
     """`unroll`, `reverse`, `prevent_cse`, `policy`, `inline`, `keep_unused`, `spmd_axis_name`,
     `check_vma` and `axis_names` are as with JAX, given or left out, with an object among the
     arguments or without, in every mode, and where one is passed by name (see OBJ-8e); so
-    are the shapes. `scan` slices and stacks along the first axis, if no axis is given, and may
-    carry all that there is.
+    are the shapes. `scan` slices and stacks along the axis that is given, or else the first one,
+    and may carry all that there is.
     """
     kind, options = chosen[0], _with_policy(chosen[1])
     reached(kind)
     lift, arguments = getattr(transforms, kind), (X, XS if kind in ("scan", "vmap") else X)
     if kind == "scan":
         reached(axes)
-        with_object = with_object and alike(axes, "given")
+        arguments = (X, XS.T) if alike(axes, "last") else arguments
+        with_object = with_object and holds(("given", "last"), axes)
     if with_object:
         reached("an object")
-    alone = kind == "scan" and alike(axes, "carry alone")
+    alone, last = (kind == "scan" and alike(axes, each) for each in ("carry alone", "last"))
     # Some releases have modes of `scan` for the axes that it has if none are given, and no others.
     unmoded = kind == "scan" and (with_object or alone)
     mode = mode if _takes(lift, mode) and not unmoded else {}
@@ -204,8 +207,9 @@ def test_options_of_lifted_transformations_are_in_the_program(
         if alone:
             named = {"in_axes": carry, "out_axes": carry, "length": 4}
             return lift(lambda c: function(c, X)[0], **named, **options, **mode)
-        if kind == "scan" and alike(axes, "given"):
-            named = {"in_axes": (None,) * with_object + (carry, 0), "out_axes": (carry, 0)}
+        if kind == "scan" and not alike(axes, "left out"):
+            along = -1 if last else 0
+            named = {"in_axes": (None,) * with_object + (carry, along), "out_axes": (carry, along)}
             return lift(function, **named, **options, **mode)
         if kind == "vmap":
             given_options["in_axes"] = (None,) * (1 + with_object) + (0,) * (not by_name)
@@ -218,6 +222,9 @@ def test_options_of_lifted_transformations_are_in_the_program(
             body = _by_carry(function)
             return jax.lax.scan(body, carry, None, **{"length": 4, **options})[0]
         made = _by_jax(kind, options, by_name=by_name)
+        if last:
+            carry, stacked = made(carry, jnp.moveaxis(x, -1, 0))
+            return carry, jnp.moveaxis(stacked, 0, -1)
         return made(carry, x=x) if by_name else made(carry, x)
 
     def whole(carry, x):
@@ -496,15 +503,19 @@ NO_LOOP = {
     "nowhere stacked": ((CARRY, 0), (CARRY, None), _pair, "cx"),
     "text": ((CARRY, "text"), (CARRY, 0), _pair, "cx"),
 }
-OF_OBJECTS = ("of an array", "of a part")
+OF_OBJECTS = ("of an array", "of a returned array", "of a part")
 """Axes by filter that are given for an array, or that leave out a variable."""
 
 
 def _with_no_loops(law):
-    """A law that is tried on each of `NO_LOOP` first, in each mode."""
+    """A law that is tried on each of `NO_LOOP` first, in each mode, and on each of `OF_OBJECTS`."""
+    drawn = {"size": 2, "tree": False}
     for mode in ({}, *FLAGS):
         for case in NO_LOOP:
-            law = example(case=case, size=2, tree=False, lift="scan", mode=mode)(law)
+            law = example(case=case, lift="scan", mode=mode, **drawn)(law)
+    for case in OF_OBJECTS:
+        for lift in ("vmap", "scan"):
+            law = example(case=case, lift=lift, mode={}, **drawn)(law)
     return law
 
 
@@ -518,7 +529,8 @@ def _with_no_loops(law):
 def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
     """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that
     is not carried, or that are too few, and None for what every step returns. `scan` and `vmap`
-    refuse a `StateAxes` for an array, and one that has no axis for a variable.
+    refuse a `StateAxes` for an array that they are given or return, and one that has no axis for a
+    variable.
     """
     reached(case)
     carry, xs = jnp.zeros(2), jnp.ones((size, 2))
@@ -536,8 +548,13 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
     module.a, module.b = nnx.Param(xs), nnx.BatchStat(xs)
     prefix = transforms.StateAxes({nnx.Param: 0} if case == "of a part" else {...: 0})
     given_one = module if case == "of a part" else {"a": xs} if tree else xs
+    before, after = (0, prefix) if case == "of a returned array" else (prefix, 0)
+
+    def step(carry, one):
+        return carry, carry if case == "of a part" else one
+
     if lift == "vmap":
-        refused(lambda: transforms.vmap(lambda one: 0.0, in_axes=(prefix,))(given_one))
+        axes = {"in_axes": (None, before), "out_axes": (None, after)}
     else:
-        options = {"in_axes": (mark, prefix), "out_axes": (mark, 0)}
-        refused(lambda: transforms.scan(_pair, **options)(carry, given_one))
+        axes = {"in_axes": (mark, before), "out_axes": (mark, after)}
+    refused(lambda: getattr(transforms, lift)(step, **axes)(carry, given_one))

@@ -142,6 +142,8 @@ def transformations(
             return Transformation(kind, given, pair, out)
         case "scan":
             given = _by_type(draw(prefixes(arguments, _LOOPED, whole=whole)))
+            if len(arguments) == 1 and not whole and draw(st.booleans()):
+                given = (CARRIED,)
             pair, out = draw(st.sampled_from(_PAIRS)), draw(st.sampled_from((0, 0, -1)))
             options = draw(st.sampled_from(({}, {}, {"reverse": True}, {"unroll": 2})))
             return Transformation(kind, given, pair, out, None, options)
@@ -162,7 +164,9 @@ def transformations(
 
 
 def _by_type(prefix: Any) -> Any:
-    """A prefix of a loop in which what is carried is so by type: objects are carried only so."""
+    """A prefix of a loop in which what is carried is so by type, as it is where a loop carries more
+    than one argument.
+    """
     if type(prefix) in CONTAINERS:
         return mapped(_by_type, prefix)
     return ByType({}, CARRIED) if prefix == CARRIED else prefix
@@ -223,6 +227,8 @@ def object_calls(
     dtype = "float32" if "grad" in kinds else None
     shape = (8,) if cut and draw(st.sampled_from((True, True, True, False))) else None
     arguments = program.arguments
+    if "scan" in kinds and draw(st.booleans()):  # which may be all that a loop carries
+        arguments = arguments[:1]
     if "grad" in kinds:  # the gradient is for the first argument, one object
         further = (Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)})
         arguments = draw(st.sampled_from(further))

@@ -124,7 +124,8 @@ def report(
       The effects, the arrays of each group, and the output without objects.
 
     Raises:
-      AliasingError: An object that is returned has another value by the prefix of the output.
+      AliasingError: An object that is returned has another value by the prefix of the output, or
+        two places of it give a new one different values.
       TraceLevelError: An object that was captured comes out; a copy of it would.
     """
     walk = Walk(nodes)
@@ -135,7 +136,7 @@ def report(
     for node in walk.nodes[len(nodes) :]:
         if getattr(node, "_level", level) != level:
             raise TraceLevelError(tried="return", node=node, what="an object")
-    comparison = _Comparison(frame, walk, leaves, returned)
+    comparison = _Comparison(frame, walk, leaves, returned, structural=structural)
     rewrites = [
         Rewrite(number, node, comparison.sources_of_leaves(number))
         for number, node in enumerate(walk.described[1:], 1)
@@ -170,13 +171,19 @@ class _Comparison:
     """
 
     def __init__(
-        self, frame: Frame, walk: Walk, leaves: Sequence[Any], returned: Sequence[tuple[Path, Ref]]
+        self,
+        frame: Frame,
+        walk: Walk,
+        leaves: Sequence[Any],
+        returned: Sequence[tuple[Path, Ref]],
+        *,
+        structural: bool,
     ):
         self.frame, self.walk = frame, walk
         self.leaves = leaves
         self.changed: dict[int, Source] = {}
         self.arrays: list[list[Any]] = [[] for _ in frame.groups]
-        ways = (way for path, ref in returned for way in occurrences(walk.described, ref, path))
+        ways = [way for path, ref in returned for way in occurrences(walk.described, ref, path)]
         others = ways if frame.rules.none_is_free else ()
         prefixes = frame.reconciled(frame.leaf_prefixes, walk.nodes, others)
         self.groups = list(map(frame.groups.index, prefixes))
@@ -185,6 +192,26 @@ class _Comparison:
         self.sources: dict[tuple[int, int], Any] = {
             (id(leaf), self.groups[i]): i for i, leaf in enumerate(leaves) if not self.must[i]
         }
+        self.new = self._of_new_variables(ways if len(frame.groups) > 1 else (), structural)
+
+    def _of_new_variables(self, ways: Any, structural: bool) -> dict[int, Any]:
+        """The value that prefixes give each new variable in the output, on which they must agree.
+
+        An argument is a place of it, too, if changes of structure come out.
+        """
+        known, arguments = len(self.frame.definition.nodes), len(self.walk.nodes[0])
+        found: dict[int, tuple[Path, Any]] = {}
+        for path, number, _ in ways:
+            variable = self.walk.nodes[number]
+            if number < known or not isinstance(variable, Variable):
+                continue
+            if number not in found:
+                ((_, _, first),) = self.walk.leaves[number]
+                place = first if structural or first[0] == arguments else path
+                found[number] = place, self.frame.prefix_at(place, variable)
+            place, value = found[number]
+            found[number] = place, self.frame.agreed(place, value, path, variable)
+        return {number: value for number, (_, value) in found.items()}
 
     def is_rewritten(self, number: int) -> bool:
         """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
@@ -215,7 +242,8 @@ class _Comparison:
         leaves = [] if is_variable and number < known else self.walk.leaves[number]
         for container, key, path in leaves:
             leaf = self.walk.nodes[number] if is_variable else container[key]
-            group = self.frame.groups.index(self.frame.prefix_at(path, leaf))
+            prefix = self.new[number] if number in self.new else self.frame.prefix_at(path, leaf)
+            group = self.frame.groups.index(prefix)
             if (id(container[key]), group) not in self.sources:
                 self._send(container[key], group)
             sources.append(self.sources[id(container[key]), group])

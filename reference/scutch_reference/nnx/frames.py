@@ -183,11 +183,24 @@ class Frame:
         for path, node, _ in others if len(self.groups) > 1 else ():
             number = numbers.get(node)
             if number is not None:
-                found[number] = self._agreed(number, found[number], path, nodes[node])
+                found[number] = self.agreed(number, found[number], path, nodes[node])
         return found
 
-    def _agreed(self, number: int, first: Any, path: Path, variable: Any) -> Any:
-        """The value of a leaf that has this one at first, and maybe another at a further path."""
+    def agreed(self, place: Path | int, first: Any, path: Path, variable: Any) -> Any:
+        """Return the value of a variable that occurs at two places, which must agree (JIT-2).
+
+        Args:
+          place: The path of the first place, or the number of the leaf.
+          first: The value there.
+          path: The path of the other place.
+          variable: The variable.
+
+        Returns:
+          The value. Where `rules.none_is_free`, one of None gives way to that of the other place.
+
+        Raises:
+          AliasingError: The two have different values.
+        """
         other = self.prefix_at(path, variable)
         if self.rules.none_is_free and (first is None or other is None):
             return other if first is None else first
@@ -195,7 +208,7 @@ class Frame:
             raise AliasingError(
                 what=self.rules.what,
                 node=variable,
-                first=(self.where(number), first),
+                first=(self.where(place), first),
                 second=(self.where(path), other),
             )
         return first

@@ -79,6 +79,12 @@ def _is_axis(value: Any) -> bool:
     return value is None or value is Carry
 
 
+def _is_of_objects(out: Any) -> bool:
+    """Whether an output is an object, or a container of objects alone."""
+    marks = jax.tree.leaves(out, is_leaf=lambda each: each is RETURNED)
+    return bool(marks) and all(each is RETURNED for each in marks)
+
+
 def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
     """`function` of each axis in a prefix, and of the parts of the trees that it is for."""
     return jax.tree.map(function, axes, *trees, is_leaf=_is_axis)
@@ -203,7 +209,7 @@ class _Output:
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
         if Carry in self.plain:
             parts[self.axes.index(Carry)] = None
-        elif last is not RETURNED:
+        elif not _is_of_objects(last):
             raise LiftingError("scan carries an object: the function must return it.")
         carried: list[Any] = _map_axes(lambda axis: _carried(axis, last), list(self.plain))
         return carried, parts
