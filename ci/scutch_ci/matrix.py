@@ -448,6 +448,7 @@ def write_scripts(matrix: Matrix, releases: Sequence[str], *, again: bool) -> in
     log = matrix.environments / "scripts.log"
     matrix.environments.mkdir(parents=True, exist_ok=True)
     asked = targets(releases) if releases else []
+    os.environ |= own({})  # a script is written by this suite, in the environment of a release
     survey = scripts.Survey(
         lambda target: environment(target, matrix.environments, log), asked, matrix.patterns, again
     )
