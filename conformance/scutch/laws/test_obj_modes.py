@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
 from scutch.lawkit.equality import holds
-from scutch.lawkit.marks import at_least, dear, options, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, options, raised, reached, requirement
 from scutch.lawkit.modes import under_other_modes
 from scutch.lawkit.states import flat_state, raw_values
 from scutch.lawkit.training import MOMENTUM
@@ -175,6 +175,8 @@ drawn = object_trees(containers=True, bare=False, variable=vectors, max_objects=
 
 @requirement("JIT-12s", must_reach=("shared", "apart", "no pytree", "a graph", "a tree"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@at_least(20)
 @given(
     root=drawn, again=st.integers(0, 20), holds_plain=st.booleans(),
     graph=st.sampled_from([True, True, True, False]),
