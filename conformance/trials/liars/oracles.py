@@ -331,6 +331,14 @@ class NamesNothingWithoutGraph:
 
 
 @lifted
+class BindsCopiesInAMode:
+    """Breaks JIT-12s: a cached partial that is told its mode binds copies."""
+
+    def cached_partial(f, *bound, graph=None, graph_updates=None):
+        return nnx.cached_partial(f, *(bound if graph is None else nnx.clone(bound)))
+
+
+@lifted
 class BindsCopiesOfTheSame:
     """Breaks JIT-12m: what is bound once more is bound as a copy."""
 

@@ -295,13 +295,15 @@ def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[
     return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
 
 
-def recursive_map(function: Callable[[Any, Any], Any], node: A, /, **_: Any) -> A:
+def recursive_map(
+    function: Callable[[Any, Any], Any], node: A, /, *, graph: bool | None = None
+) -> A:
     """Return a copy of an object in which a function has replaced each node, inner ones first.
 
     Args:
       function: Gets a path and the node of the copy there; returns what stands in its place.
       node: An object.
-      **_: Options of Flax's function, accepted and not needed.
+      graph: Accepted and not needed: sharing is always kept.
     """
     copy, replaced = clone(node), dict[int, Any]()
     for path, value in list(iter_graph(copy)):

@@ -401,7 +401,14 @@ def _with_changed_arguments(
 
 
 def split_rngs(
-    node: Any = ..., /, *, splits: Shape, only: Any = ..., squeeze: bool = False, **options: Any
+    node: Any = ...,
+    /,
+    *,
+    splits: Shape,
+    only: Any = ...,
+    squeeze: bool = False,
+    graph: bool | None = None,
+    graph_updates: bool | None = None,
 ) -> Any:
     """Give streams in an object several keys at once, in place (OBJ-6).
 
@@ -410,12 +417,14 @@ def split_rngs(
       splits: The number of keys, or the shape of the array of keys.
       only: A filter that says which streams.
       squeeze: Whether the streams get one key instead, without the axis that it would have.
-      **options: Options of `fork_rngs`.
+      graph: Accepted and not needed: sharing is always kept.
+      graph_updates: As in `fork_rngs`.
 
     Returns:
       What `fork_rngs` returns.
     """
-    return fork_rngs(node, split={to_predicate(only): () if squeeze else splits}, **options)
+    split = {to_predicate(only): () if squeeze else splits}
+    return fork_rngs(node, split=split, graph_updates=graph_updates)
 
 
 def restore_rngs(backups: ExitStack, /) -> None:
