@@ -258,22 +258,28 @@ CONTAINERS = {
 }
 
 
-@requirement("OBJ-7a", must_reach=(*CONTAINERS, "object", "array", "both"))
+HELD = ("object", "array", "number")
+
+
+@requirement("OBJ-7a", must_reach=(*CONTAINERS, *HELD, "several kinds"))
 @given(
     form=st.sampled_from(list(CONTAINERS)),
-    parts=st.lists(st.sampled_from(["object", "array"]), min_size=1, max_size=3),
+    parts=st.lists(st.sampled_from(HELD), min_size=1, max_size=3),
     every=st.booleans(), with_value=st.booleans(), second=st.booleans(),
 )  # fmt: skip
 def test_the_gradient_of_a_container_is_a_container_of_gradients(
     transforms, nnx, form, parts, every, with_value, second
 ):
-    """The gradient with respect to a container of objects and arrays has, in the place of each
-    object, the state of the gradients of its parameters, or of all its variables by `DiffState`,
-    and in the place of each array its gradient.
+    """The gradient with respect to a container of objects, arrays and numbers of Python has, in the
+    place of each object, the state of the gradients of its parameters, or of all its variables by
+    `DiffState`, and in the place of each array or number its gradient.
     """
-    for name in (form, "both" if len({*parts}) == 2 else parts[0]):
+    for name in (form, *["several kinds"] * (len({*parts}) > 1), *parts):
         reached(name)
-    arrays = [np.arange(n, n + 2, dtype="float32") for n, _ in enumerate(parts, 1)]
+    arrays = [
+        n / 2 if part == "number" else np.arange(n, n + 2, dtype="float32")
+        for n, part in enumerate(parts, 1)
+    ]
     factor = np.float32(3)
 
     def loss(values, factor):
@@ -285,8 +291,8 @@ def test_the_gradient_of_a_container_is_a_container_of_gradients(
         return loss([x.a.get_value() if hasattr(x, "a") else x for x in found], factor)
 
     def held(part, array):
-        if alike(part, "array"):
-            return jnp.asarray(array)
+        if part != "object":
+            return jnp.asarray(array) if part == "array" else array
         module = classes(nnx)["Node"]()
         module.a, module.b = nnx.Param(array), nnx.BatchStat(array)
         return module
@@ -305,7 +311,7 @@ def test_the_gradient_of_a_container_is_a_container_of_gradients(
     assert type(ours) is type(container)
     found = [*ours.values()] if form == "dict" else [*ours]
     for part, gradient, slope in zip(parts, found, theirs, strict=True):
-        if part == "array":
+        if part != "object":
             assert alike(gradient, slope)
             continue
         statistics = {("b",): ("BatchStat", jnp.zeros_like(slope))} if every else {}
