@@ -8,7 +8,10 @@ traced, and returns the number of the trace, tells which trace answered a call.
 import contextlib
 import gc
 import weakref
+from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import example, given
@@ -77,6 +80,71 @@ def test_nothing_is_traced_twice(transforms, nnx, program, works):
         if call < 2:
             program.after(call)
     assert len([*watched.seen]) == 1
+
+
+@dataclass
+class Beside:
+    """A tree node of the user's own, with two parts."""
+
+    number: Any
+    module: Any
+
+
+jax.tree_util.register_dataclass(Beside, ["number", "module"], [])
+
+PLACES = {
+    "list": lambda number, module: [module, number],
+    "tuple": lambda number, module: (number, module),
+    "dict": lambda number, module: {"x": number, "y": module},
+    "below": lambda number, module: {"x": (number,), "y": [module, [number]]},
+    "dataclass": Beside,
+}
+NUMBERS = {
+    "bool": st.sampled_from([False, True]),
+    "int": st.integers(-3, 3),
+    "float": st.sampled_from([-1.5, 0.0, 0.5, 2.0]),
+    "NumPy": st.sampled_from([-1.5, 0.0, 0.5, 2.0]).map(np.float32),
+}
+
+
+@requirement("JIT-3a", must_reach=(*PLACES, *NUMBERS))
+@costly
+@given(
+    place=st.sampled_from(list(PLACES)),
+    several=st.sampled_from(list(NUMBERS)).flatmap(
+        lambda kind: st.tuples(st.just(kind), st.lists(NUMBERS[kind], min_size=2, max_size=4))
+    ),
+)
+def test_a_number_beside_an_object_is_traced_as_in_jax(transforms, nnx, place, several):
+    """Calls with a container of an object and numbers, which lie beside the object, are traced
+    once, whatever the numbers are; the results are those of the eager calls.
+    """
+    kind, numbers = several
+    for name in (place, kind):
+        reached(name)
+    traces = []
+
+    def scaled(given):
+        traces.append(1)
+        parts = jax.tree.leaves(given, is_leaf=lambda part: isinstance(part, nnx.Module))
+        factors = [part for part in parts if not isinstance(part, nnx.Module)]
+        (module,) = (part for part in parts if isinstance(part, nnx.Module))
+        module.a.set_value(module.a.get_value() * jnp.float32(factors[0]))
+        return factors, sum(jnp.float32(each) for each in factors) + module.a.get_value()
+
+    def made():
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(np.ones(2, "float32"))
+        return module
+
+    eager, lifted, jitted = made(), made(), transforms.jit(scaled)
+    for number in numbers:
+        factors, total = scaled(PLACES[place](number, eager))
+        result, sums = jitted(PLACES[place](number, lifted))
+        assert alike(result, [jnp.asarray(each) for each in factors])
+        assert alike(sums, total)
+    assert alike(lifted.a.get_value(), eager.a.get_value())
+    assert len([*traces]) == len(numbers) + 1
 
 
 @requirement("JIT-3b", must_reach=("order",))

@@ -25,7 +25,7 @@ import jax
 from ..errors import TraceLevelError
 from ..jax_versions import trace_level
 from .filters import Path
-from .flatten import Walk, entries, flatten, is_object
+from .flatten import LEAVES, Walk, entries, flatten, is_object
 from .frames import Call, Frame
 from .graphdef import (
     Node,
@@ -129,8 +129,14 @@ def report(
       TraceLevelError: An object that was captured comes out; a copy of it would.
     """
     walk = Walk(nodes)
+    objects = {
+        path
+        for path, node in zip(frame.definition.node_paths, nodes, strict=True)
+        if is_object(node)
+    }
     for number, path in enumerate(frame.definition.node_paths[1:], 1):
-        walk.describe(number, path)
+        in_object = any(path[:i] in objects for i in range(len(path)))
+        walk.describe(number, path, None if in_object else LEAVES)
     out, returned = _without_objects(walk, out, len(nodes[0]))
     level = trace_level()
     for node in walk.nodes[len(nodes) :]:

@@ -46,7 +46,7 @@ from .variables import Variable
 Location = tuple[Any, Any]
 
 _DICTS = (dict, OrderedDict, defaultdict)
-_SCALARS = (bool, int, float, complex, np.generic)
+SCALARS = (bool, int, float, complex, np.generic)
 _ATOMS = (
     *(str, bytes, type(None), type, np.dtype, Enum, GraphDef),
     *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
@@ -59,13 +59,16 @@ VALUE = "leaf: an array"
 ATOM = "static data without parts"
 OTHER = "to be looked into: static data, or a container without identity"
 
+LEAVES = "numbers are leaves"
+"""Says of an argument that numbers beside the objects in it are leaves, as they are for JAX."""
+
 
 def _kind(cls: type[Any]) -> str:
     if issubclass(cls, Tracked | State | list) or cls in _DICTS:
         return NODE
     if issubclass(cls, np.ndarray | jax.Array | Tracer | jax.ShapeDtypeStruct):
         return VALUE
-    return ATOM if issubclass(cls, (*_SCALARS, *_ATOMS)) else OTHER
+    return ATOM if issubclass(cls, (*SCALARS, *_ATOMS)) else OTHER
 
 
 kind_of: Any = lru_cache(maxsize=2048)(_kind)
@@ -146,12 +149,13 @@ class Walk:
         self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.repeated: set[int] = set()
 
-    def number(self, node: Any, path: Path) -> int:
+    def number(self, node: Any, path: Path, numbers: Any = None) -> int:
         """Return the number of a node; describe it, and all that it leads to, if it is new.
 
         Args:
           node: The node.
           path: A path that leads to it.
+          numbers: `LEAVES` if numbers that lie directly in it are leaves; see there.
         """
         index = self.index.setdefault(id(node), len(self.nodes))
         if index < len(self.nodes):
@@ -160,15 +164,16 @@ class Walk:
             self.nodes.append(node)
             self.described.append(None)
             self.leaves.append([])
-            self.describe(index, path)
+            self.describe(index, path, numbers)
         return index
 
-    def describe(self, index: int, path: Path) -> None:
+    def describe(self, index: int, path: Path, numbers: Any = None) -> None:
         """Describe the node of a number, and new nodes that it leads to.
 
         Args:
           index: The number of the node.
           path: A path that leads to it.
+          numbers: As in `number`.
         """
         value, leaves = self.nodes[index], self.leaves[index]
         if isinstance(value, Variable):
@@ -178,10 +183,13 @@ class Walk:
         inside, tags, static = contents(value), {}, None
         if isinstance(value, Pytree):
             tags = {key: tag for key, tag in value._tags.items() if key in inside}
-            static = Static(tags)
+            static, numbers = Static(tags), None
         elif isinstance(value, defaultdict):
             static = Static(value.default_factory)
-        found = [(k, self.item(inside, k, (*path, k), leaves, tags.get(k))) for k in keys_in(value)]
+        found = [
+            (k, self.item(inside, k, (*path, k), leaves, tags.get(k, numbers)))
+            for k in keys_in(value)
+        ]
         self.described[index] = Node(type(value), static, tuple(found))
         if path and (not isinstance(value, Pytree) or value._exposed):
             self.checks.append((inside, *structure_and_parts(inside)))
@@ -194,7 +202,8 @@ class Walk:
           key: Where the value is in it.
           path: The path of the value.
           leaves: A list; the leaves of the item are appended.
-          tag: Whether the value is tagged as data, so that numbers in it are leaves.
+          tag: Whether the value is tagged as data, so that numbers in it are leaves; `LEAVES` where
+            they are without a tag.
 
         Returns:
           A `Ref` for a node, `LEAF` for an array or another leaf, a `Tree` for a container that is
@@ -202,8 +211,8 @@ class Walk:
         """
         value, kind = inside[key], kind_of(type(inside[key]))
         if kind is NODE:
-            return Ref(self.number(value, path))
-        if kind is VALUE or (tag and isinstance(value, _SCALARS)):
+            return Ref(self.number(value, path, LEAVES if tag is LEAVES else None))
+        if kind is VALUE or (tag and isinstance(value, SCALARS)):
             leaves.append((inside, key, path))
             return LEAF
         level = one_level(value) if kind is OTHER else None
@@ -222,11 +231,15 @@ class Walk:
         return static
 
 
-def flatten(roots: Sequence[Any]) -> tuple[GraphDef[Any], list[Any], list[Location], Walk]:
+def flatten(
+    roots: Sequence[Any], numbers: Any = None
+) -> tuple[GraphDef[Any], list[Any], list[Location], Walk]:
     """Flatten a graph; `unflatten` is the inverse (OBJ-1).
 
     Args:
       roots: The objects that the graph starts from.
+      numbers: `LEAVES` if numbers are leaves that lie in containers around the objects, and not in
+        an object; otherwise they are static data.
 
     Returns:
       The definition; the nodes by number, where node 0 is the list of the roots; the locations of
@@ -236,7 +249,7 @@ def flatten(roots: Sequence[Any]) -> tuple[GraphDef[Any], list[Any], list[Locati
       UnhashableStaticError: Static data in the graph have no hash.
     """
     walk = Walk()
-    walk.number(list(roots), ())
+    walk.number(list(roots), (), numbers)
     locations = [(container, key) for some in walk.leaves for container, key, _ in some]
     return interned(tuple(walk.described)), walk.nodes, locations, walk
 
@@ -264,7 +277,7 @@ class Plan:
 
     def __init__(self, roots: Sequence[Any]):
         self.epoch = EPOCH[0]
-        self.definition, nodes, locations, walk = flatten(roots)
+        self.definition, nodes, locations, walk = flatten(roots, LEAVES)
         self.containers, self.keys = [c for c, _ in locations], [key for _, key in locations]
         self.checks = walk.checks
         self.other_roots: tuple[Any, ...] = ()  # Weak references, which watch for their deaths.

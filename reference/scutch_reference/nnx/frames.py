@@ -24,7 +24,7 @@ from ..errors import AliasingError, LeakedTracerError, LiftingError
 from ..jax_versions import Tracer, stored_sharding, trace_level
 from .call_signature import CallSignature
 from .filters import Path
-from .flatten import Plan
+from .flatten import SCALARS, Plan
 from .graphdef import GraphDef, Ref, occurrences, unflatten
 from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
@@ -270,20 +270,21 @@ class Frame:
         return placed, moved
 
     def _sent(self, leaf: Any, number: int) -> Any:
-        """A leaf where it is to be; one that the user put elsewhere is for JAX to judge."""
+        """A leaf where it is to be; a number, or one that the user put elsewhere, is for JAX."""
         sharding = self.placements[number]
         if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer):
             return leaf
         check_spec(self.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
-        if present is not None and (
+        is_placed = present is not None and (
             present.is_equivalent_to(sharding, np.ndim(leaf))
             or (
                 getattr(leaf, "committed", True)
                 and not (self.rules.moves_committed and present.device_set == sharding.device_set)
                 and not _is_cut_alike(np.shape(leaf), present, sharding)
             )
-        ):
+        )
+        if is_placed or isinstance(leaf, SCALARS):
             return leaf
         return jax.device_put(leaf, sharding)
 

@@ -204,7 +204,7 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
       argnums: One argument, or several, to differentiate with respect to: numbers, which for
         objects mean their `Param`s and for a variable itself, or `DiffState`s with other filters.
         A leaf that several of them take is in the gradient of the first. In a container of objects
-        and arrays, all arrays are meant.
+        and arrays, all arrays and numbers are meant.
       **options: With `has_aux`, the function returns a pair, whose second entry is returned beside
         the gradient; the others are those of `jax.grad`, and `graph` and `graph_updates` of `jit`.
 

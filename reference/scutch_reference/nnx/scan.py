@@ -18,15 +18,16 @@ one is carried, only what the last step made counts.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import jax
 
 from ..errors import LiftingError
 from .effects import Effects, Source
+from .flatten import is_object
 from .frames import Frame
-from .graphdef import leaf_at
+from .graphdef import leaf_at, unflatten
 from .lifting import P, R, lift
 from .prefixes import RETURNED, for_jax
 from .vmap import Mapped
@@ -57,9 +58,11 @@ class Scanned(Mapped[P, R]):
 
         def transformed(*arguments: Any) -> Any:
             def step(carry: Any, slices: Any) -> Any:
-                effects, groups, out = run(*_map_axes(_given, axes, carry, slices, arguments))
-                leaves = _take_carried_leaves(frame, effects, groups)
-                plain, parts = output.carried_and_parts(out)
+                given = _map_axes(_given, axes, carry, slices, arguments)
+                effects, groups, out = run(*given)
+                plain, parts, others = output.carried_and_parts(effects, out)
+                _forget_unchanged(effects, groups, given[0], others)
+                leaves = _take_carried_leaves(frame, effects, groups, others)
                 return (leaves, *plain), (effects, groups, parts)
 
             start = _map_axes(_carried, axes, arguments)
@@ -67,10 +70,10 @@ class Scanned(Mapped[P, R]):
             carry, (effects, groups, parts) = jax.lax.scan(step, start, slices, **self.options)
             first, last = (-1, 0) if self.options.get("reverse") else (0, -1)
             outside = functools.partial(_outside, last)
-            _keep_first_of_replaced(frame, effects, groups, first)
+            _keep_first_of_replaced(frame, effects, groups, first, output.carried)
             groups = [[outside(axis, x) for x in groups[i]] for i, axis in enumerate(frame.groups)]
-            _put_carried_leaves(frame, effects, groups, carry[0])
-            return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry[1:])
+            _put_carried_leaves(frame, effects, groups, carry[0], output.carried)
+            return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry)
 
         return transformed
 
@@ -115,10 +118,11 @@ def _outside(last: int, axis: Any, part: Any) -> Any:
     return _moved_axis(part, 0, axis) if isinstance(axis, int) else part
 
 
-def _carried_sources(frame: Frame, effects: Effects) -> dict[int, Source]:
+def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) -> dict[int, Source]:
     """Where each carried leaf of the next step comes out of a step, by number.
 
     A step may put a variable in the place of one that is carried: the next step gets the new one.
+    The `others` are in the output of the step.
     """
     definition = frame.definition
     nodes = dict(enumerate(definition.nodes)) | {
@@ -126,7 +130,8 @@ def _carried_sources(frame: Frame, effects: Effects) -> dict[int, Source]:
     }
     own = {each.number: each.sources for each in effects.rewrites}
     found = {}
-    for number in [n for n, axis in enumerate(frame.leaf_prefixes) if axis is Carry]:
+    carried = [n for n, axis in enumerate(frame.leaf_prefixes) if axis is Carry and n not in others]
+    for number in carried:
         place = leaf_at(nodes, frame.paths[number])
         source: int | Source | None = None
         if place is not None:
@@ -140,33 +145,62 @@ def _carried_sources(frame: Frame, effects: Effects) -> dict[int, Source]:
     return found
 
 
-def _take_carried_leaves(frame: Frame, effects: Effects, groups: Any) -> list[Any]:
-    """The carried leaves after a step by number, taken out of its groups."""
+def _forget_unchanged(effects: Effects, groups: Any, leaves: Any, carried: Collection[int]) -> None:
+    """Leave the arguments alone of which a step has returned other arrays, and changed none."""
+    for number in carried:
+        group, index = effects.changed.get(number, (None, None))
+        if group is not None and groups[group][index] is leaves[number]:
+            del effects.changed[number]
+
+
+def _take_carried_leaves(
+    frame: Frame, effects: Effects, groups: Any, others: Mapping[int, Any]
+) -> list[Any]:
+    """The carried leaves after a step by number: the others, and those taken out of its groups."""
     for number, axis in enumerate(frame.leaf_prefixes):
         if axis is None and number in effects.changed:
             raise LiftingError(
                 f"{frame.where(number)}: the variable is shared by all steps of scan "
                 "(its axis is None), and one of them changed it. Carry it, or scan over it."
             )
-    sources = _carried_sources(frame, effects)
-    values = {number: groups[group][index] for number, (group, index) in sources.items()}
+    sources = _carried_sources(frame, effects, others)
+    values = dict(others)
+    values |= {number: groups[group][index] for number, (group, index) in sources.items()}
     for group, index in sources.values():
         groups[group][index] = None
     return [values.get(number) for number in range(len(frame.leaf_prefixes))]
 
 
-def _keep_first_of_replaced(frame: Frame, effects: Effects, groups: Any, first: int) -> None:
-    """Have a variable that was replaced come out as the first step, at `first`, has left it."""
-    for number, source in _carried_sources(frame, effects).items():
+def _keep_first_of_replaced(
+    frame: Frame, effects: Effects, groups: Any, first: int, others: Collection[int]
+) -> None:
+    """Have what was replaced come out as the first step, at `first`, has left it."""
+    for group, index in [effects.changed[number] for number in others if number in effects.changed]:
+        groups[group][index] = groups[group][index][first][None]
+    for number, source in _carried_sources(frame, effects, others).items():
         group, index = effects.changed.get(number, source)
         if (group, index) != source:
             groups[group][index] = groups[group][index][first][None]
 
 
-def _put_carried_leaves(frame: Frame, effects: Effects, groups: Any, leaves: Any) -> None:
+def _put_carried_leaves(
+    frame: Frame, effects: Effects, groups: Any, leaves: Any, others: Collection[int]
+) -> None:
     """Put the carried leaves back into the groups, from where each step has taken them."""
-    for number, (group, index) in _carried_sources(frame, effects).items():
+    for number, (group, index) in _carried_sources(frame, effects, others).items():
         groups[group][index] = leaves[number]
+
+
+class _Mark(int):
+    """The number of an object, in its place in an output."""
+
+
+def _is_mark(part: Any) -> bool:
+    return part is RETURNED
+
+
+def _marked(part: Any, numbers: Iterator[int]) -> Any:
+    return _Mark(next(numbers)) if part is RETURNED else part
 
 
 class _Output:
@@ -177,23 +211,41 @@ class _Output:
       prefix: The prefix of the output.
 
     Raises:
-      LiftingError: The prefixes carry more than one plain argument, or do not say where it comes
+      LiftingError: The prefixes carry more than one argument, or do not say where a plain one comes
         out.
+
+    Attributes:
+      axes: The axis of each part.
+      carried: The numbers of the leaves, beside objects in an argument that is carried, that steps
+        return; known after one is traced.
     """
 
     def __init__(self, frame: Frame, prefix: Any):
-        self.prefix, self.plain = prefix, frame.plain_prefixes
+        self.prefix, self.plain, self.carried = prefix, frame.plain_prefixes, set[int]()
+        self.definition = frame.definition
+        self.roots = [n for n, axis in enumerate(frame.prefixes[:-1]) if axis is Carry]
+        self.label = "".join(frame.labels[n] for n in self.roots)
+        self.entries: list[Any] = []
+        self.form: Any = None
         flattened: Any = jax.tree.flatten(for_jax(prefix, None), is_leaf=_is_axis)
         self.axes, self.structure = flattened
         carried = self.axes.count(Carry)
-        if self.plain.count(Carry) > carried or carried > 1:
+        count = self.plain.count(Carry)
+        if count > carried or carried > 1 or count + len(self.roots) > 1:
             raise LiftingError(
                 "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
-                f"got {self.plain!r} and {prefix!r}."
+                f"got {frame.prefixes[:-1]!r}, {self.plain!r} and {prefix!r}."
             )
 
-    def carried_and_parts(self, out: Any) -> tuple[list[Any], list[Any]]:
-        """The carried arguments of the next step, and the parts; one that is carried is None."""
+    def carried_and_parts(
+        self, effects: Effects, out: Any
+    ) -> tuple[list[Any], list[Any], dict[int, Any]]:
+        """What the next step gets of an output, and its parts; one that is carried is None.
+
+        Returns:
+          The carried plain arguments, the parts, and the `carried` leaves by number.
+        """
+        others: dict[int, Any] = {}
         try:
             parts = self.structure.flatten_up_to(out)
         except ValueError as error:
@@ -207,17 +259,63 @@ class _Output:
                     f"got None in {self.prefix!r}."
                 )
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
-        if Carry in self.plain:
+        if Carry in self.axes and (Carry in self.plain or self.roots):
             parts[self.axes.index(Carry)] = None
-        elif not _is_of_objects(last):
+        if Carry in self.axes and self.roots:
+            marks = iter(effects.returned)
+            numbered = jax.tree.map(lambda part: _marked(part, marks), out, is_leaf=_is_mark)
+            others = self._beside_objects(
+                self.structure.flatten_up_to(numbered)[self.axes.index(Carry)]
+            )
+        elif Carry not in self.plain and not _is_of_objects(last):
             raise LiftingError("scan carries an object: the function must return it.")
         carried: list[Any] = _map_axes(lambda axis: _carried(axis, last), list(self.plain))
-        return carried, parts
+        return carried, parts, others
+
+    def _beside_objects(self, last: Any) -> dict[int, Any]:
+        """The arrays beside objects in what a step returned for the argument that is carried.
+
+        In `last` there is a `_Mark` for each object; they are to be those of the argument.
+        """
+        nodes = unflatten(self.definition, list(range(len(self.definition.leaves))))
+        numbers = {id(node): number for number, node in enumerate(nodes)}
+        marks = jax.tree.leaves(last)
+        whole = {id(nodes[n]) for n in marks if isinstance(n, _Mark) and n < len(nodes)}
+        argument = nodes[0][self.roots[0]]
+        flattened: Any = jax.tree.flatten(
+            argument, is_leaf=lambda part: is_object(part) or id(part) in whole
+        )
+        self.entries, self.form = flattened
+        try:
+            returned = self.form.flatten_up_to(last)
+        except ValueError as error:
+            raise LiftingError(
+                f"scan carries {self.label}: a step must return containers like those that it got, "
+                f"not {last!r}."
+            ) from error
+        found = {}
+        for i, (entry, part) in enumerate(zip(self.entries, returned, strict=True)):
+            number = numbers.get(id(entry))
+            if isinstance(entry, int):
+                found[entry] = part
+            elif number is not None:
+                self.entries[i] = RETURNED
+                if not isinstance(part, _Mark) or part != number:
+                    raise LiftingError(
+                        f"scan carries {self.label}: a step must return the very object that it "
+                        f"got, a {type(entry).__name__}, in its place."
+                    )
+        self.carried = set(found)
+        return found
 
     def joined(self, parts: list[Any], carried: Sequence[Any]) -> Any:
         """The output, of its parts and what was carried; inverse of `carried_and_parts`."""
+        leaves, *plain = carried
         if Carry in self.plain:
-            parts[self.axes.index(Carry)] = carried[self.plain.index(Carry)]
+            parts[self.axes.index(Carry)] = plain[self.plain.index(Carry)]
+        elif Carry in self.axes and self.roots:
+            whole = [leaves[each] if isinstance(each, int) else each for each in self.entries]
+            parts[self.axes.index(Carry)] = self.form.unflatten(whole)
         return self.structure.unflatten(parts)
 
 
@@ -261,7 +359,8 @@ def scan(
       f: The function of one step; see `jit` for what its arguments may be. Without it, this returns
         a decorator.
       in_axes: For each positional argument `Carry`, an axis to slice, or None for what all steps
-        share; for objects, `StateAxes` says it by filter. One plain argument can be carried.
+        share; for objects, `StateAxes` says it by filter. One argument can be carried; a step
+        returns it with the very objects that it got, and maybe with other arrays beside them.
       out_axes: A prefix of the output: `Carry` where the carried argument comes out, or an axis
         that is new.
       **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; the others
@@ -273,6 +372,6 @@ def scan(
     Raises:
       TypeError: `jax.lax.scan` has no such option.
       LiftingError: When called: a step changes a variable that all steps share, or returns
-        something that `out_axes` is no prefix of.
+        something that `out_axes` is no prefix of, or another object than the carried one.
     """
     return lift(Scanned, f, in_axes, out_axes, **options)
