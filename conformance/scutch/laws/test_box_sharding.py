@@ -194,7 +194,7 @@ def test_an_array_unboxed_under_explicit_axes_lies_on_them(meta, subject, placed
     around = mesh if box.mesh is None else None
     _check_unboxed(meta, subject, placed, in_context(around))
     with in_context(around):
-        traced = jax.jit(lambda value: box.replace_boxed(value).unbox())(_wrapped(box))
+        traced = jax.jit(lambda box: box.unbox())(box)
     assert_placed(traced, _wrapped(box), _sharding(box, mesh))
 
 

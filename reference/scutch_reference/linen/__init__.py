@@ -100,7 +100,6 @@ from .loops import (
 )
 from .module import (
     Module as Module,
-    Variable as Variable,
     compact as compact,
     nowrap as nowrap,
 )
@@ -116,6 +115,7 @@ from .transforms import (
     switch as switch,
     while_loop as while_loop,
 )
+from .variable import Variable as Variable
 
 linear = layers
 normalize = standardize

@@ -33,6 +33,7 @@ import jax
 from .. import errors, meta
 from ..comparison import hashable
 from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
+from .variable import Variable
 
 Fn: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Fn)
@@ -102,45 +103,6 @@ def mapped(fn: Callable[["Module", str], Any], value: Any, *keys: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(mapped(fn, item, *keys, i) for i, item in enumerate(value))
     return value
-
-
-@dataclass(eq=False)
-class Variable:
-    """A handle on one variable of a bound module, as `Module.variable` returns.
-
-    Args:
-      module: The module.
-      collection, name: Where the variable lies.
-      unbox: Whether `value` is what is in the box, if there is a box.
-    """
-
-    module: "Module"
-    collection: str
-    name: str
-    unbox: bool = True
-
-    @property
-    def value(self) -> Any:
-        """The value, without its boxes; one of its structure goes into the boxes (LIN-8n).
-
-        Raises:
-          ModifyScopeVariableError: It is assigned, and the collection is not mutable.
-        """
-        value = self.module.get_variable(self.collection, self.name)
-        return meta.unbox(value) if self.unbox else value
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        held = self.module.get_variable(self.collection, self.name)
-        unboxed = meta.unbox(held, apply_constraint=False)
-        structures: list[Any] = [*map(jax.tree.structure, (unboxed, value))]
-        fits = self.unbox and structures[0] == structures[1]
-        value = meta.replace_boxed(held, value) if fits else value
-        self.module.put_variable(self.collection, self.name, value)
-
-    def is_mutable(self) -> bool:
-        """Return whether the value may be assigned."""
-        return self.module.is_mutable_collection(self.collection)
 
 
 def _are_collections(variables: Any) -> bool:

@@ -38,9 +38,10 @@ from ..meta import PARTITION_NAME, Params, Partitioned, axis_names
 from ..placement import partition_spec
 from .lift import Names, remat as remat
 from .loops import NOTHING, Axes, In as ScanIn, Out as ScanOut, chosen, scan, vmap
-from .module import F, Fn, Module, Variable, current_module
+from .module import F, Fn, Module, current_module
 from .scope import Filter
 from .transforms import renamed_inside
+from .variable import Variable
 
 __all__ = [
     "AxisMetadata", "PartitionedVariable", "RulesFallback", "ScanIn", "ScanOut", "axis_rules",

@@ -156,6 +156,9 @@ class Walk:
           node: The node.
           path: A path that leads to it.
           numbers: `LEAVES` if numbers that lie directly in it are leaves; see there.
+
+        Returns:
+          Its number: its place among the nodes.
         """
         index = self.index.setdefault(id(node), len(self.nodes))
         if index < len(self.nodes):

@@ -304,6 +304,9 @@ def recursive_map(
       function: Gets a path and the node of the copy there; returns what stands in its place.
       node: An object.
       graph: Accepted and not needed: sharing is always kept.
+
+    Returns:
+      What the function returned for the copy of `node`.
     """
     copy, replaced = clone(node), dict[int, Any]()
     for path, value in list(iter_graph(copy)):

@@ -1,0 +1,51 @@
+"""The handle on a variable of a bound module, through which a method reads and assigns its value.
+
+A variable may lie in a box. The handle shows the value without it, and puts what is assigned into
+the same box, so that a method need not know of boxes (LIN-8n).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from .. import meta
+
+
+@dataclass(eq=False)
+class Variable:
+    """A handle on one variable of a bound module, as `Module.variable` returns.
+
+    Args:
+      module: The module, which reads and writes the variables of its scope.
+      collection, name: Where the variable lies.
+      unbox: Whether `value` is what is in the box, if there is a box.
+    """
+
+    module: Any
+    collection: str
+    name: str
+    unbox: bool = True
+
+    @property
+    def value(self) -> Any:
+        """The value, without its boxes; one of its structure goes into the boxes (LIN-8n).
+
+        Raises:
+          ModifyScopeVariableError: It is assigned, and the collection is not mutable.
+        """
+        value = self.module.get_variable(self.collection, self.name)
+        return meta.unbox(value) if self.unbox else value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        held = self.module.get_variable(self.collection, self.name)
+        unboxed = meta.unbox(held, apply_constraint=False)
+        structures: list[Any] = [*map(jax.tree.structure, (unboxed, value))]
+        fits = self.unbox and structures[0] == structures[1]
+        value = meta.replace_boxed(held, value) if fits else value
+        self.module.put_variable(self.collection, self.name, value)
+
+    def is_mutable(self) -> bool:
+        """Return whether the value may be assigned."""
+        return bool(self.module.is_mutable_collection(self.collection))
