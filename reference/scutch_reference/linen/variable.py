@@ -2,6 +2,16 @@
 
 A variable may lie in a box. The handle shows the value without it, and puts what is assigned into
 the same box, so that a method need not know of boxes (LIN-8n).
+
+>>> from scutch_reference import Partitioned, linen
+>>> class Count(linen.Module):
+...     @linen.compact
+...     def __call__(self):
+...         count = self.variable("counts", "calls", lambda: Partitioned(0, names=()))
+...         count.value += 1
+...         return count.value
+>>> Count().init_with_output(jax.random.key(0))
+(1, {'counts': {'calls': Partitioned(value=1, names=(), mesh=None)}})
 """
 
 from dataclasses import dataclass

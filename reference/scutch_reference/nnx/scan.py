@@ -82,10 +82,14 @@ def _is_axis(value: Any) -> bool:
     return value is None or value is Carry
 
 
+def _is_returned(part: Any) -> bool:
+    return part is RETURNED
+
+
 def _is_of_objects(out: Any) -> bool:
     """Whether an output is an object, or a container of objects alone."""
-    marks = jax.tree.leaves(out, is_leaf=lambda each: each is RETURNED)
-    return bool(marks) and all(each is RETURNED for each in marks)
+    marks = jax.tree.leaves(out, is_leaf=_is_returned)
+    return bool(marks) and all(map(_is_returned, marks))
 
 
 def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
@@ -195,10 +199,6 @@ class _Mark(int):
     """The number of an object, in its place in an output."""
 
 
-def _is_mark(part: Any) -> bool:
-    return part is RETURNED
-
-
 def _marked(part: Any, numbers: Iterator[int]) -> Any:
     return _Mark(next(numbers)) if part is RETURNED else part
 
@@ -263,7 +263,7 @@ class _Output:
             parts[self.axes.index(Carry)] = None
         if Carry in self.axes and self.roots:
             marks = iter(effects.returned)
-            numbered = jax.tree.map(lambda part: _marked(part, marks), out, is_leaf=_is_mark)
+            numbered = jax.tree.map(lambda part: _marked(part, marks), out, is_leaf=_is_returned)
             others = self._beside_objects(
                 self.structure.flatten_up_to(numbered)[self.axes.index(Carry)]
             )
