@@ -159,7 +159,7 @@ LIMITS = {
         "of a shared object, and refuse None for what comes out (OBJ-2d, OBJ-8u, SHM-6b); 24 hand "
         "on a variable that a step of scan puts in the place of a carried one (OBJ-7d); 42 carry "
         "containers of objects and arrays in scan, and refuse other objects there, 20 take numbers "
-        "beside objects for leaves (OBJ-7d, JIT-3a, OBJ-7a), 14 refuse two axes for a new object "
+        "beside objects for leaves (OBJ-7d, JIT-3b, OBJ-7a), 14 refuse two axes for a new object "
         "in two places (JIT-12k), and 20 are what a module refuses, kw_only, getters that fail, "
         "and device and backend of jit (LIN-1g, LIN-1m, LIN-1w, LIN-1z, LIN-9g)",
         without="export",

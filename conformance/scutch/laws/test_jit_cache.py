@@ -107,7 +107,7 @@ NUMBERS = {
 }
 
 
-@requirement("JIT-3a", must_reach=(*PLACES, *NUMBERS))
+@requirement("JIT-3b", must_reach=(*PLACES, *NUMBERS))
 @costly
 @given(
     place=st.sampled_from(list(PLACES)),
@@ -116,8 +116,8 @@ NUMBERS = {
     ),
 )
 def test_a_number_beside_an_object_is_traced_as_in_jax(transforms, nnx, place, several):
-    """Calls with a container of an object and numbers, which lie beside the object, are traced
-    once, whatever the numbers are; the results are those of the eager calls.
+    """Calls with other containers of an object and numbers, which lie beside the object, are
+    traced once, whatever the numbers are; the results are those of the eager calls.
     """
     kind, numbers = several
     for name in (place, kind):
