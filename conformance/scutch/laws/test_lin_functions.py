@@ -177,3 +177,62 @@ def test_a_lifted_function_makes_parts_of_its_own_each_time(
         linen, before=before, inside=inside, after=after, times=times, bias=bias, more=()
     )
     middle.assert_same(kind, form, runs)
+
+
+COUNTERS = ("itself", "field", "setup")
+"""Who counts how often it is called: the module, the part in its field, and one of `setup`."""
+
+
+@requirement("LIN-9k", must_reach=(*KINDS, *FORMS, *COUNTERS, "bind", "apply"))
+@costly
+@given(
+    kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), bind=st.booleans(),
+    counters=st.lists(st.sampled_from(COUNTERS), min_size=1, max_size=2, unique=True),
+    times=st.integers(2, 3),
+)  # fmt: skip
+def test_a_lifted_function_changes_variables_each_time(linen, kind, form, bind, counters, times):
+    """A function or method under `jit` or `remat`, of a module whose compact method runs several
+    times, changes the variables of the module and of its parts each time.
+    """
+    for name in (kind, form, *counters, "bind" if bind else "apply"):
+        reached(name)
+    lifting = getattr(linen, kind)
+
+    def counted(self, x):
+        count = self.variable("counts", "calls", jnp.zeros, ())
+        count.value = count.value + 1
+        return 10 * x + count.value
+
+    class Part(linen.Module):
+        __call__ = linen.compact(counted)
+
+    def block(self, x):
+        calls = {"itself": lambda x: counted(self, x), "field": self.held, "setup": self.part}
+        for each in counters:
+            x = calls[each](x)
+        return x
+
+    body = {
+        "__module__": __name__,
+        "__annotations__": {"held": Any},
+        "setup": lambda self: setattr(self, "part", Part()),
+        "block": lifting(block) if alike(form, "method") else block,
+        "repeated": lambda self, x: [self(x) for _ in range(times)],
+    }
+    lifted = lifting(block) if alike(form, "function") else None
+    body["__call__"] = linen.compact(lambda self, x: (lifted or type(self).block)(self, x))
+    cls = type("Whole", (linen.Module,), body)
+    whole = (lifting(cls, methods=["block"]) if alike(form, "class") else cls)(Part())
+    none = {"calls": np.float32(0)}
+    held = {"itself": none, "field": {"held": none}, "setup": {"part": none}}
+    variables = {"counts": {key: v for each in counters for key, v in held[each].items()}}
+    if bind:
+        bound = whole.bind(variables, mutable=["counts"])
+        outputs, changed = bound.repeated(X), bound.variables
+    else:
+        outputs, changed = whole.apply(variables, X, method="repeated", mutable=["counts"])
+    digits = sum(10**n for n in range(len([*counters])))
+    expected = [10 ** len([*counters]) * X + digits * n for n in range(1, times + 1)]
+    assert alike([np.asarray(each) for each in outputs], [each.astype("f4") for each in expected])
+    counts = jax.tree.map(lambda _: np.float32(times), variables["counts"])
+    assert alike(jax.tree.map(np.float32, changed["counts"]), counts)
