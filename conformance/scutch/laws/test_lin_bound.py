@@ -1,4 +1,4 @@
-"""What makes a bound module another one than its description: LIN-1h, 1r, 1s, 1x, 1y (`002_`).
+"""What makes a bound module another one than its description: LIN-1e, 1h, 1r, 1s, 1x, 1y (`002_`).
 
 It has been set up, has the parts that were passed to it, and has variables. These lie under its
 *path*: the names of the modules around it, the outermost first, and its own; a module that is
@@ -7,6 +7,7 @@ and not only for what its fields say.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, alike_in_any_order, holds
 from scutch.lawkit.inside import KINDS, inside
+from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.strategies.names import numbered_names
@@ -284,3 +286,64 @@ def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact,
     variables = {"params": {key: {"w": np.float32(k)} for k, key in keys.items()}}
     found = whole.bind(variables)(X) if bind else whole.apply(variables, X)
     assert alike(np.asarray(found), sum(100**n * k * X for n, k in enumerate(chosen)))
+
+
+@requirement("LIN-1e", must_reach=("again", "interrupted", "init", "apply", "bind", "deep"))
+@given(
+    classes=st.lists(st.sampled_from("AB"), min_size=1, max_size=4), deep=st.booleans(),
+    ends=st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    run=st.sampled_from(["init", "apply", "bind"]),
+)  # fmt: skip
+def test_each_run_of_a_compact_method_counts_its_parts_anew(linen, classes, deep, ends, run):
+    """The parts that a compact method makes have the same names, and so the same variables, each
+    time that it runs, also after a run in which an exception ended it.
+    """
+    reached(run)
+    if deep:
+        reached("deep")
+
+    def part_of(cls):
+        def call(self, x):
+            return 10 * x + self.param("w", linen.initializers.ones, ())
+
+        return type(cls, (linen.Module,), {"__module__": __name__, "__call__": linen.compact(call)})
+
+    parts = {cls: part_of(cls) for cls in "AB"}
+    found = []
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self, x, end):
+            for n, cls in enumerate(classes):
+                if n == end:
+                    raise Interruption
+                x = parts[cls]()(x)
+            return x
+
+    def repeated(self, x):
+        for end in (len([*classes]), *ends, len([*classes])):
+            try:
+                found.append((self.inner if deep else self)(x, end))
+                reached("again")
+            except Interruption:
+                reached("interrupted")
+        return x
+
+    body: dict[str, Any] = {"__module__": __name__, "repeated": repeated}
+    if deep:
+        body["setup"] = lambda self: setattr(self, "inner", Whole())
+    whole = type("Repeats", (linen.Module if deep else Whole,), body)()
+    names = [f"{cls}_{classes[:n].count(cls)}" for n, cls in enumerate(classes)]
+    params = {name: {"w": np.float32(1 if run == "init" else n)} for n, name in enumerate(names)}
+    variables = {"params": {"inner": params} if deep else params}
+    if run == "init":
+        made = whole.init(small_key(0), X, method="repeated")
+        assert alike(jax.tree.map(np.float32, made), variables)
+    elif run == "bind":
+        whole.bind(variables).repeated(X)
+    else:
+        whole.apply(variables, X, method="repeated")
+    expected = X
+    for name in names:
+        expected = 10 * expected + params[name]["w"]
+    assert all(alike(np.asarray(each), expected) for each in found)

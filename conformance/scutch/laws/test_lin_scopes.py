@@ -91,8 +91,8 @@ WAYS = (
 
 @requirement("LIN-1m", must_reach=WAYS)
 @given(
-    way=st.sampled_from(WAYS), name=numbered_names("seen", "part"), setup=st.booleans(),
-    called=st.booleans(),
+    way=st.sampled_from([*WAYS, "part of a bound one"]), name=numbered_names("seen", "part"),
+    setup=st.booleans(), called=st.sampled_from([True, True, False]),
 )  # fmt: skip
 def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
     """Setting an attribute of a bound module outside `setup`, or a field in `setup`, making a part
@@ -137,7 +137,10 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
         def compacted(self, x):
             return x + self.param("other", linen.initializers.zeros, ())
 
-    variables = {"counts": {name: np.zeros(())}, "params": {"other": np.zeros(())}}
+    layer = {"kernel": np.zeros((3, 3), "float32"), "bias": np.zeros(3, "float32")}
+    variables = {"counts": {name: np.zeros(())}}
+    # The part that must not be made has variables, so that its parameters are not what is missed.
+    variables["params"] = {"other": np.zeros(()), **({} if way == "field" else {name: layer})}
     if way == "field":
         held = Part(linen.Dense(2) if called else 2)
         refused(lambda: held.init(small_key(0), X))
