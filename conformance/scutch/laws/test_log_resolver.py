@@ -112,6 +112,12 @@ def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping, free,
 NO_RULES = (
     (("batch", "data", "model"),), (("batch",),), (3,), ((),), (("batch", "data"), None), 3, 1.5,
 )  # fmt: skip
+NO_LISTS = {
+    "mapping": dict, "names of two letters": lambda pairs: dict.fromkeys(["ab", "cd"], pairs),
+    "items": lambda pairs: dict(pairs).items(), "set": frozenset, "iterator": iter,
+    "text": lambda pairs: " ".join(name for name, _ in pairs),
+}  # fmt: skip
+"""Containers of rules that are no lists, and what Python may take for rules when it walks them."""
 
 
 @requirement("LOG-10c")
@@ -121,6 +127,27 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
     mapping = (*before, *wrong) if isinstance(wrong, tuple) else wrong
     assume(any(name in LOGICAL for name in names))
     refused(lambda: logical.logical_to_mesh_axes(names, mapping))
+
+
+@requirement("LOG-10c", must_reach=(*NO_LISTS, "passed", "in context"))
+@given(
+    pairs=rules(max_size=3), how=st.sampled_from(list(NO_LISTS)), names=logical_names(),
+    passed=st.booleans(),
+)  # fmt: skip
+def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names, passed):
+    """Rules whose container is neither a list nor a tuple are an error, passed and in context: a
+    set or mapping has no order that says which is first, and what is walked once has no second use.
+    """
+    assume(any(name in LOGICAL for name in names))
+    reached(how)
+    reached("passed" if passed else "in context")
+
+    def mapped():
+        mapping = NO_LISTS[how](pairs)
+        with logical.logical_axis_rules(() if passed else mapping):
+            logical.logical_to_mesh_axes(names, *([mapping] if passed else []))
+
+    refused(mapped)
 
 
 @requirement("LOG-10d", must_reach=("both",))
