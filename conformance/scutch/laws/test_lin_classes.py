@@ -23,19 +23,23 @@ each_field = st.lists(st.booleans(), min_size=4, max_size=4)
 """One answer for each field."""
 
 
-@requirement("LIN-1w", must_reach=("accepted", "refused", "by position", "own hash", "left out"))
+@requirement(
+    "LIN-1w",
+    must_reach=("accepted", "refused", "by position", "own hash", "left out", "made by setup"),
+)
 @given(
     inherited=st.integers(1, 3),
     by_name=st.sampled_from([(True, True), (True, False), (False, True)]),
     has_default=each_field, left_out=each_field, positions=st.sampled_from([0, 0, 1, 2]),
-    number=st.integers(1, 9), own_hash=st.booleans(),
+    number=st.integers(1, 9), own_hash=st.booleans(), made_in=st.sampled_from([0, 1, 2]),
 )  # fmt: skip
 def test_fields_may_be_passed_by_name_alone(
-    linen, inherited, by_name, has_default, left_out, positions, number, own_hash
+    linen, inherited, by_name, has_default, left_out, positions, number, own_hash, made_in
 ):
     """A class of modules with `kw_only=True`, a subclass of another one or the base of one, takes
     the fields that a dataclass of the same options takes; its modules are equal, and hash alike,
-    where the fields are, and a clone may have others.
+    where the fields are, and a clone may have others. A field that the constructor does not take,
+    which `setup` makes, is not compared.
     """
     defaults = [name for name, told in zip(FIELDS, has_default, strict=True) if told]
     added = FIELDS[:inherited], FIELDS[inherited:]
@@ -43,13 +47,20 @@ def test_fields_may_be_passed_by_name_alone(
         name for names, alone in zip(added, by_name, strict=True) if not alone for name in names
     ]
 
+    def set_up(self):
+        self.made = 10 * number
+
     def total(self, x):
-        return x + sum(10**n * getattr(self, name) for n, name in enumerate(FIELDS))
+        more = self.made if made_in < 2 and isinstance(self, linen.Module) else 0
+        return more + x + sum(10**n * getattr(self, name) for n, name in enumerate(FIELDS))
 
     def made(base):
         """The class that adds its fields to those of a class that adds some to the base."""
-        for names, alone in zip(added, by_name, strict=True):
+        for place, (names, alone) in enumerate(zip(added, by_name, strict=True)):
             body = {"__module__": __name__, "__annotations__": dict.fromkeys(names, int)}
+            if place == made_in:
+                body["__annotations__"]["made"] = int
+                body |= {"made": dataclasses.field(init=False), "setup": set_up}
             body |= {name: 7 for name in names if name in defaults} | {"__call__": total}
             body |= {"__hash__": lambda self: number} if own_hash else {}
             options = {"kw_only": True} if alone else {}
@@ -76,6 +87,7 @@ def test_fields_may_be_passed_by_name_alone(
         return
     ours, plain = one_of(linen.Module), one_of(object)
     told = {"accepted": True, "by position": positions > 0, "own hash": own_hash}
+    told["made by setup"] = made_in < 2 and not own_hash
     told["left out"] = any(left_out[n] for n, name in enumerate(FIELDS) if name in defaults)
     for name in (name for name in told if told[name]):
         reached(name)
@@ -87,7 +99,8 @@ def test_fields_may_be_passed_by_name_alone(
     if not own_hash:
         assert says_equal(ours, same)
         assert not says_equal(ours, other)
-    assert alike(np.asarray(ours.apply({}, 1)), np.asarray(total(plain, 1)))
+    more = 10 * number if made_in < 2 else 0
+    assert alike(np.asarray(ours.apply({}, 1)), np.asarray(more + total(plain, 1)))
 
 
 READS = ("property", "cached property", "descriptor")
