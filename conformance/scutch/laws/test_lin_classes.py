@@ -119,6 +119,20 @@ class Computed:
         return self if instance is None else self.getter(instance)
 
 
+class Settable(Computed):
+    """A descriptor that is no property, and that sets and deletes with functions, too."""
+
+    def __init__(self, getter, setter, deleter):
+        super().__init__(getter)
+        self.setter, self.deleter = setter, deleter
+
+    def __set__(self, instance, value):
+        self.setter(instance, value)
+
+    def __delete__(self, instance):
+        self.deleter(instance)
+
+
 @requirement("LIN-1z", must_reach=(*READS, *HELD, "deep"))
 @given(
     read=st.sampled_from(READS), held=st.sampled_from([*HELD, "nobody"]), depth=st.integers(1, 3),
@@ -126,7 +140,7 @@ class Computed:
 )  # fmt: skip
 def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, number, bound):
     """A property, or another descriptor, of a module reads a field, what `setup` makes, and what
-    its setter has got in `setup`; where its getter reads what nobody makes, perhaps by a further
+    its setter and its deleter leave in `setup`; where its getter reads what nobody makes, perhaps by a further
     property, the error, or one that caused it, has the name of that.
     """
     reached(read)
@@ -144,11 +158,15 @@ def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, 
     def setter(self, value):
         object.__setattr__(self, name, value)
 
+    def deleter(self):
+        object.__setattr__(self, name, getattr(self, name) - 1)
+
     def set_up(self):
         if held == "setup":
             setattr(self, name, number)
         if held == "setter":
-            self.set_from_outside = number
+            self.set_from_outside = number + 1
+            del self.set_from_outside
 
     def call(self, x):
         return x * self.computed_0
@@ -156,7 +174,8 @@ def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, 
     body = {"__module__": __name__, "setup": set_up, "__call__": call}
     inner = [*names[1:], name]
     body |= {place: computing(source) for place, source in zip(names, inner, strict=True)}
-    body["set_from_outside"] = property(lambda self: getattr(self, name), setter)
+    whole = Settable if read == "descriptor" else property
+    body["set_from_outside"] = whole(lambda self: getattr(self, name), setter, deleter)
     body |= {"__annotations__": {name: Any}} if held == "field" else {}
     cls = type("Computing", (linen.Module,), body)
     module = cls(number) if held == "field" else cls()
