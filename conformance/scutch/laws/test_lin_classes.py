@@ -140,8 +140,8 @@ class Settable(Computed):
 )  # fmt: skip
 def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, number, bound):
     """A property, or another descriptor, of a module reads a field, what `setup` makes, and what
-    its setter and its deleter leave in `setup`; where its getter reads what nobody makes, perhaps by a further
-    property, the error, or one that caused it, has the name of that.
+    its setter and its deleter leave in `setup`; where its getter reads what nobody makes, perhaps
+    by a further property, the error, or one that caused it, has the name of that.
     """
     reached(read)
     reached(held)
