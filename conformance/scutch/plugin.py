@@ -363,7 +363,8 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--replay", default="", metavar="CALL",
         help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
     add("--law-timeout", metavar="SECONDS",
-        help="time that one law may take (default: the profile's)")  # fmt: skip
+        help="time that one law may take (default: the profile's, and in proportion more for more "
+        "--examples)")  # fmt: skip
     add("--platform", metavar="NAME",
         help="the platform of JAX that laws run on: cpu (the default, with eight fake devices), "
         "cuda, tpu; what needs more devices than there are is unclaimed")  # fmt: skip

@@ -437,6 +437,14 @@ def test_a_run_goes_to_a_worker_as_plain_data():
     assert Run.from_data(json.loads(json.dumps(run.to_data()))) == run
 
 
+def test_a_law_may_take_longer_when_it_gets_more_inputs():
+    from scutch.judging.run import settle
+
+    options = ({}, {"examples": 15}, {"examples": 240}, {"examples": 240, "timeout": 5})
+    runs = [settle("reference", isolate=False, profile="ci", **each) for each in options]
+    assert [run.timeout for run in runs] == [120, 120, 480, 5]
+
+
 def test_a_call_that_breaks_one_law_is_mixed_with_the_inputs_of_another():
     box, array = Box(Array((2,)), ("data",)), Array((3,))
     assert list(mixed({"box": box}, {"box": array})) == [{"box": array}]

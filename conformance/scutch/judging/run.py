@@ -132,7 +132,8 @@ def settle(
         implementation that comes with some, which the judged one descends from; empty for
         `shipped`.
       replay: A call to try instead of searching; empty for none.
-      timeout: Seconds that one law may take; the profile's where left out.
+      timeout: Seconds that one law may take; where left out, the profile's, and as many times that
+        as `examples` asks for more inputs than the profile.
       isolate: Whether the implementation is imported in a process of its own.
       processes: Of the job in which laws of several processes are tried: 2, 4 or 8, or 1 for none;
         2 where left out, and 1 on another platform than the CPU.
@@ -174,6 +175,10 @@ def settle(
             raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
+    if examples is None:
+        examples = chosen.examples
+    if timeout is None:
+        timeout = chosen.timeout * max(1, examples / chosen.examples)
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
@@ -191,10 +196,9 @@ def settle(
         )
     return Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
-        found["devices"], profile, chosen.examples if examples is None else examples, seed, level,
-        tuple(patterns),
+        found["devices"], profile, examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, release, *upstream), replay,
-        chosen.timeout if timeout is None else timeout, processes, launched,
+        timeout, processes, launched,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.inside import KINDS, inside
-from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, GRADIENTS
 from scutch.strategies.names import numbered_names
 
@@ -38,7 +38,7 @@ def _filters(linen, form, name):
 
 
 @requirement("LIN-9m", must_reach=(*WHAT, *KINDS))
-@costly
+@dear
 @given(
     kinds=st.permutations(KINDS), what=st.sampled_from([*WHAT, "stream"]),
     name=st.sampled_from(["noise", "extra", "extra_noise"]),
