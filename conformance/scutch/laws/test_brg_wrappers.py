@@ -324,11 +324,12 @@ def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode
         assert alike(module.name, "layer")
     else:
         module = bridge.ToLinen(in_nnx(nnx), args=args, kwargs=kwargs)
-    variables = module.init(small_key(0), X)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
-    found = module.apply(variables, X, *(() if keyword else (scale,)), **keywords)
+    arguments = X, *(() if keyword else (scale,))
+    at_first, variables = module.init_with_output(small_key(0), *arguments, **keywords)
+    found = module.apply(variables, *arguments, **keywords)
     layer = in_nnx(nnx)(*args, **kwargs, rngs=nnx.Rngs(0))
-    assert_close(found, layer(X, scale, mode=mode), **CALLS)
+    assert_close((at_first, found), (layer(X, scale, mode=mode),) * 2, **CALLS)
 
 
 def _tripled(key, shape, dtype=jnp.float32):
@@ -387,20 +388,37 @@ def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, 
     assert_close(run(twice, mutable=["batch_stats"]), run(layer), **CALLS)
 
 
-@requirement("BRG-7l", must_reach=("method", "function"))
-@given(seed=seeds, boxed=st.booleans(), short=st.booleans(), size=features)
-def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, short, size):
-    """`lazy_init` makes the wrapper's variables by a call, under `jax.eval_shape` with the same
-    shapes, and returns the wrapper; calling it before is an error.
+MAKING = ("method", "function", "of a part", "by a method of what it is a part of")
+
+
+@requirement("BRG-7l", must_reach=MAKING)
+@given(seed=seeds, boxed=st.booleans(), way=st.sampled_from(MAKING), size=features)
+def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, way, size):
+    """`lazy_init` makes the variables of the wrapper, or of a module with it, by a call of that or
+    of its method, under `jax.eval_shape` with the same shapes, and returns what it was given;
+    calling the wrapper before is an error.
     """
-    reached("method" if short else "function")
+    reached(way)
     module, key = _module(linen, meta, boxed, "drawn", size), small_key(seed)
+
+    class Whole(nnx.Module):
+        def __init__(self, part):
+            self.part = part
+
+        def __call__(self, x, **named):
+            return self.part(x, **named)
+
+        def encode(self, x, **named):
+            return self.part(x, **named)
 
     def make():
         wrapper = bridge.ToNNX(module)
-        made = wrapper.lazy_init(X, rngs=key) if short else bridge.lazy_init(wrapper, X, rngs=key)
-        assert made is wrapper
-        return made
+        if way == "method":
+            assert wrapper.lazy_init(X, rngs=key) is wrapper
+            return wrapper
+        called = {"function": wrapper, "of a part": Whole(wrapper)}.get(way, Whole(wrapper).encode)
+        assert bridge.lazy_init(called, X, rngs=key) is called
+        return wrapper
 
     with names_in_context():
         refused(lambda: bridge.ToNNX(module)(X, rngs=key))

@@ -199,6 +199,12 @@ def _lifted(transforms, nnx, lift, axes, mesh, mode, returned=False):
         module.a = nnx.Param(jnp.ones((2, 2)) + given_ones[-1].sum())
         return module, module
 
+    if holds(axes, CARRIED):  # it is returned, too
+        given_to = tuple(transforms.Carry if alike(axis, CARRIED) else axis for axis in given_to)
+        return transforms.scan(
+            lambda *given_ones: (given_ones[axes.index(CARRIED)], given_ones[-1]),
+            in_axes=given_to, out_axes=(transforms.Carry, last), **mode,
+        )  # fmt: skip
     if holds(("vmap", "scan"), lift):
         return getattr(transforms, lift)(work, in_axes=given_to, out_axes=out, **mode)
     specs = tuple(PartitionSpec(*spec) for spec in given_to)
@@ -212,7 +218,8 @@ def _lifted(transforms, nnx, lift, axes, mesh, mode, returned=False):
     )
 
 
-MODED = {"jit": SHARDED, "scan": AXES["vmap"], **AXES}
+CARRIED = "carried"
+MODED = {"jit": SHARDED, "scan": (*AXES["vmap"], CARRIED), **AXES}
 mostly = st.sampled_from([True, True, False])
 
 
@@ -223,6 +230,10 @@ def _shared_inside(law):
             root=SQUARE, how="whole", lift=lift, mode=FLAGS[1], around=True, places=(0, 0),
             mesh=Mesh((2,), ("data",)),
         )(law)  # fmt: skip
+    for mode in FLAGS:
+        for places in ((3, 0), (2, 3)):
+            drawn = {"root": SQUARE, "lift": "scan", "mode": mode, "places": places}
+            law = example(**drawn, how="twice", around=False, mesh=Mesh((2,), ("data",)))(law)
     return law
 
 
@@ -231,7 +242,7 @@ def _shared_inside(law):
 @given(
     root=st.just(SQUARE), how=st.sampled_from(["whole", "child", "whole", "itself", "twice"]),
     lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS), around=mostly,
-    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
+    places=st.tuples(st.integers(0, 3), st.integers(0, 3)), mesh=st.just(Mesh((2,), ("data",))),
 )  # fmt: skip
 @_shared_inside
 def test_an_object_has_one_axis_and_one_spec_in_every_mode(
@@ -253,7 +264,7 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
         error = raised(lambda: lifted(*arguments, x))
     reached(lift)
     reached("same" if axes[0] == axes[1] else "different")
-    if axes[0] != axes[1]:
+    if axes[0] != axes[1] or holds(axes, CARRIED):  # two cannot be carried
         assert error is not None, "it was accepted; expected an error"
     elif mode.get("graph", True) and error is not None:
         raise error

@@ -143,19 +143,37 @@ def _small(nnx):
 numbers = st.one_of(st.integers(2, 99), st.floats(2, 99))
 
 
-@requirement("OBJ-3i", must_reach=("state", "split", "inside"))
+PLACES = ("alone", "not", "any", "all", "list", "tuple")
+"""Where what is no filter stands: by itself, or in a filter of a kind."""
+
+
+def _with_each_place(law):
+    """A law that is tried first with what is no filter in each place, and nothing to be taken."""
+    for place in PLACES:
+        law = example(wrong=7, how="state", place=place, empty=True)(law)
+    return law
+
+
+@requirement("OBJ-3i", must_reach=("state", "split", "empty", *PLACES))
+@_with_each_place
 @given(
-    wrong=st.one_of(numbers, st.just(0)),
-    how=st.sampled_from(["state", "split"]),
-    inside=st.booleans(),
-)
-def test_what_is_no_filter_is_refused(nnx, wrong, how, inside):
-    """A number in the place of a filter, or inside one, is refused."""
+    wrong=st.one_of(numbers, st.just(0)), how=st.sampled_from(["state", "split"]),
+    place=st.sampled_from(PLACES), empty=st.booleans(),
+)  # fmt: skip
+def test_what_is_no_filter_is_refused(nnx, wrong, how, place, empty):
+    """A number in the place of a filter, or inside one, is refused, also where the object has
+    nothing that a filter could take.
+    """
     reached(how)
-    if inside:
-        reached("inside")
-    call = getattr(nnx, how)
-    refused(lambda: call(_small(nnx), nnx.Not(wrong) if inside else wrong))
+    reached(place)
+    if empty:
+        reached("empty")
+    root = classes(nnx)["Node"]() if empty else _small(nnx)
+    around = {
+        "not": nnx.Not, "any": nnx.Any, "all": nnx.All,
+        "list": lambda each: [each], "tuple": lambda each: (each,),
+    }.get(place, lambda each: each)  # fmt: skip
+    refused(lambda: getattr(nnx, how)(root, around(wrong)))
 
 
 @requirement("OBJ-3k")

@@ -21,7 +21,6 @@ one has whole variables and computes.
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +194,6 @@ def _signature(function: Callable[[Any], Any], spec: Any) -> Any:
     return tf.function(flat, autograph=False).get_concrete_function(**named)
 
 
-@dataclass(eq=False)
 class Loaded:
     """The parts of a SavedModel that `save` wrote, read back.
 
@@ -204,8 +202,11 @@ class Loaded:
       methods: For each key a function of one input: it takes and returns a tree of tensors.
     """
 
-    variables: Sequence[Any]
-    methods: Mapping[str, Callable[[Any], Any]]
+    def __init__(
+        self, variables: Sequence[Any], methods: Mapping[str, Callable[[Any], Any]]
+    ) -> None:
+        self.variables = variables
+        self.methods = methods
 
     @property
     def trainable_variables(self) -> list[Any]:
