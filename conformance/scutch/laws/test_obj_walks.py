@@ -79,23 +79,17 @@ def _start(nnx, root, start):
     return root
 
 
-@requirement("OBJ-1g", must_reach=(*MODES, *STARTS))
-@given(
-    graph=drawn_graphs(marks=False), tree=object_trees(containers=True),
-    mode=st.sampled_from([*MODES, "a tree"]), start=st.sampled_from(STARTS),
-)  # fmt: skip
-def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, mode, start):
-    """`iter_children` gives the objects and variables directly inside an object or a container,
-    `iter_module_children` the objects alone, and `iter_modules` all modules of an object, each once
-    and after those inside it, by keys and paths that lead to them. In no mode that knows no graph
-    is there an object that JAX takes for no tree.
-    """
+def _hold_twice(nnx, root):
+    """Give an object one plain container twice, if it has no more than three attributes."""
+    spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
+    held = (np.ones(2, "float32"), ())
+    for name in spare[:2]:
+        graphs.put(nnx, root, name, held)
+
+
+def _check_walks(nnx, begin, mode):
+    """Check the walks through what is inside of an object or a container, in one mode."""
     children, options = _moded(nnx, "iter_children", mode)
-    root = graph if mode == "a graph" else tree
-    if start == "no pytree" and mode == "a tree":
-        start = "the object"
-    reached(start)
-    begin = _start(nnx, root, start)
     inside = [pair for pair in graphs.children(nnx, begin) if graphs.is_node(nnx, pair[1])]
     found = _places(children(begin, **options))
     assert alike_in_any_order(found, _places(inside)), f"{found} are children of {begin!r}"
@@ -112,6 +106,25 @@ def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, mode, start):
     expected = [node for node in graphs.nodes(nnx, begin) if _is_module(nnx, node)]
     assert sorted(id(module) for _, module in met) == sorted(map(id, expected))
     _inner_first([path for path, _ in met])
+
+
+@requirement("OBJ-1g", must_reach=(*MODES, *STARTS))
+@given(
+    graph=drawn_graphs(marks=False), tree=object_trees(containers=True),
+    start=st.sampled_from(STARTS),
+)  # fmt: skip
+def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, start):
+    """`iter_children` gives the objects and variables directly inside an object or a container,
+    `iter_module_children` the objects alone, and `iter_modules` all modules of an object, each once
+    and after those inside it, by keys and paths that lead to them. A plain container may be in two
+    places, and an object of a class that JAX takes for no tree where the graph is kept.
+    """
+    reached(start)
+    _hold_twice(nnx, tree)
+    for mode in MODES:
+        root = graph if mode == "a graph" else tree
+        if start != "no pytree" or mode != "a tree":
+            _check_walks(nnx, _start(nnx, root, start), mode)
 
 
 def _inner_first(paths):
@@ -169,15 +182,17 @@ def _replaced_by_hand(nnx, value, kind, done):
 @given(
     graph=drawn_graphs(cycles=False, **options_of_trees),
     tree=object_trees(**options_of_trees | {"containers": True}), mode=moded,
-    chosen=st.integers(0, 20),
+    chosen=st.integers(0, 20), holds_twice=st.booleans(),
 )  # fmt: skip
-def test_mapping_an_object_replaces_each_node_once(nnx, graph, tree, mode, chosen):
+def test_mapping_an_object_replaces_each_node_once(nnx, graph, tree, mode, chosen, holds_twice):
     """`recursive_map` calls a function for each object and variable once, inner ones first, with a
     path that leads to it, and puts what it returns in all its places of a copy, or refuses to
     change what a plain container holds. The object is left as it was.
     """
     recursive_map, options = _moded(nnx, "recursive_map", mode)
     root = graph if mode == "a graph" else tree
+    if holds_twice:
+        _hold_twice(nnx, root)
     every = [value for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
     if len(every) > len(graphs.nodes(nnx, root)):
         reached("shared")
@@ -329,10 +344,14 @@ def _more(self, **two):
 
 VIEWS = MappingProxyType(
     {
-        _either: ("one", "two"), _by_name: ("one",), _by_place: ("two",), _several: ("two",),
-        _one_and_more: ("one", "two", "three"), _more: ("one", "two", "three"),
+        "either": (_either, ("one", "two")),
+        "by name": (_by_name, ("one",)),
+        "by place": (_by_place, ("two",)),
+        "several": (_several, ("two",)),
+        "one and more": (_one_and_more, ("one", "two", "three")),
+        "more": (_more, ("one", "two", "three")),
     }
-)  # fmt: skip
+)
 """Methods that modules may have as `set_view`, each with the options that it takes by name."""
 
 
@@ -373,7 +392,7 @@ def test_a_view_gives_each_module_the_options_that_it_takes(
     """
     view, options = _moded(nnx, "view", mode)
     options |= {} if strict is None else {"raise_if_not_found": strict}
-    modules = [_viewed(nnx, method) for method in methods]
+    modules = [_viewed(nnx, VIEWS[method][0]) for method in methods]
     for module, inner in itertools.pairwise(modules):
         module.a, module.b = inner, nnx.Param(np.ones(2, "float32"))
     root = graphs.classes(nnx)["Node"]()
@@ -386,7 +405,7 @@ def test_a_view_gives_each_module_the_options_that_it_takes(
     for number, (module, method) in enumerate(zip(modules, methods, strict=True)):
         path = ("c",) + number * ("a",)
         taken = not filters or any(takes(nnx, each, path, module) for each in filters)
-        own = {name: given[name] for name in names if taken and name in VIEWS[method]}
+        own = {name: given[name] for name in names if taken and name in VIEWS[method][1]}
         unused -= own.keys()
         expected.append(sorted(own.items()))
     if unused and strict is not False:
@@ -419,8 +438,8 @@ WALKS = MappingProxyType(
 
 
 TWICE = ("a variable", "an object above", "an object beside")
-"""What a tree has twice: a variable; an object inside of itself; or one inside of itself that is new,
-beside arrays alone.
+"""What a tree has twice: a variable; an object, inside of itself; or a new one, inside of itself
+and beside arrays alone.
 """
 
 
