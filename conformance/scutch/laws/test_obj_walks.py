@@ -87,8 +87,8 @@ def _hold_twice(nnx, root):
         graphs.put(nnx, root, name, held)
 
 
-def _check_walks(nnx, begin, mode):
-    """Check the walks through what is inside of an object or a container, in one mode."""
+def _check_walks(nnx, root, begin, mode):
+    """Check the walks through what is inside of an object, or of what holds it, in one mode."""
     children, options = _moded(nnx, "iter_children", mode)
     inside = [pair for pair in graphs.children(nnx, begin) if graphs.is_node(nnx, pair[1])]
     found = _places(children(begin, **options))
@@ -97,8 +97,7 @@ def _check_walks(nnx, begin, mode):
     module_children, options = _moded(nnx, "iter_module_children", mode)
     found = _places(module_children(begin, **options))
     assert alike_in_any_order(found, _places(objects)), f"{found} are objects inside {begin!r}"
-    if not _is_module(nnx, begin):
-        return
+    begin = begin if _is_module(nnx, begin) else root
     modules, options = _moded(nnx, "iter_modules", mode)
     met = [pair for pair in modules(begin, **options) if _is_module(nnx, pair[1])]
     for path, module in met:
@@ -124,7 +123,7 @@ def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, start):
     for mode in MODES:
         root = graph if mode == "a graph" else tree
         if start != "no pytree" or mode != "a tree":
-            _check_walks(nnx, _start(nnx, root, start), mode)
+            _check_walks(nnx, root, _start(nnx, root, start), mode)
 
 
 def _inner_first(paths):
@@ -287,50 +286,59 @@ def _flags(nnx, root):
     return [[getattr(module, name, None) for name in FLAGS] for module in modules]
 
 
-@requirement("OBJ-2f", must_reach=(*MODES, *SETTERS, "refused", "a filter", "all modules"))
+def _check_set(nnx, root, how, filters, attributes, options):
+    """Set attributes of modules of a copy, and compare it with one that is changed by hand."""
+    if how in ("train", "eval"):
+        filters = []
+        own = {name: each for name, each in attributes.items() if name not in FLAGS}
+        options = {name: each for name, each in options.items() if name == "graph"}
+        expects, strict = own | dict.fromkeys(FLAGS, how == "eval"), False
+    else:
+        own = expects = attributes
+        strict = options.get("raise_if_not_found", True)
+    given, before, expected = nnx.clone(root), nnx.clone(root), nnx.clone(root)
+    missing = _set_by_hand(nnx, expected, filters, expects)
+    if missing and strict:
+        reached("refused")
+        refused(lambda: _set(nnx, given, how, filters, own, options))
+        return
+    result = _set(nnx, given, how, filters, own, options)
+    pairs = [(expected, result)] + ([(before, given)] if how == "with_attributes" else [])
+    for one, other in pairs:
+        different = graphs.differences(nnx, one, other)
+        assert not different, f"by hand and by {how}: {different}"
+        assert alike(_flags(nnx, one), _flags(nnx, other)), how
+
+
+@requirement("OBJ-2f", must_reach=(*MODES, "refused", "a filter", "all modules"))
 @given(
-    root=object_trees(variable=vectors), mode=moded, how=st.sampled_from(SETTERS),
+    root=object_trees(variable=vectors), mode=moded,
     flags=st.lists(st.sampled_from([None, True, False]), min_size=1, max_size=6),
-    filters=of_modules, strict=st.sampled_from([None, True, False]),
-    names=st.lists(st.sampled_from([*graphs.ATTRIBUTES, *FLAGS]), max_size=2, unique=True),
+    filters=st.one_of(st.just([]), of_modules), strict=st.sampled_from([None, True, False]),
+    chosen=st.lists(st.integers(0, 20), min_size=1, max_size=2),
+    absent=st.sampled_from([False, False, True]),
 )  # fmt: skip
 def test_attributes_are_set_where_modules_have_them(
-    nnx, root, mode, how, flags, filters, strict, names
+    nnx, root, mode, flags, filters, strict, chosen, absent
 ):
     """`set_attributes` sets attributes of those modules that a filter takes and that have them;
     `train` and `eval` do so of all modules with the flags of training, and `with_attributes` of a
     copy. An attribute that is nowhere is refused, unless the call says otherwise.
     """
     _, options = _moded(nnx, "with_attributes", mode)
-    reached(how)
     modules = [node for node in graphs.nodes(nnx, root) if _is_module(nnx, node)]
     for number, (module, name) in enumerate(itertools.product(modules, FLAGS)):
         flag = flags[number % len(flags)]
         if flag is not None:
             setattr(module, name, flag)
-    attributes = dict.fromkeys(names, "text")
-    if how in ("train", "eval"):
-        filters, strict = [], False
-        attributes = {name: each for name, each in attributes.items() if name not in FLAGS}
-        all_attributes = attributes | dict.fromkeys(FLAGS, how == "eval")
-    else:
-        all_attributes = attributes
-        options |= {} if strict is None else {"raise_if_not_found": strict}
+    every = (*graphs.ATTRIBUTES, *FLAGS)
+    there = [name for name in every if any(hasattr(module, name) for module in modules)]
+    names = [there[number % len(there)] for number in chosen]
+    attributes = dict.fromkeys([*names, "nowhere"] if absent else names, "text")
+    options |= {} if strict is None else {"raise_if_not_found": strict}
     reached("a filter" if filters else "all modules")
-    before, expected = nnx.clone(root), nnx.clone(root)
-    missing = _set_by_hand(nnx, expected, filters, all_attributes)
-    if missing and strict is not False:
-        reached("refused")
-        refused(lambda: _set(nnx, root, how, filters, attributes, options))
-        return
-    result = _set(nnx, root, how, filters, attributes, options)
-    pairs = [(expected, result)]
-    if how == "with_attributes":
-        pairs.append((before, root))
-    for one, other in pairs:
-        different = graphs.differences(nnx, one, other)
-        assert not different, f"by hand and by the call: {different}"
-        assert alike(_flags(nnx, one), _flags(nnx, other))
+    for how in SETTERS:
+        _check_set(nnx, root, how, filters, attributes, options)
 
 
 def _either(self, one=None, two=None):
@@ -512,17 +520,17 @@ def _walked(nnx, root, name, options, may_refuse):
 
 @requirement("JIT-12t", must_reach=(*MODES, *WALKS, *TWICE))
 @given(
-    root=object_trees(variable=vectors), mode=st.sampled_from([*MODES, "a tree"]),
-    twice=st.sampled_from(TWICE), owner=st.integers(0, 5), again=st.integers(0, 5),
+    root=object_trees(variable=vectors), twice=st.sampled_from(TWICE), owner=st.integers(0, 5),
+    again=st.integers(0, 5),
 )  # fmt: skip
-def test_a_walk_comes_to_an_end(nnx, root, mode, twice, owner, again):
+def test_a_walk_comes_to_an_end(nnx, root, twice, owner, again):
     """Where an object has a variable twice, or leads back to itself, a walk in each mode meets each
     node once, and a copy is of the same structure; or the call is refused, if it copies a cycle, or
     does not say that it keeps a graph. It neither goes on for ever nor until Python's stack ends.
     """
     reached(twice)
     _repeat(nnx, root, twice, owner, again)
-    for name in WALKS:
+    for name, mode in itertools.product(WALKS, MODES):
         _, options = _moded(nnx, name, mode)
         reached(name)
         cyclic_copy = twice != "a variable" and not name.startswith("iter_")
