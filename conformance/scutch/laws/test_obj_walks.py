@@ -154,7 +154,7 @@ def _replaced_by_hand(nnx, value, kind, done):
       kind: The name of the type.
       done: What nodes have become, by their `id`.
     """
-    if id(value) in done:
+    if holds(done, id(value)):
         return done[id(value)]
     inside = graphs.children(nnx, value) or ()
     changed = [(key, _replaced_by_hand(nnx, child, kind, done)) for key, child in inside]
@@ -171,7 +171,7 @@ def _replaced_by_hand(nnx, value, kind, done):
             value[key] = other
         else:
             graphs.put(nnx, value, key, other)
-    is_one = type(value).__name__ == kind
+    is_one = alike(type(value).__name__, kind)
     done[id(value)] = _replacement(nnx, value) if is_one else value
     return done[id(value)]
 
@@ -179,7 +179,7 @@ def _replaced_by_hand(nnx, value, kind, done):
 def _in_plain(nnx, root, kind):
     """Whether a plain container holds a node of a type."""
     return any(
-        type(child).__name__ == kind
+        alike(type(child).__name__, kind)
         for _, value in graphs.walk(nnx, root)
         if isinstance(value, list | tuple | dict)
         for _, child in graphs.walk(nnx, value)
@@ -223,12 +223,12 @@ def test_mapping_an_object_replaces_each_node_once(
     def replace(path, node):
         if graphs.is_node(nnx, node):
             met.append(path)
-        return _replacement(nnx, node) if type(node).__name__ == kind else node
+        return _replacement(nnx, node) if alike(type(node).__name__, kind) else node
 
     error = raised(lambda: results.append(recursive_map(replace, root, **options)))
     different = graphs.differences(nnx, before, root)
     assert not different, f"the object before and after: {different}"
-    if error is not None and kind != "nothing" and _in_plain(nnx, root, kind):
+    if error is not None and not alike(kind, "nothing") and _in_plain(nnx, root, kind):
         return
     if error is not None:
         raise error
@@ -291,7 +291,7 @@ def _check_set(nnx, root, how, filters, attributes, options):
     if how in ("train", "eval"):
         filters = []
         own = {name: each for name, each in attributes.items() if name not in FLAGS}
-        options = {name: each for name, each in options.items() if name == "graph"}
+        options = {name: each for name, each in options.items() if alike(name, "graph")}
         expects, strict = own | dict.fromkeys(FLAGS, how == "eval"), False
     else:
         own = expects = attributes
