@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -669,6 +671,8 @@ def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
 AROUND = {"nothing": None, "a graph": True, "a tree": False}
 """The mode that is set around a call, which one that the call is given overrides."""
 FORMS = ("merged", "of values", "copied", "cloned")
+ORDERED = ("fields", "keys")
+"""Trees of JAX that are in an order of their own: by fields, or by keys."""
 
 
 def _modes(function):
@@ -699,17 +703,35 @@ def _plain(nnx):
 apart = object_trees(variable=variables(arrays(max_rank=2), kinds=(*graphs.VARIABLES, "Variable")))
 
 
-@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND))
+class Fields(NamedTuple):
+    """A tuple of JAX whose fields are not in the order of their names."""
+
+    b: Any
+    a: Any
+
+
+def _in_order(nnx, kind):
+    """A container of variables, and of one array twice, that JAX takes apart in an order of its own
+    and not in that of its keys: a named tuple or an ordered dictionary.
+    """
+    array, made = jnp.ones(2), nnx.Param(jnp.zeros(2))
+    inside = {"b": (array, array, nnx.Param(3 * array)), "a": made}
+    return Fields(**inside) if kind == "fields" else OrderedDict(inside)
+
+
+@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND, *ORDERED))
 @given(
     root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
     mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),
     wanted=st.one_of(st.none(), type_filters()), holds_plain=st.sampled_from([False, False, True]),
+    ordered=st.sampled_from([None, *ORDERED]),
 )  # fmt: skip
 def test_the_functional_form_is_that_of_every_mode(
-    nnx, root, form, mode, around, wanted, holds_plain
+    nnx, root, form, mode, around, wanted, holds_plain, ordered
 ):
     """`state`, `split` and `merge`, and `clone`, give in each mode what they give without one; the
-    mode is the one that the call says, or that was set around it. An object in which something is
+    mode is the one that the call says, or that was set around it. An object may hold one array
+    twice, and trees of JAX in an order of their own. An object in which something is
     shared, or one of a class that is declared to be no pytree, may be refused by the mode that
     knows no graph.
     """
@@ -718,6 +740,9 @@ def test_the_functional_form_is_that_of_every_mode(
     if holds_plain and spare:
         reached("no pytree")
         setattr(root, spare[0], _plain(nnx))
+    if ordered and len(spare) > 1:
+        reached(ordered)
+        setattr(root, spare[1], nnx.data(_in_order(nnx, ordered)))
     reached(form)
     reached(around)
     met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]

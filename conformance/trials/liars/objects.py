@@ -1,6 +1,7 @@
 """Lies of graphs of objects, taken apart, put together and updated: OBJ-1 and OBJ-2."""
 
 import copy
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -223,6 +224,26 @@ class WholeBeforeParts:
 
 
 @of_objects
+class PassesAChildOver:
+    """Breaks OBJ-1g: the first object directly inside an object is not met."""
+
+    def iter_module_children(node, graph=None):
+        return itertools.islice(nnx.iter_module_children(node, graph=graph), 1, None)
+
+
+@of_objects
+class MapsNoRoot:
+    """Breaks OBJ-1j: the object that is mapped is not replaced itself."""
+
+    def recursive_map(f, node, graph=None):
+        def inside(path, value):
+            replaced = f(path, value)
+            return replaced if path else value
+
+        return nnx.recursive_map(inside, node, graph=graph)
+
+
+@of_objects
 class FillsAbstract:
     """Breaks OBJ-1q: abstract values become zeros."""
 
@@ -258,7 +279,37 @@ class ClonesNoVariablesOfTrees:
         return nnx.clone(node, variables and graph is not False, **options)
 
 
+@of_objects
+class GoesAroundWithoutGraph:
+    """Breaks JIT-12t: with `graph=False`, a walk goes around a cycle until Python's stack ends."""
+
+    def iter_modules(node, graph=None):
+        def visit(value):
+            for _, child in children(nnx, value) or ():
+                visit(child)
+
+        if graph is False:
+            visit(node)
+        return nnx.iter_modules(node, graph=graph)
+
+
 # ---------------------------------------------------------------- updates
+
+
+@of_objects
+class SetsNothingSilently:
+    """Breaks OBJ-2f: an attribute that no module has is accepted."""
+
+    def with_attributes(node, graph=None, raise_if_not_found=True, **options):
+        return nnx.with_attributes(node, graph=graph, raise_if_not_found=False, **options)
+
+
+@of_objects
+class ViewsAll:
+    """Breaks OBJ-2g: modules that the filter does not take are given the options, too."""
+
+    def view(node, graph=None, only=..., **options):
+        return nnx.view(node, graph=graph, **options)
 
 
 @of_objects

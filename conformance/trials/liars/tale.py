@@ -44,7 +44,10 @@ HONEST = {
 }
 """The reference's namespace for each capability."""
 
-OPTIONAL = frozenset({"jit_partial", "eval_shape", "transform_metadata"})
+OPTIONAL = frozenset(
+    "jit_partial eval_shape transform_metadata iter_module_children iter_modules recursive_map "
+    "with_attributes view".split()
+)
 """Names that laws ask for where an implementation has them, beside the standard's."""
 
 _BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")

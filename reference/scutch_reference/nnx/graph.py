@@ -286,13 +286,13 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
 
 
 def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
-    """Return an iterator over names and objects directly inside an object (OBJ-1).
+    """Return an iterator over names and nodes directly inside an object (OBJ-1).
 
     Args:
-      node: An object.
+      node: An object, or a tree of objects and arrays.
       graph: Accepted and not needed: sharing is always kept.
     """
-    return ((key, value) for key, value in _children(node) if isinstance(value, Pytree))
+    return (pair for pair in _children(node) if isinstance(pair[1], Pytree | Variable))
 
 
 def recursive_map(
@@ -315,6 +315,10 @@ def recursive_map(
                 if id(child) in replaced:
                     put(value, key, replaced[id(child)])
             replaced[id(value)] = function(path, value)
+        elif level := one_level(value):
+            _, children, treedef = level
+            parts = [replaced.get(id(child), child) for child in children]
+            replaced[id(value)] = treedef.unflatten(parts)
     return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
 
 

@@ -178,6 +178,9 @@ def with_attributes(
     return copy  # type: ignore[no-any-return]
 
 
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
 def view(
     node: A,
     /,
@@ -190,7 +193,7 @@ def view(
     """Return a copy whose modules behave differently, such as in training and after (OBJ-5).
 
     Each module with a method `set_view` is handed those options that the method has a parameter
-    for.
+    for, by name.
 
     Args:
       node: An object, or a tree of objects and arrays.
@@ -208,9 +211,10 @@ def view(
     copy, predicate, unused = clone(node), to_predicate(only), set(options)
     for path, module in iter_graph(copy):
         if hasattr(module, "set_view") and predicate(path, module):
-            parameters = inspect.signature(module.set_view).parameters
-            open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-            taken = {k: v for k, v in options.items() if open_ended or k in parameters}
+            parameters = inspect.signature(module.set_view).parameters.values()
+            open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+            by_name = [p.name for p in parameters if p.kind in _BY_NAME]
+            taken = {k: v for k, v in options.items() if open_ended or k in by_name}
             module.set_view(**taken)
             unused -= taken.keys()
     if unused and raise_if_not_found:
