@@ -1,32 +1,24 @@
-"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j, JIT-12l, JIT-12m and JIT-12r.
+"""Modes of lifted `jit` and of other lifts: JIT-12f to JIT-12j, JIT-12l, JIT-12m and JIT-12n.
 
 The oracle is JAX's own transformation with the same options, or the eager call.
 """
 
-import contextlib
-import dataclasses
 import functools
-import inspect
-from collections import OrderedDict
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
-from scutch.inputs.filters import build_filter
 from scutch.inputs.object_calls import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
-from scutch.lawkit.states import flat_state, raw_values
-from scutch.strategies import arrays, copies, object_trees, small_graphs, type_filters, variables
+from scutch.strategies import copies
 from scutch.strategies.object_calls import (
     FLAGS,
     LIFTS,
@@ -164,183 +156,6 @@ def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
     """
     reached(call.described.under[0].kind)
     reached(agreement(call, transforms))
-
-
-CARRIED = "carried"
-STEPS = 3
-HELD = ("object", "container", "array")
-"""What a loop is given: a module, a dictionary with one, or an array alone."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Looped:
-    """An argument of a loop.
-
-    Args:
-      form: One of `HELD`.
-      axis: Along which it is sliced; `None` where all steps share it, `CARRIED` where they pass it
-        on.
-      changed: Whether each step changes it.
-    """
-
-    form: str
-    axis: int | str | None
-    changed: bool
-
-    @property
-    def sliced(self):
-        """Whether each step has a part of it."""
-        return not holds((None, CARRIED), self.axis)
-
-    def start(self, number):
-        """The values before the loop, as an array of NumPy: two of them for each step."""
-        if not self.sliced:
-            return np.arange(2) + number
-        return np.moveaxis(np.arange(2 * STEPS).reshape(STEPS, 2) + number, 0, self.axis)
-
-    def built(self, nnx, values):
-        """The argument with these values."""
-        if self.form == "array":
-            return jnp.asarray(values)
-        module = graphs.classes(nnx)["Node"]()
-        module.a = nnx.Param(jnp.asarray(values))
-        return {"in": module} if self.form == "container" else module
-
-    def variable(self, given):
-        """The variable of an argument; `None` if it is an array."""
-        return {"object": lambda: given.a, "container": lambda: given["in"].a}.get(
-            self.form, lambda: None
-        )()
-
-    def read(self, given):
-        """The values of an argument."""
-        return given if self.form == "array" else self.variable(given).get_value()
-
-
-def _stepped(arguments, values):
-    """What a step makes of the values that it has: those that it leaves, and two results."""
-    total = sum((n + 2) * value for n, value in enumerate(values))
-    after = [
-        value + total + n if argument.changed else value
-        for n, (argument, value) in enumerate(zip(arguments, values, strict=True))
-    ]
-    return after, [total, after[0] - total]
-
-
-def _by_a_loop(arguments, order):
-    """The values that a loop in Python leaves, and both results of each step."""
-    ends = [argument.start(n) for n, argument in enumerate(arguments)]
-    results = {}
-    for i in order:
-        parts = [
-            np.moveaxis(whole, argument.axis, 0)[i] if argument.sliced else whole
-            for argument, whole in zip(arguments, ends, strict=True)
-        ]
-        after, results[i] = _stepped(arguments, parts)
-        for n, argument in enumerate(arguments):
-            if argument.sliced:
-                np.moveaxis(ends[n], argument.axis, 0)[i] = after[n]
-            else:
-                ends[n] = after[n]
-    return ends, [np.stack([results[i][k] for i in sorted(results)]) for k in range(2)]
-
-
-def _by_scan(transforms, arguments, outs, last, options):
-    """The lifted loop: it returns what it carries, if anything, and as many results as it has axes
-    for; `last` says whether what is carried comes after them.
-    """
-    numbers = [n for n, argument in enumerate(arguments) if alike(argument.axis, CARRIED)]
-
-    def ends(carried, results):
-        found = [*results, carried] if last else [carried, *results]
-        found = found if numbers else results
-        return tuple(found) if len(found) > 1 else found[0]
-
-    def step(*given_ones):
-        after, results = _stepped(
-            arguments, [each.read(one) for each, one in zip(arguments, given_ones, strict=True)]
-        )
-        for argument, one, value in zip(arguments, given_ones, after, strict=True):
-            if argument.changed and argument.form != "array":
-                argument.variable(one).set_value(value)
-        carried = None
-        for n in numbers:
-            carried = after[n] if arguments[n].form == "array" else given_ones[n]
-        return ends(carried, results[: len(outs)])
-
-    axes = [transforms.Carry if alike(each.axis, CARRIED) else each.axis for each in arguments]
-    out_axes = ends(transforms.Carry, list(outs))
-    return transforms.scan(step, in_axes=tuple(axes), out_axes=out_axes, **options)
-
-
-@st.composite
-def looped(draw):
-    """Arguments of a loop: one that is sliced or shared, and up to two others."""
-    axes = [draw(st.sampled_from([0, 1, -1, None]))]
-    axes += draw(st.sampled_from([[CARRIED], [CARRIED], [CARRIED, None], [None], [None, 1], []]))
-    found = []
-    for axis in draw(st.permutations(axes)):
-        form, changed = draw(st.sampled_from(HELD)), draw(st.booleans())
-        found.append(Looped(form, axis, changed and (form != "array" or alike(axis, CARRIED))))
-    return tuple(found)
-
-
-def _with_each_loop(law):
-    """A law that is tried first, in each mode, on a loop over an object that is sliced beside one
-    that is carried, and beside one that all steps share and change, and without a slice.
-    """
-    sliced, carried = Looped("object", 1, True), Looped("object", CARRIED, True)
-    shared = Looped("container", None, True), Looped("object", None, False)
-    for mode in FLAGS:
-        for pair in ((carried, sliced), (shared[0], sliced), (carried, shared[1])):
-            drawn = {"arguments": pair, "outs": (1, 0), "last": pair[1] is sliced}
-            law = example(mode=mode, **drawn, reverse=True, lengthy=False)(law)
-    return law
-
-
-@requirement("JIT-12h", must_reach=(*HELD, CARRIED, "sliced", "shared", "shared and changed"))
-@options("transforms.jit.graph", "transforms.jit.graph_updates")
-@costly
-@_with_each_loop
-@given(
-    mode=st.sampled_from(FLAGS), arguments=looped(), last=st.booleans(), reverse=st.booleans(),
-    outs=st.lists(st.sampled_from([0, 1, -1]), min_size=1, max_size=2).map(tuple),
-    lengthy=st.booleans(),
-)  # fmt: skip
-def test_a_loop_in_a_mode_equals_the_loop_in_python(
-    transforms, nnx, mode, arguments, outs, last, reverse, lengthy
-):
-    """With `graph=False` and `graph_updates=False`, `scan` leaves the values and gives the results
-    of a loop in Python, forward or in reverse, along any axis; where a step changes what all steps
-    share, it does so or refuses the call.
-    """
-    for argument in arguments:
-        reached(argument.form)
-        reached({None: "shared", CARRIED: CARRIED}.get(argument.axis, "sliced"))
-    lengthy = lengthy or not any(each.sliced for each in arguments)
-    order = range(STEPS)[:: -1 if reverse else 1]
-    ends, results = _by_a_loop(arguments, order)
-    made = [each.built(nnx, each.start(n)) for n, each in enumerate(arguments)]
-    given_options = {"reverse": reverse, **mode} | ({"length": STEPS} if lengthy else {})
-    calls = []
-    loop = _by_scan(transforms, arguments, outs, last, given_options)
-    error = raised(lambda: calls.append(loop(*made)))
-    if any(each.axis is None and each.changed for each in arguments):
-        reached("shared and changed")
-        if error is not None:
-            return
-    if error is not None:
-        raise error
-    found = list(calls[0]) if isinstance(calls[0], tuple) else [calls[0]]
-    for number, argument in enumerate(arguments):
-        if alike(argument.axis, CARRIED):
-            returned = found.pop(-1 if last else 0)
-            assert np.array_equal(argument.read(returned), ends[number])
-        if argument.form != "array":
-            assert np.array_equal(argument.read(made[number]), ends[number])
-    assert len(found) == len(outs)
-    for each, stacked, out in zip(found, results, outs, strict=False):
-        assert np.array_equal(each, np.moveaxis(stacked, 0, out))
 
 
 SIMPLE = ("jit", "vmap", "remat")
@@ -666,114 +481,3 @@ def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
         assert alike(result, expected)
         different = graphs.differences(nnx, eager, bound)
         assert not different, f"eager and cached: {different}"
-
-
-AROUND = {"nothing": None, "a graph": True, "a tree": False}
-"""The mode that is set around a call, which one that the call is given overrides."""
-FORMS = ("merged", "of values", "copied", "cloned")
-ORDERED = ("fields", "keys")
-"""Trees of JAX that are in an order of their own: by fields, or by keys."""
-
-
-def _modes(function):
-    """Leave a law where a function has no modes."""
-    if not holds(inspect.signature(function).parameters, "graph"):
-        not_available("the functional form has no modes")
-
-
-def _has_a_cycle(nnx, root):
-    """Whether an object leads back to itself."""
-    return any(
-        inside is node for node in graphs.nodes(nnx, root)
-        for path, inside in graphs.walk(nnx, node) if path
-    )  # fmt: skip
-
-
-def _plain(nnx):
-    """An object with a variable, of a class that JAX takes for no tree."""
-
-    class Plain(nnx.Module, pytree=False):
-        pass
-
-    made = Plain()
-    made.a = nnx.Param(jnp.ones(2))
-    return made
-
-
-apart = object_trees(variable=variables(arrays(max_rank=2), kinds=(*graphs.VARIABLES, "Variable")))
-
-
-class Fields(NamedTuple):
-    """A tuple of JAX whose fields are not in the order of their names."""
-
-    b: Any
-    a: Any
-
-
-def _in_order(nnx, kind):
-    """A container of variables, and of one array twice, that JAX takes apart in an order of its own
-    and not in that of its keys: a named tuple or an ordered dictionary.
-    """
-    array, made = jnp.ones(2), nnx.Param(jnp.zeros(2))
-    inside = {"b": (array, array, nnx.Param(3 * array)), "a": made}
-    return Fields(**inside) if kind == "fields" else OrderedDict(inside)
-
-
-@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND, *ORDERED))
-@given(
-    root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
-    mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),
-    wanted=st.one_of(st.none(), type_filters()), holds_plain=st.sampled_from([False, False, True]),
-    ordered=st.sampled_from([None, *ORDERED]),
-)  # fmt: skip
-def test_the_functional_form_is_that_of_every_mode(
-    nnx, root, form, mode, around, wanted, holds_plain, ordered
-):
-    """`state`, `split` and `merge`, and `clone`, give in each mode what they give without one; the
-    mode is the one that the call says, or that was set around it. An object may hold one array
-    twice, and trees of JAX in an order of their own. An object in which something is
-    shared, or one of a class that is declared to be no pytree, may be refused by the mode that
-    knows no graph.
-    """
-    _modes(nnx.state)
-    spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
-    if holds_plain and spare:
-        reached("no pytree")
-        setattr(root, spare[0], _plain(nnx))
-    if ordered and len(spare) > 1:
-        reached(ordered)
-        setattr(root, spare[1], nnx.data(_in_order(nnx, ordered)))
-    reached(form)
-    reached(around)
-    met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
-    shared = len({*met}) < len(met)
-    reached("shared" if shared else "apart")
-    set_around = AROUND[around] if hasattr(nnx, "set_graph_mode") else None
-    of_a_tree = mode is False or (mode is None and set_around is False)
-    assume(not (of_a_tree and _has_a_cycle(nnx, root)))  # JAX goes around it for ever.
-    filters = () if wanted is None else (build_filter(nnx, wanted),)
-    expected = flat_state(nnx, nnx.state(root, *filters))
-    found, options = {}, {} if mode is None else {"graph": mode}
-
-    def call():
-        found["state"] = flat_state(nnx, nnx.state(root, *filters, **options))
-        if form == "cloned":
-            found["copy"] = nnx.clone(root, **options)
-            return
-        definition, state = nnx.split(root, **options)
-        if form == "of values":
-            state = nnx.from_flat_state(raw_values(nnx, state))
-        copied = {"copy": True} if form == "copied" else {}
-        found["copy"] = nnx.merge(definition, state, **copied)
-
-    with contextlib.nullcontext() if set_around is None else nnx.set_graph_mode(set_around):
-        error = raised(call)
-    if error is not None and of_a_tree and (shared or (holds_plain and spare)):
-        return
-    if error is not None:
-        raise error
-    assert graphs.same_leaves(nnx, found["state"], expected)
-    assert not graphs.differences(nnx, root, found["copy"])
-    if form != "merged":
-        ours, theirs = ({*map(id, graphs.nodes(nnx, each))} for each in (root, found["copy"]))
-        assert not ours & theirs, "the copy has nodes of the object"

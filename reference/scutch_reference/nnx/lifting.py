@@ -194,8 +194,8 @@ class Lifted(Generic[P, R]):
         for i, value in zip(signature.statics, frame.statics, strict=True):
             if i < signature.positional:
                 positional.insert(i - len(self._bound), value)
-            else:
-                named[signature.names[i - signature.positional]] = value
+            elif (name := signature.names[i - signature.positional]) not in signature.fixed:
+                named[name] = value
         return tuple(positional), named
 
     def _new_frame(

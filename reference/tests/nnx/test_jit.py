@@ -253,6 +253,15 @@ def test_static_arguments_are_compiled_in():
             f(Box(), bytearray())
 
 
+def test_what_a_partial_binds_by_name_may_be_static_in_every_stage():
+    """A compiled form is not passed it, bound or not (JIT-9, JIT-10)."""
+    f = nnx.jit(functools.partial(lambda m, n: m.w[...] * n, n=3), static_argnames="n")
+    for named in ({}, {"n": 4}):
+        box = Box()
+        compiled = f.lower(box, **named).compile()
+        np.testing.assert_array_equal(compiled(box), box.w[...] * named.get("n", 3))
+
+
 def test_in_shardings_hold_for_variables_before_and_after():
     """Also for those that the function does not change (JIT-5)."""
     mesh = Mesh(np.array(jax.devices()[:2]), ("data",))

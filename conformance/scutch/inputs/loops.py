@@ -1,0 +1,69 @@
+"""Arguments of loops, each with what the steps have of it.
+
+>>> Looped("array", 0, changed=False).start(1).tolist()
+[[1, 2], [3, 4], [5, 6]]
+"""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from scutch.inputs import graphs
+
+CARRIED = "carried"
+STEPS = 3
+HELD = ("object", "container", "array")
+"""What a loop is given: a module, a dictionary with one, or an array alone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Looped:
+    """An argument of a loop.
+
+    Args:
+      form: One of `HELD`.
+      axis: Along which it is sliced; `None` where all steps share it, `CARRIED` where they pass it
+        on.
+      changed: Whether each step changes it.
+    """
+
+    form: str
+    axis: int | str | None
+    changed: bool
+
+    @property
+    def sliced(self) -> bool:
+        """Whether each step has a part of it."""
+        return self.axis not in (None, CARRIED)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array alone."""
+        return self.form == "array"
+
+    def start(self, number: int) -> Any:
+        """The values before the loop, as an array of NumPy: two of them for each step."""
+        if not self.sliced:
+            return np.arange(2) + number
+        steps = np.arange(2 * STEPS).reshape(STEPS, 2) + number
+        return np.moveaxis(steps, 0, self.axis)  # type: ignore[arg-type]
+
+    def built(self, nnx: Any, values: Any) -> Any:
+        """The argument with these values."""
+        if self.is_array:
+            return jnp.asarray(values)
+        module = graphs.classes(nnx)["Node"]()
+        module.a = nnx.Param(jnp.asarray(values))
+        return {"in": module} if self.form == "container" else module
+
+    def variable(self, given: Any) -> Any:
+        """The variable of an argument; `None` if it is an array."""
+        if self.is_array:
+            return None
+        return given["in"].a if self.form == "container" else given.a
+
+    def read(self, given: Any) -> Any:
+        """The values of an argument."""
+        return given if self.is_array else self.variable(given).get_value()
