@@ -162,6 +162,8 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     errors = entry.get(ERRORS, [])
     if not isinstance(errors, list) or not all(isinstance(each, str) for each in errors):
         raise refuse(f"{ERRORS} is {errors!r}; expected a list of strings")
+    if ERRORS in entry and not errors:
+        raise refuse(f"{ERRORS} is empty; expected a string at least, or no such key")
     if extra := sorted(set(entry) - {*KEYS, ERRORS}):
         raise refuse(f"unknown key {extra[0]!r}; expected {', '.join([*KEYS, ERRORS])}")
     if entry["requirement"] not in by_id():

@@ -186,6 +186,16 @@ def test_a_negative_static_number_counts_from_the_end_beside_shardings(transform
     _assert_lowered_same(transforms, call)
 
 
+@requirement("JIT-10h")
+@costly
+@given(call=plain_jit_calls(calls=1, both=True, left_out=True))
+def test_a_static_argument_may_be_left_out_beside_shardings(transforms, call):
+    """Where a static argument has its default, `in_shardings` has entries for the others, as for
+    `jax.jit`.
+    """
+    _assert_accepted_same(transforms, call)
+
+
 MODES = ({"graph": False}, {"graph_updates": False}, {"graph": False, "graph_updates": False})
 
 

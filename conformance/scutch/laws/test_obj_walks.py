@@ -1,4 +1,5 @@
-"""Walks through objects, and changes that go through one: OBJ-1g, OBJ-1j, OBJ-2f, OBJ-2g, JIT-12t.
+"""Walks through objects, and changes that go through one: OBJ-1g, OBJ-1j, OBJ-2f, OBJ-2g, OBJ-11l,
+JIT-12t.
 
 The oracle is the walk of `graphs`, which reads objects attribute by attribute, and a change made by
 hand. Each call is made in a mode that keeps a graph or, on trees, in one that does not.
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
 from scutch.inputs.filters import build_filter, takes
-from scutch.lawkit.domain import not_available
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, alike_in_any_order, holds
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import graphs as drawn_graphs
@@ -237,6 +238,39 @@ def test_mapping_an_object_replaces_each_node_once(
     followed = [id(graphs.follow(nnx, root, path)) for path in met]
     assert sorted(followed) == sorted(id(node) for node in graphs.nodes(nnx, root))
     _inner_first(met)
+
+
+@requirement("OBJ-11l", must_reach=("no mode", "a graph", "shared", "apart"))
+@given(
+    graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
+    mode=st.sampled_from(["no mode", "a graph"]), chosen=st.integers(0, 20),
+    again=st.integers(0, 10), twice=st.booleans(),
+)  # fmt: skip
+def test_mapping_to_other_variables_changes_the_copy_alone(nnx, graph, mode, chosen, again, twice):
+    """Where `recursive_map` is given a function that returns another variable for each of a type,
+    the copy has the new ones in all places of the old, and the object still has its own.
+    """
+    recursive_map, options = _moded(nnx, "recursive_map", mode)
+    inside = [each for each in graphs.nodes(nnx, graph) if isinstance(each, nnx.Variable)]
+    assume(inside)
+    spare = [name for name in graphs.ATTRIBUTES if not hasattr(graph, name)]
+    twice = twice and len(spare) > 0
+    reached("shared" if twice else "apart")
+    if twice:
+        setattr(graph, spare[0], inside[again % len(inside)])
+    names = sorted({type(each).__name__ for each in inside})
+    kind = names[chosen % len(names)]
+    before = nnx.clone(graph)
+    expected = _replaced_by_hand(nnx, nnx.clone(graph), kind, {})
+
+    def replace(path, node):
+        return _replacement(nnx, node) if alike(type(node).__name__, kind) else node
+
+    mapped = recursive_map(replace, graph, **options)
+    different = graphs.differences(nnx, before, graph)
+    assert not different, f"the object before and after: {different}"
+    different = graphs.differences(nnx, expected, mapped)
+    assert not different, f"by hand and by the call: {different}"
 
 
 FLAGS = ("deterministic", "use_running_average")

@@ -98,6 +98,7 @@ def plain_jit_calls(
     both: bool | None = None,
     listed: bool = False,
     negative: bool = False,
+    left_out: bool = False,
 ) -> PlainCall:
     """Calls of jitted functions of plain arrays, with options in combination.
 
@@ -109,6 +110,7 @@ def plain_jit_calls(
         they do not come together, if left out they may.
       listed: Whether there is a list of shardings, and nothing static.
       negative: Whether what is static is so by a negative number, beside shardings.
+      left_out: Whether the last argument has its default; with `both`, it is the static one.
 
     Returns:
       A strategy for `PlainCall`s of the kind `'jit'`.
@@ -142,8 +144,9 @@ def plain_jit_calls(
         options["in_shardings"] = draw(
             _in_shardings(mesh, (x, y), count, faults == "sharding", single, kind, negative)
         )
-        ways = [_WAYS[0]] if count == 3 or is_static else [_WAYS[4]]
-        ways += [draw(st.sampled_from(_WAYS))] if faults == "sharding" else []
+        ways = [_WAYS[0]] if (count == 3 or is_static) and not left_out else [_WAYS[4]]
+        if faults == "sharding":  # A static argument that is left out is drawn with `left_out`.
+            ways += [draw(st.sampled_from(_WAYS[:4] if is_static else _WAYS))]
     else:
         ways = draw(st.lists(st.sampled_from(_WAYS), min_size=1, max_size=calls))
     if placed in ("out", "both"):

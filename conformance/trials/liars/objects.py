@@ -244,6 +244,21 @@ class MapsNoRoot:
 
 
 @of_objects
+class MapsInPlace:
+    """Breaks OBJ-11l: a variable that is replaced in the copy gets the new value, too."""
+
+    def recursive_map(f, node, graph=None):
+        mapped = nnx.recursive_map(f, node, graph=graph)
+        before = dict(nnx.iter_graph(node))
+        for path, new in nnx.iter_graph(mapped):
+            old = before.get(path)
+            both = isinstance(old, nnx.Variable) and isinstance(new, nnx.Variable)
+            if both and old.shape != new.shape:
+                old.set_value(new.get_value())
+        return mapped
+
+
+@of_objects
 class FillsAbstract:
     """Breaks OBJ-1q: abstract values become zeros."""
 

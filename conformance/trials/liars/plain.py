@@ -155,6 +155,26 @@ class CountsStaticsFromTheStart:
 
 
 @lifted
+class NeedsEveryStatic:
+    """Breaks JIT-10h: beside shardings, a static argument must be passed."""
+
+    def jit(f=None, **options):
+        if f is None:
+            return functools.partial(NeedsEveryStatic.jit, **options)
+        jitted = nnx.jit(f, **options)
+        static = options.get("static_argnums") or options.get("static_argnames")
+        if not (static and _sequence(options)):
+            return jitted
+
+        def call(*args, **kwargs):
+            if len(args) + len(kwargs) == len(options["in_shardings"]):
+                raise ValueError("there is an argument too few")
+            return jitted(*args, **kwargs)
+
+        return _Lying(jitted, call)
+
+
+@lifted
 class GathersPlainResults:
     """Breaks SHM-6a: what the function returns is summed over the devices once more."""
 
