@@ -40,6 +40,15 @@ def test_a_file_is_read_back_as_it_was_written():
     )
 
 
+def test_a_list_of_ways_has_one_at_least():
+    """Into an empty one `scutch known --update` would write a file that cannot be read."""
+    entry = {"requirement": "BOX-5", "versions": ">=0.12", "reason": "why", "witness": WITNESS}
+    lines = [f'{name} = """{value}"""' for name, value in entry.items()]
+    text = "\n".join(['implementation = "flax"', "[[known]]", *lines, "errors = [", "]"])
+    with pytest.raises(SetupError, match="errors is empty; expected a string at least"):
+        parse(text, "mine.toml")
+
+
 def test_a_fork_inherits_and_its_own_entries_come_first():
     ours, theirs = entry_about("mine", reason="ours"), entry_about(reason="theirs")
     other = entry_about(requirement="BOX-5", witness=WITNESS.replace("commute", "differ"))
