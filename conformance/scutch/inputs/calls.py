@@ -16,13 +16,14 @@ from typing import Any
 from scutch.inputs import (
     descriptions,
     linen_calls,
+    loops,
     object_calls,
     tensor_parallel,
     transformations,
 )
 from scutch.inputs.descriptions import Description
 
-_MODULES = (descriptions, transformations, object_calls, linen_calls, tensor_parallel)
+_MODULES = (descriptions, transformations, object_calls, loops, linen_calls, tensor_parallel)
 
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from scutch.inputs import graphs
+from scutch.inputs.descriptions import Builder, Description
 
 CARRIED = "carried"
 STEPS = 3
@@ -18,8 +19,8 @@ HELD = ("object", "container", "array")
 """What a loop is given: a module, a dictionary with one, or an array alone."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Looped:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Looped(Description):
     """An argument of a loop.
 
     Args:
@@ -32,6 +33,10 @@ class Looped:
     form: str
     axis: int | str | None
     changed: bool
+
+    def build(self, builder: Builder) -> "Looped":
+        """The description itself: a law makes the argument from its own values, with `built`."""
+        return self
 
     @property
     def sliced(self) -> bool:
