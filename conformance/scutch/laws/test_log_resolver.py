@@ -129,25 +129,15 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
     refused(lambda: logical.logical_to_mesh_axes(names, mapping))
 
 
-@requirement("LOG-10c", must_reach=(*NO_LISTS, "passed", "in context"))
-@given(
-    pairs=rules(max_size=3), how=st.sampled_from(list(NO_LISTS)), names=logical_names(),
-    passed=st.booleans(),
-)  # fmt: skip
-def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names, passed):
-    """Rules whose container is neither a list nor a tuple are an error, passed and in context: a
-    set or mapping has no order that says which is first, and what is walked once has no second use.
+@requirement("LOG-10c", must_reach=(*NO_LISTS,))
+@given(pairs=rules(max_size=3), how=st.sampled_from(list(NO_LISTS)), names=logical_names())
+def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
+    """Rules whose container is neither a list nor a tuple are an error: a set or mapping has no
+    order that says which is first, and what is walked once has no second use.
     """
     assume(any(name in LOGICAL for name in names))
     reached(how)
-    reached("passed" if passed else "in context")
-
-    def mapped():
-        mapping = NO_LISTS[how](pairs)
-        with logical.logical_axis_rules(() if passed else mapping):
-            logical.logical_to_mesh_axes(names, *([mapping] if passed else []))
-
-    refused(mapped)
+    refused(lambda: logical.logical_to_mesh_axes(names, NO_LISTS[how](pairs)))
 
 
 @requirement("LOG-10d", must_reach=("both",))
