@@ -64,9 +64,7 @@ class Looped(Description):
         return {"in": module} if self.form == "container" else module
 
     def variable(self, given: Any) -> Any:
-        """The variable of an argument; `None` if it is an array."""
-        if self.is_array:
-            return None
+        """The variable of an argument that is no array."""
         return given["in"].a if self.form == "container" else given.a
 
     def read(self, given: Any) -> Any:

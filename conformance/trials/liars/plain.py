@@ -112,14 +112,18 @@ class CompilesNoShardingsBesideStatics:
         if f is None:
             return functools.partial(CompilesNoShardingsBesideStatics.jit, **options)
         jitted = nnx.jit(f, **options)
-        static = options.get("static_argnums") or options.get("static_argnames")
-        if not (static and _sequence(options)):
+        if not _statics_beside_shardings(options):
             return jitted
 
         def trace(*args, **kwargs):
             raise ValueError("there is a sharding too few")
 
         return _Lying(jitted, trace=trace)
+
+
+def _statics_beside_shardings(options):
+    """Whether some arguments are static, and the others have a sharding each."""
+    return (options.get("static_argnums") or options.get("static_argnames")) and _sequence(options)
 
 
 def _sequence(options):
@@ -162,8 +166,7 @@ class NeedsEveryStatic:
         if f is None:
             return functools.partial(NeedsEveryStatic.jit, **options)
         jitted = nnx.jit(f, **options)
-        static = options.get("static_argnums") or options.get("static_argnames")
-        if not (static and _sequence(options)):
+        if not _statics_beside_shardings(options):
             return jitted
 
         def call(*args, **kwargs):
