@@ -56,7 +56,16 @@ class Looped(Description):
         return np.moveaxis(steps, 0, self.axis)  # type: ignore[arg-type]
 
     def built(self, nnx: Any, values: Any) -> Any:
-        """The argument with these values."""
+        """The argument with these values.
+
+        Args:
+            nnx: The ``nnx`` of the library, whose ``Module`` and ``Param`` hold them.
+            values: An array of NumPy with the shape that `start` gives it.
+
+        Returns:
+            A JAX array, a module whose variable ``a`` has the values, or a dictionary with such a
+            module under ``"in"``.
+        """
         if self.is_array:
             return jnp.asarray(values)
         module = graphs.classes(nnx)["Node"]()
