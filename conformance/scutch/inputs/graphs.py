@@ -82,6 +82,23 @@ def classes(nnx: Any) -> Mapping[str, type]:
 
 
 @functools.lru_cache(maxsize=64)
+def class_without_pytree(nnx: Any) -> type:
+    """A class of modules that is declared to be no pytree: JAX takes its objects for leaves.
+
+    Args:
+      nnx: The namespace of objects of the implementation, whose classes take ``pytree=False``.
+
+    Returns:
+      The class, the same one each time.
+    """
+
+    class Leaf(nnx.Module, pytree=False):  # type: ignore[misc, call-arg]
+        """A module that is no pytree."""
+
+    return Leaf
+
+
+@functools.lru_cache(maxsize=64)
 def variable_types(nnx: Any) -> Mapping[str, type]:
     """`classes`, and three types more that derive from them: by one, by two and by several bases.
 
@@ -143,6 +160,16 @@ def is_node(nnx: Any, value: Any) -> bool:
       value: Any value.
     """
     return isinstance(value, nnx.Variable | nnx.Pytree)
+
+
+def is_module(nnx: Any, value: Any) -> bool:
+    """Whether a value is a module of a user's class, and not a tracked container.
+
+    Args:
+      nnx: The namespace of objects of the implementation.
+      value: Any value.
+    """
+    return isinstance(value, nnx.Module) and not isinstance(value, nnx.List | nnx.Dict)
 
 
 def is_array(value: Any) -> bool:

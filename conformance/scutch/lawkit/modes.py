@@ -7,10 +7,55 @@ A call that is given a mode overrides the one that is set around it:
 """
 
 import contextlib
+import inspect
+from collections.abc import Callable
 from typing import Any
+
+from scutch.lawkit.domain import not_available
+from scutch.lawkit.equality import holds
+from scutch.lawkit.marks import reached
 
 SETTERS = (("graph", "set_graph_mode"), ("graph_updates", "set_graph_updates"))
 """The options that are modes, each with the name of the context that sets it."""
+
+CHOICES = ("no mode", "a graph", "a tree")
+"""What a call may say of the option ``graph``: nothing, True or False."""
+
+
+def takes_modes(function: Callable[..., Any] | None, *modes: str) -> bool:
+    """Whether a function has a parameter for each mode.
+
+    Args:
+      function: A function, or a class, whose ``__init__`` is asked; None is a function that the
+        implementation lacks.
+      modes: Names of modes: ``"graph"``, ``"graph_updates"``.
+    """
+    if function is None:
+        return False
+    made = function.__init__ if inspect.isclass(function) else function
+    parameters = inspect.signature(made).parameters
+    return all(holds(parameters, mode) for mode in modes)
+
+
+def function_and_options(
+    nnx: Any, name: str, choice: str
+) -> tuple[Callable[..., Any], dict[str, bool]]:
+    """A function that takes the option ``graph``, and the options that make a choice of it.
+
+    Args:
+      nnx: The namespace of objects, of the implementation under judgment.
+      name: The name of the function. A law ends here where the function is not there or has no such
+        option.
+      choice: One of `CHOICES`, which the law has then reached.
+
+    Returns:
+      The function, and its options: none, or ``graph`` alone.
+    """
+    function = getattr(nnx, name, None)
+    if function is None or not takes_modes(function, "graph"):
+        not_available(f"{name} has no modes")
+    reached(choice)
+    return function, {} if choice == "no mode" else {"graph": choice == "a graph"}
 
 
 def under_other_modes(nnx: Any, **given: bool) -> contextlib.ExitStack:

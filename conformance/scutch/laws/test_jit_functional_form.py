@@ -4,7 +4,6 @@ The oracle is the same call without a mode, where none is set.
 """
 
 import contextlib
-import inspect
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -15,8 +14,8 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.filters import build_filter
 from scutch.lawkit.domain import assume, not_available
-from scutch.lawkit.equality import holds
 from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.states import flat_state, raw_values
 from scutch.strategies import arrays, object_trees, small_graphs, type_filters, variables
 
@@ -25,12 +24,6 @@ AROUND = {"nothing": None, "a graph": True, "a tree": False}
 FORMS = ("merged", "of values", "copied", "cloned")
 ORDERED = ("fields", "keys")
 """Trees of JAX that are in an order of their own: by fields, or by keys."""
-
-
-def _modes(function):
-    """Leave a law where a function has no modes."""
-    if not holds(inspect.signature(function).parameters, "graph"):
-        not_available("the functional form has no modes")
 
 
 def _has_a_cycle(nnx, root):
@@ -43,11 +36,7 @@ def _has_a_cycle(nnx, root):
 
 def _plain(nnx):
     """An object with a variable, of a class that JAX takes for no tree."""
-
-    class Plain(nnx.Module, pytree=False):
-        pass
-
-    made = Plain()
+    made = graphs.class_without_pytree(nnx)()
     made.a = nnx.Param(jnp.ones(2))
     return made
 
@@ -87,7 +76,8 @@ def test_the_functional_form_is_that_of_every_mode(
     shared, or one of a class that is declared to be no pytree, may be refused by the mode that
     knows no graph.
     """
-    _modes(nnx.state)
+    if not takes_modes(nnx.state, "graph"):
+        not_available("the functional form has no modes")
     spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
     if holds_plain and spare:
         reached("no pytree")

@@ -5,7 +5,6 @@ the same call without a mode, where none is set, on an equal object.
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
-from scutch.lawkit.equality import holds
 from scutch.lawkit.marks import at_least, costly, dear, options, raised, reached, requirement
-from scutch.lawkit.modes import under_other_modes
+from scutch.lawkit.modes import takes_modes, under_other_modes
 from scutch.lawkit.states import flat_state, raw_values
 from scutch.lawkit.training import MOMENTUM
 from scutch.strategies import object_trees, variables
@@ -126,17 +124,13 @@ def _holder(nnx, root, again, holds_plain):
     """An object of a drawn one, seed streams, one of the nodes in these again, and one that JAX
     takes for no tree.
     """
-
-    class Plain(nnx.Module, pytree=False):
-        pass
-
     made = graphs.classes(nnx)["Node"]()
     made.a, made.b = root, nnx.Rngs(first=0, second=1)
     if again:
         inside = graphs.nodes(nnx, made)[1:]
         made.c = inside[again % len(inside)]
     if holds_plain:
-        made.d = Plain()
+        made.d = graphs.class_without_pytree(nnx)()
         made.d.a = nnx.Param(np.ones(2, "float32"))
     return made
 
@@ -156,15 +150,6 @@ def _function(owner, name):
     for part in name.split("."):
         owner = getattr(owner, part, None)
     return owner
-
-
-def _takes(function, modes):
-    """Whether a function is there, and takes the modes."""
-    if function is None:
-        return False
-    made = function.__init__ if inspect.isclass(function) else function
-    parameters = inspect.signature(made).parameters
-    return all(holds(parameters, mode) for mode in modes)
 
 
 def _results(nnx, modes, call, plain, moded):
@@ -206,7 +191,7 @@ def test_the_mode_of_a_call_overrides_the_one_around_it(
     reached("a graph" if graph else "a tree")
     for name, call in CALLS.items():
         function = _function(transforms if call.owner == "transforms" else nnx, name)
-        if not _takes(function, call.modes) or not (graph or call.modes == ("graph",)):
+        if not takes_modes(function, *call.modes) or not (graph or call.modes == ("graph",)):
             continue
         one, other = nnx.clone(holder), nnx.clone(holder)
         modes = dict.fromkeys(call.modes, graph)
@@ -236,17 +221,23 @@ def _step(nnx):
     return step
 
 
+def _of_graph(modes):
+    """The mode ``graph`` of some modes, for what does not know the other one."""
+    return {mode: modes[mode] for mode in modes if mode == "graph"}
+
+
 def _abstract(nnx, transforms, model, modes):
     """A copy with abstract values, and one of it."""
     shapes = nnx.eval_shape(lambda model: model, model, **modes)
-    if not _takes(_function(nnx, "as_abstract"), modes and ["graph"]):
+    graph = _of_graph(modes)
+    if not takes_modes(_function(nnx, "as_abstract"), *graph):
         return shapes
-    return [shapes, nnx.as_abstract(shapes, **{mode: modes[mode] for mode in [*modes][:1]})]
+    return [shapes, nnx.as_abstract(shapes, **graph)]
 
 
 def _abstract_model(nnx, transforms, model, modes):
     """An abstract copy by a function that makes it."""
-    graph = {mode: modes[mode] for mode in [*modes][:1]}
+    graph = _of_graph(modes)
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     made = nnx.get_abstract_model(lambda: nnx.clone(model, **graph), mesh, **graph)
     return nnx.merge(*made)
@@ -312,7 +303,7 @@ def test_the_modes_of_a_lift_override_those_around_it(
     modes = dict.fromkeys(BOTH, True)
     for name in chosen:
         owner = nnx if name in OF_OBJECTS else transforms
-        if name in NAMED and not _takes(_function(owner, name), NAMED[name]):
+        if name in NAMED and not takes_modes(_function(owner, name), *NAMED[name]):
             continue
         reached(name)
         one, other = nnx.clone(holder), nnx.clone(holder)

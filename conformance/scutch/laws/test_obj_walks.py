@@ -1,12 +1,10 @@
-"""Walks through objects, and changes that go through one: OBJ-1g, OBJ-1j, OBJ-2f, OBJ-2g, OBJ-11l,
+"""Walks through objects, and copies whose nodes a function replaces: OBJ-1g, OBJ-1j, OBJ-11l,
 JIT-12t.
 
 The oracle is the walk of `graphs`, which reads objects attribute by attribute, and a change made by
 hand. Each call is made in a mode that keeps a graph or, on trees, in one that does not.
 """
 
-import functools
-import inspect
 import itertools
 from types import MappingProxyType
 
@@ -16,45 +14,12 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
-from scutch.inputs.filters import build_filter, takes
-from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit import modes
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds
-from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, requirement
 from scutch.strategies import graphs as drawn_graphs
 from scutch.strategies import object_trees, variables
-
-MODES = ("no mode", "a graph", "a tree")
-"""No mode is given, or one of the two."""
-
-moded = st.sampled_from(MODES)
-
-
-def _moded(nnx, name, mode):
-    """A function by its name, and the options of a mode; the law ends where it takes none."""
-    function = getattr(nnx, name, None)
-    if function is None or not holds(inspect.signature(function).parameters, "graph"):
-        not_available(f"{name} has no modes")
-    reached(mode)
-    return function, _options(mode)
-
-
-def _options(mode):
-    """The options of a call of a mode."""
-    return {} if mode == "no mode" else {"graph": mode == "a graph"}
-
-
-def _plain(nnx):
-    """A new object, of a class that JAX takes for no tree."""
-
-    class Plain(nnx.Module, pytree=False):
-        pass
-
-    return Plain()
-
-
-def _is_module(nnx, value):
-    """Whether a value is an object of a user's class."""
-    return isinstance(value, nnx.Module) and not isinstance(value, nnx.List | nnx.Dict)
 
 
 def _places(pairs):
@@ -74,7 +39,7 @@ def _start(nnx, root, start):
     if start == "a dict":
         return {"b": variable, "a": root, "c": "text"}
     if start == "no pytree":
-        made = _plain(nnx)
+        made = graphs.class_without_pytree(nnx)()
         made.a, made.b, made.c = root, variable, "text"
         return made
     return root
@@ -90,25 +55,25 @@ def _hold_twice(nnx, root):
 
 def _check_walks(nnx, root, begin, mode):
     """Check the walks through what is inside of an object, or of what holds it, in one mode."""
-    children, options = _moded(nnx, "iter_children", mode)
+    children, options = modes.function_and_options(nnx, "iter_children", mode)
     inside = [pair for pair in graphs.children(nnx, begin) if graphs.is_node(nnx, pair[1])]
     found = _places(children(begin, **options))
     assert alike_in_any_order(found, _places(inside)), f"{found} are children of {begin!r}"
     objects = [pair for pair in inside if isinstance(pair[1], nnx.Pytree)]
-    module_children, options = _moded(nnx, "iter_module_children", mode)
+    module_children, options = modes.function_and_options(nnx, "iter_module_children", mode)
     found = _places(module_children(begin, **options))
     assert alike_in_any_order(found, _places(objects)), f"{found} are objects inside {begin!r}"
-    begin = begin if _is_module(nnx, begin) else root
-    modules, options = _moded(nnx, "iter_modules", mode)
-    met = [pair for pair in modules(begin, **options) if _is_module(nnx, pair[1])]
+    begin = begin if graphs.is_module(nnx, begin) else root
+    modules, options = modes.function_and_options(nnx, "iter_modules", mode)
+    met = [pair for pair in modules(begin, **options) if graphs.is_module(nnx, pair[1])]
     for path, module in met:
         assert graphs.follow(nnx, begin, path) is module, f"another one is at {path}"
-    expected = [node for node in graphs.nodes(nnx, begin) if _is_module(nnx, node)]
+    expected = [node for node in graphs.nodes(nnx, begin) if graphs.is_module(nnx, node)]
     assert sorted(id(module) for _, module in met) == sorted(map(id, expected))
     _inner_first([path for path, _ in met])
 
 
-@requirement("OBJ-1g", must_reach=(*MODES, *STARTS))
+@requirement("OBJ-1g", must_reach=(*modes.CHOICES, *STARTS))
 @given(
     graph=drawn_graphs(marks=False), tree=object_trees(containers=True),
     start=st.sampled_from(STARTS),
@@ -121,7 +86,7 @@ def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, start):
     """
     reached(start)
     _hold_twice(nnx, tree)
-    for mode in MODES:
+    for mode in modes.CHOICES:
         root = graph if mode == "a graph" else tree
         if start != "no pytree" or mode != "a tree":
             _check_walks(nnx, root, _start(nnx, root, start), mode)
@@ -187,11 +152,11 @@ def _in_plain(nnx, root, kind):
     )
 
 
-@requirement("OBJ-1j", must_reach=(*MODES, "shared", "nothing", "variables", "objects"))
+@requirement("OBJ-1j", must_reach=(*modes.CHOICES, "shared", "nothing", "variables", "objects"))
 @given(
     graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
     tree=object_trees(containers=True, variable=vectors),
-    mode=st.sampled_from([*MODES, "a graph"]), chosen=st.integers(0, 20),
+    mode=st.sampled_from([*modes.CHOICES, "a graph"]), chosen=st.integers(0, 20),
     again=st.integers(0, 10), holds_twice=st.booleans(),
 )  # fmt: skip
 def test_mapping_an_object_replaces_each_node_once(
@@ -201,7 +166,7 @@ def test_mapping_an_object_replaces_each_node_once(
     path that leads to it, and puts what it returns in all its places of a copy, or refuses to
     change what a plain container holds. The object is left as it was.
     """
-    recursive_map, options = _moded(nnx, "recursive_map", mode)
+    recursive_map, options = modes.function_and_options(nnx, "recursive_map", mode)
     root = graph if mode == "a graph" else tree
     spare = [name for name in graphs.ATTRIBUTES if not hasattr(root, name)]
     inside = graphs.nodes(nnx, root)[1:]
@@ -250,7 +215,7 @@ def test_mapping_to_other_variables_changes_the_copy_alone(nnx, graph, mode, cho
     """Where `recursive_map` is given a function that returns another variable for each of a type,
     the copy has the new ones in all places of the old, and the object still has its own.
     """
-    recursive_map, options = _moded(nnx, "recursive_map", mode)
+    recursive_map, options = modes.function_and_options(nnx, "recursive_map", mode)
     inside = [each for each in graphs.nodes(nnx, graph) if isinstance(each, nnx.Variable)]
     assume(inside)
     spare = [name for name in graphs.ATTRIBUTES if not hasattr(graph, name)]
@@ -271,210 +236,6 @@ def test_mapping_to_other_variables_changes_the_copy_alone(nnx, graph, mode, cho
     assert not different, f"the object before and after: {different}"
     different = graphs.differences(nnx, expected, mapped)
     assert not different, f"by hand and by the call: {different}"
-
-
-FLAGS = ("deterministic", "use_running_average")
-"""Attributes that say how a module behaves in training."""
-
-of_modules = st.lists(
-    st.one_of(
-        st.tuples(st.just("type"), st.sampled_from(graphs.MODULES)),
-        st.tuples(st.sampled_from(["path", "predicate"]), st.sampled_from(graphs.ATTRIBUTES)),
-    ).flatmap(lambda one: st.sampled_from([one, one, ("not", one)])),
-    max_size=2,
-)
-"""Described filters of modules; where there are none, all are taken."""
-
-SETTERS = ("set_attributes", "with_attributes", "train", "eval")
-
-
-def _set(nnx, root, how, filters, attributes, options):
-    """Set attributes of modules, and return the object that has them."""
-    built = [build_filter(nnx, each) for each in filters]
-    if how == "with_attributes":
-        only = {"only": tuple(built)} if built else {}
-        return nnx.with_attributes(root, **only, **attributes, **options)
-    if how == "set_attributes":
-        root.set_attributes(*built, **attributes, **options)
-    else:
-        getattr(root, how)(**attributes, **options)
-    return root
-
-
-def _set_by_hand(nnx, root, filters, attributes):
-    """Set attributes of modules where they are; return the names of those that are nowhere."""
-    places = [pair for pair in graphs.walk(nnx, root) if _is_module(nnx, pair[1])]
-    missing = {*attributes}
-    for path, module in places:
-        if filters and not any(takes(nnx, each, path, module) for each in filters):
-            continue
-        for name in [name for name in attributes if hasattr(module, name)]:
-            setattr(module, name, attributes[name])
-            missing.discard(name)
-    return missing
-
-
-def _flags(nnx, root):
-    """The flags of all modules."""
-    modules = [node for node in graphs.nodes(nnx, root) if _is_module(nnx, node)]
-    return [[getattr(module, name, None) for name in FLAGS] for module in modules]
-
-
-def _check_set(nnx, root, how, filters, attributes, options):
-    """Set attributes of modules of a copy, and compare it with one that is changed by hand."""
-    if how in ("train", "eval"):
-        filters = []
-        own = {name: each for name, each in attributes.items() if name not in FLAGS}
-        options = {name: each for name, each in options.items() if alike(name, "graph")}
-        expects, strict = own | dict.fromkeys(FLAGS, how == "eval"), False
-    else:
-        own = expects = attributes
-        strict = options.get("raise_if_not_found", True)
-    given, before, expected = nnx.clone(root), nnx.clone(root), nnx.clone(root)
-    missing = _set_by_hand(nnx, expected, filters, expects)
-    if missing and strict:
-        reached("refused")
-        refused(lambda: _set(nnx, given, how, filters, own, options))
-        return
-    result = _set(nnx, given, how, filters, own, options)
-    pairs = [(expected, result)] + ([(before, given)] if how == "with_attributes" else [])
-    for one, other in pairs:
-        different = graphs.differences(nnx, one, other)
-        assert not different, f"by hand and by {how}: {different}"
-        assert alike(_flags(nnx, one), _flags(nnx, other)), how
-
-
-@requirement("OBJ-2f", must_reach=(*MODES, "refused", "a filter", "all modules"))
-@given(
-    root=object_trees(variable=vectors), mode=moded,
-    flags=st.lists(st.sampled_from([None, True, False]), min_size=1, max_size=6),
-    filters=st.one_of(st.just([]), of_modules), strict=st.sampled_from([None, True, False]),
-    chosen=st.lists(st.integers(0, 20), min_size=1, max_size=2),
-    absent=st.sampled_from([False, False, True]),
-)  # fmt: skip
-def test_attributes_are_set_where_modules_have_them(
-    nnx, root, mode, flags, filters, strict, chosen, absent
-):
-    """`set_attributes` sets attributes of those modules that a filter takes and that have them;
-    `train` and `eval` do so of all modules with the flags of training, and `with_attributes` of a
-    copy. An attribute that is nowhere is refused, unless the call says otherwise.
-    """
-    _, options = _moded(nnx, "with_attributes", mode)
-    modules = [node for node in graphs.nodes(nnx, root) if _is_module(nnx, node)]
-    for number, (module, name) in enumerate(itertools.product(modules, FLAGS)):
-        flag = flags[number % len(flags)]
-        if flag is not None:
-            setattr(module, name, flag)
-    every = (*graphs.ATTRIBUTES, *FLAGS)
-    there = [name for name in every if any(hasattr(module, name) for module in modules)]
-    names = [there[number % len(there)] for number in chosen]
-    attributes = dict.fromkeys([*names, "nowhere"] if absent else names, "text")
-    options |= {} if strict is None else {"raise_if_not_found": strict}
-    reached("a filter" if filters else "all modules")
-    for how in SETTERS:
-        _check_set(nnx, root, how, filters, attributes, options)
-
-
-def _either(self, one=None, two=None):
-    self.given = {"one": one, "two": two}
-
-
-def _by_name(self, *, one=None):
-    self.given = {"one": one}
-
-
-def _by_place(self, one=None, /, two=None):
-    self.given = {"two": two}
-
-
-def _several(self, two=None, *one):
-    self.given = {"two": two}
-
-
-def _one_and_more(self, one=None, **others):
-    self.given = {"one": one, **others}
-
-
-def _more(self, **two):
-    self.given = two
-
-
-VIEWS = MappingProxyType(
-    {
-        "either": (_either, ("one", "two")),
-        "by name": (_by_name, ("one",)),
-        "by place": (_by_place, ("two",)),
-        "several": (_several, ("two",)),
-        "one and more": (_one_and_more, ("one", "two", "three")),
-        "more": (_more, ("one", "two", "three")),
-    }
-)
-"""Methods that modules may have as `set_view`, each with the options that it takes by name."""
-
-
-@functools.lru_cache(maxsize=64)
-def _viewed_class(nnx, method):
-    """A class with a method `set_view`."""
-    return type("Viewed", (graphs.classes(nnx)["Node"],), {"set_view": method})
-
-
-NAMES = (("one",), ("two",), ("one", "two"), ("two", "one"), ("one", "three"), ("three",), ())
-"""Options of views."""
-
-
-def _viewed(nnx, method):
-    """An object with a method `set_view`, which keeps the options that it was given."""
-    made = _viewed_class(nnx, method)()
-    made.given = {}
-    return made
-
-
-def _given(module):
-    """The options that a module was given, as pairs."""
-    return sorted(pair for pair in module.given.items() if pair[1] is not None)
-
-
-@requirement("OBJ-2g", must_reach=(*MODES, "refused", "a filter", "all modules"))
-@given(
-    methods=st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=4), mode=moded,
-    names=st.sampled_from(NAMES), strict=st.sampled_from([None, True, False, False]),
-    filters=st.one_of(st.just([]), of_modules),
-)  # fmt: skip
-def test_a_view_gives_each_module_the_options_that_it_takes(
-    nnx, methods, mode, names, filters, strict
-):
-    """`view` gives a copy in which each module with a method `set_view` that a filter takes was
-    given, by name, those options that the method has a parameter for. An option that none takes is
-    refused, unless the call says otherwise; the object is left as it was.
-    """
-    view, options = _moded(nnx, "view", mode)
-    options |= {} if strict is None else {"raise_if_not_found": strict}
-    modules = [_viewed(nnx, VIEWS[method][0]) for method in methods]
-    for module, inner in itertools.pairwise(modules):
-        module.a, module.b = inner, nnx.Param(np.ones(2, "float32"))
-    root = graphs.classes(nnx)["Node"]()
-    root.c = modules[0]
-    given = {name: f"the option {name}" for name in names}
-    if filters:
-        options["only"] = tuple(build_filter(nnx, each) for each in filters)
-    reached("a filter" if filters else "all modules")
-    expected, unused = [], {*names}
-    for number, (module, method) in enumerate(zip(modules, methods, strict=True)):
-        path = ("c",) + number * ("a",)
-        taken = not filters or any(takes(nnx, each, path, module) for each in filters)
-        own = {name: given[name] for name in names if taken and name in VIEWS[method][1]}
-        unused -= own.keys()
-        expected.append(sorted(own.items()))
-    if unused and strict is not False:
-        reached("refused")
-        refused(lambda: view(root, **given, **options))
-        return
-    results = [view(root, **given, **options).c]
-    for _ in modules[1:]:
-        results.append(results[-1].a)
-    found = [_given(module) for module in results]
-    assert alike(found, expected), f"modules were given {found}, not {expected}"
-    assert alike([_given(module) for module in modules], [[] for _ in modules])
 
 
 def _same(path, value):
@@ -506,7 +267,7 @@ def _repeat(nnx, root, twice, owner, again):
     No walk goes around it for ever and meets nothing: an array or a variable comes before it.
     """
     node = graphs.classes(nnx)["Node"]
-    paths = [path for path, value in graphs.walk(nnx, root) if _is_module(nnx, value)]
+    paths = [path for path, value in graphs.walk(nnx, root) if graphs.is_module(nnx, value)]
     path = paths[owner % len(paths)]
     module = graphs.follow(nnx, root, path)
     for name in ("a", "e"):
@@ -545,14 +306,14 @@ def _walked(nnx, root, name, options, may_refuse):
         return
     assert len(met) < limit, f"{name} goes on for ever"
     if name == "iter_modules":
-        expected = [node for node in expected if _is_module(nnx, node)]
+        expected = [node for node in expected if graphs.is_module(nnx, node)]
     found = [(path, value) for path, value in met if graphs.is_node(nnx, value)]
     for path, value in found:
         assert graphs.follow(nnx, root, path) is value, f"{name} has another one at {path}"
     assert sorted(id(value) for _, value in found) == sorted(map(id, expected)), name
 
 
-@requirement("JIT-12t", must_reach=(*MODES, *WALKS, *TWICE))
+@requirement("JIT-12t", must_reach=(*modes.CHOICES, *WALKS, *TWICE))
 @given(
     root=object_trees(variable=vectors), twice=st.sampled_from(TWICE), owner=st.integers(0, 5),
     again=st.integers(0, 5),
@@ -564,8 +325,8 @@ def test_a_walk_comes_to_an_end(nnx, root, twice, owner, again):
     """
     reached(twice)
     _repeat(nnx, root, twice, owner, again)
-    for name, mode in itertools.product(WALKS, MODES):
-        _, options = _moded(nnx, name, mode)
+    for name, mode in itertools.product(WALKS, modes.CHOICES):
+        _, options = modes.function_and_options(nnx, name, mode)
         reached(name)
         cyclic_copy = twice != "a variable" and not name.startswith("iter_")
         _walked(nnx, root, name, options, mode != "a graph" or cyclic_copy)
