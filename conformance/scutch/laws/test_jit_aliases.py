@@ -260,8 +260,9 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
         reached("other modes")
         mode = {"graph": True, "graph_updates": True, **mode}
     with under_other_modes(nnx, **mode) if around else contextlib.nullcontext():
-        lifted = _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)
-        error = raised(lambda: lifted(*arguments, x))
+        error = raised(
+            lambda: _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)(*arguments, x)
+        )
     reached(lift)
     reached("same" if axes[0] == axes[1] else "different")
     if axes[0] != axes[1] or holds(axes, CARRIED):  # two cannot be carried
