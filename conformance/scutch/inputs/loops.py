@@ -59,12 +59,12 @@ class Looped(Description):
         """The argument with these values.
 
         Args:
-            nnx: The ``nnx`` of the library, whose ``Module`` and ``Param`` hold them.
-            values: An array of NumPy with the shape that `start` gives it.
+          nnx: The ``nnx`` of the library, whose ``Module`` and ``Param`` hold them.
+          values: An array of NumPy with the shape that `start` gives it.
 
         Returns:
-            A JAX array, a module whose variable ``a`` has the values, or a dictionary with such a
-            module under ``"in"``.
+          A JAX array, a module whose variable ``a`` has the values, or a dictionary with such a
+          module under ``"in"``.
         """
         if self.is_array:
             return jnp.asarray(values)
