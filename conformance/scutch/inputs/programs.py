@@ -277,7 +277,7 @@ class Interpreter:
             case "replace item" if keys:
                 container[pick(keys, step.other)] = fresh
             case "pop" | "pop item" if keys:
-                del container[pick(keys, step.other)]
+                del container[pick(sorted(keys), step.other)]
             case "reverse":
                 for n, each in enumerate(list(container)[::-1]):
                     container[n] = each

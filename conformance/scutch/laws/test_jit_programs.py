@@ -367,9 +367,12 @@ def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies,
 )
 def test_a_cached_partial_loses_no_change_of_structure(transforms, nnx, program_copies, count):
     """A change of structure inside of a cached partial is made, as the eager call makes it, or
-    refused.
+    refused. So is one of metadata, where all objects are bound: what becomes of the metadata of the
+    others is up to `jit` (JIT-1b).
     """
     eager, lifted = program_copies
+    changes_metadata = any(holds(METADATA, step.kind) for step in eager.steps)
+    assume(count >= len(eager.arguments) or not changes_metadata)
     assume(_apart(nnx, lifted.arguments, count))
     reached("some" if count < len(eager.arguments) else "all")
     expected = eager.function(*eager.arguments, inputs(0))
