@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
+from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, costly, dear, options, raised, reached, requirement
 from scutch.lawkit.modes import takes_modes, under_other_modes
 from scutch.lawkit.states import flat_state, raw_values
@@ -223,7 +224,7 @@ def _step(nnx):
 
 def _of_graph(modes):
     """The mode ``graph`` of some modes, for what does not know the other one."""
-    return {mode: modes[mode] for mode in modes if mode == "graph"}
+    return {mode: modes[mode] for mode in modes if alike(mode, "graph")}
 
 
 def _abstract(nnx, transforms, model, modes):
