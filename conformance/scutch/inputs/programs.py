@@ -266,7 +266,7 @@ class Interpreter:
     def _edit(self, container: Any, step: Any) -> None:
         """Steps on a list or a dict, tracked or plain, which change it in place."""
         fresh = pick(self.nodes(), step.other) if step.n == 3 else self._new(step.n)
-        keys = list(container) if step.kind in DICTS else list(range(len(container)))
+        keys = sorted(container) if step.kind in DICTS else list(range(len(container)))
         match step.kind:
             case "append":
                 container.append(fresh)
@@ -277,12 +277,12 @@ class Interpreter:
             case "replace item" if keys:
                 container[pick(keys, step.other)] = fresh
             case "pop" | "pop item" if keys:
-                del container[pick(sorted(keys), step.other)]
+                del container[pick(keys, step.other)]
             case "reverse":
                 for n, each in enumerate(list(container)[::-1]):
                     container[n] = each
             case "rename item" if keys:
-                key = pick(sorted(keys), step.other)
+                key = pick(keys, step.other)
                 value = container[key]
                 del container[key]
                 container[f"{key}x"] = value

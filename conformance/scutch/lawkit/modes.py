@@ -51,8 +51,8 @@ def function_and_options(
     Returns:
       The function, and its options: none, or ``graph`` alone.
     """
-    function = getattr(nnx, name, None)
-    if function is None or not takes_modes(function, "graph"):
+    function: Any = getattr(nnx, name, None)
+    if not takes_modes(function, "graph"):
         not_available(f"{name} has no modes")
     reached(choice)
     return function, {} if choice == "no mode" else {"graph": choice == "a graph"}

@@ -5,7 +5,6 @@ buffers it takes, how often it traces, and what it refuses.
 """
 
 import functools
-import inspect
 
 import jax
 from hypothesis import given
@@ -15,6 +14,7 @@ from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.modes import takes_modes
 from scutch.strategies.transformations import plain_jit_calls
 
 
@@ -206,7 +206,7 @@ def test_on_plain_arrays_every_mode_is_the_jit_of_jax(transforms, mode, call):
     """With `graph=False` and with `graph_updates=False`, lifted `jit` gives for drawn options in
     combination what `jax.jit` gives.
     """
-    if not {*mode} <= {*inspect.signature(transforms.jit).parameters}:
+    if not takes_modes(transforms.jit, *mode):
         not_available("there are no modes of jit")
     theirs = call.made(jax.jit)
     assume(theirs.error is None)
