@@ -4,10 +4,11 @@ A *mutant* is an implementation with one fault planted in it: a fork that import
 of one file replaced (`subjects`). Nothing that is installed is changed.
 
 First the laws are tried on the implementation as it is. That tells which functions each of them
-calls, so which laws can see a fault, and how long each takes. A law that fails there, or that is
-known to fail, convicts no mutant. Then the laws that can see a fault are tried on its mutant, quick
-and special ones first, until one *fails*: on few inputs, and then, if none has failed, on as many
-as a run of the profile `ci` draws. A fault comes to one of these:
+calls, so which laws can see a fault, and how long each takes. A law that fails there convicts no
+mutant; one that is known to fail there convicts those that break it in another way. Then the laws
+that can see a fault are tried on its mutant, quick and special ones first, until one *fails*: on
+few inputs, and then, if none has failed, on as many as a run of the profile `ci` draws. A fault
+comes to one of these:
 
     found      a law failed
     survived   every law that sees it passed, or none sees it

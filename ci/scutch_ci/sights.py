@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 from rich.progress import Progress
 from scutch import catalogue
-from scutch.judging import known, suite
+from scutch.judging import suite
 from scutch.judging.isolation import Lost, Runner
 from scutch.report.text import publish
 
@@ -32,7 +32,7 @@ class Sight:
     """What a law did on the implementation as it is.
 
     Args:
-      outcome: Of its trial.
+      outcome: Of its trial; `known` if it broke in no other way than is known.
       seconds: How long it took, on few inputs.
       functions: Those of the package that it called, as `file:scope`.
     """
@@ -49,10 +49,13 @@ def sights(subject: Subject, jobs: int, file: Path) -> dict[str, Sight]:
       subject: The implementation.
       jobs: How many processes try laws.
       file: Where answers are kept, until a file of the implementation changes, and for each law
-        until its module does. It may be missing.
+        until its module does, or the ways in which it is known to break. It may be missing.
     """
     kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    wanted = {name: digest(text, *subject.sources.values()) for name, text in texts_of_laws()}
+    wanted = {
+        law.name: digest(text, *subject.ways(law), *subject.sources.values())
+        for law, text in texts_of_laws()
+    }
     kept = {name: each for name, each in kept.items() if each["digest"] == wanted.get(name)}
     left = [name for name in wanted if name not in kept]
     parts = [(subject, left[first : first + 16]) for first in range(0, len(left), 16)]
@@ -71,13 +74,13 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join([jax.__version__, *texts]).encode()).hexdigest()[:16]
 
 
-def texts_of_laws() -> Iterator[tuple[str, str]]:
-    """The laws that are tried in one process, and only in it: names, and texts of their modules."""
+def texts_of_laws() -> Iterator[tuple[suite.Law, str]]:
+    """The laws that are tried in one process, and only in it, with the texts of their modules."""
     for law in suite.laws():
         alone = not law.in_job and suite.UNASSERTED not in law.fixtures
         if alone and law.requirement in catalogue.by_id():
             module = sys.modules[law.function.__module__]
-            yield law.name, _text(Path(str(module.__file__)))
+            yield law, _text(Path(str(module.__file__)))
 
 
 @functools.cache
@@ -120,16 +123,10 @@ def called_by_import(subject: Subject) -> frozenset[str]:
 
 
 def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
-    """The laws that can convict: they pass on the implementation as it is, and always should.
-
-    What is known of its other releases says nothing.
-    """
-    expected = {
-        each.test for each in known.shipped() if each.applies(subject.where, subject.version)
-    }
+    """The laws that can convict: on the implementation as it is they pass, or break as is known."""
     return {
         name: sight for name, sight in seen.items()
-        if sight.outcome in ("passed", "untested") and name not in expected
+        if sight.outcome in ("passed", "untested", "known")
     }  # fmt: skip
 
 

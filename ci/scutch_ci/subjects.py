@@ -23,8 +23,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from scutch.implementation import load
-from scutch.judging import suite
+from scutch.judging import known, suite
 from scutch.judging.isolation import Runner
+from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 
 from scutch_ci.faults import Fault
@@ -84,6 +85,10 @@ class Subject:
         """The text of each file that faults are planted in, by its path."""
         return _sources(self.root, FILES[self.where])
 
+    def ways(self, law: Law) -> tuple[str, ...]:
+        """The ways in which this release is known to break a law; none if it holds."""
+        return known.witness_and_ways(_expected(self), law.requirement, law.name)[1]
+
     def module(self, file: str) -> str:
         """The name of the module that a file holds."""
         return ".".join([self.package, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
@@ -93,6 +98,11 @@ class Subject:
 def _sources(root: Path, patterns: Sequence[str]) -> Mapping[str, str]:
     found = sorted({file for pattern in patterns for file in root.glob(pattern)})
     return {str(file.relative_to(root)): file.read_text("utf-8") for file in found}
+
+
+@functools.cache
+def _expected(subject: Subject) -> tuple[known.Known, ...]:
+    return tuple(e for e in known.shipped() if e.applies(subject.where, subject.version))
 
 
 class Planted(importlib.machinery.SourceFileLoader):
@@ -116,7 +126,8 @@ class Planted(importlib.machinery.SourceFileLoader):
 
 def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
     """What a fork answers: `null` imports the implementation and tells its claims and the functions
-    that this called, `[law, inputs]` tries a law on it.
+    that this called, `[law, inputs]` tries a law on it. Inputs that break a law as it is known to
+    break are passed over, so that it convicts by the others.
 
     Args:
       subject: The implementation.
@@ -144,11 +155,15 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
             forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
             trace(str(subject.root), called)
         try:
-            trial = try_law(by_name[name], load(subject.where), examples=examples, shrink=False)
+            law = by_name[name]
+            trial = try_law(
+                law, load(subject.where), examples=examples, known=subject.ways(law), shrink=False
+            )
         finally:
             sys.settrace(None)
         told = trial.counterexample.input if trial.counterexample else ""
-        return [trial.outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
+        outcome = "known" if trial.broke else trial.outcome
+        return [outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
 
     return answer
 
