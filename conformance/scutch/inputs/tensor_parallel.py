@@ -163,25 +163,33 @@ class BuiltBlocks:
             found["b"] = found["a"]
         return self.world.nnx.State(found)
 
-    def mapped(self, transforms: Any, seen: Callable[[Any], None] | None = None) -> Any:
-        """The mapped function of a model and a batch.
+    def mapped(
+        self,
+        transforms: Any,
+        seen: Callable[[Any], Any] | None = None,
+        *,
+        returned: bool = False,
+    ) -> Any:
+        """The mapped function of a model and a batch, which returns the outputs.
 
         Args:
           transforms: The namespace with the `shard_map` under judgment.
           seen: Called with the model inside.
+          returned: Whether the function returns what `seen` does, beside the outputs: a model, to
+            which the specs of the one that is given apply.
         """
 
         def work(model: Any, x: Any) -> Any:
-            if seen is not None:
-                seen(model)
-            return self.forward(model, x, axis="model")
+            made = None if seen is None else seen(model)
+            output = self.forward(model, x, axis="model")
+            return (output, made) if returned else output
 
         batch = _spec("data") if "data" in self.mesh.axis_names else _spec()
         return transforms.shard_map(
             transforms.jit(work) if self.described.jitted else work,
             mesh=self.mesh,
             in_specs=(self.sharding(transforms), batch),
-            out_specs=batch,
+            out_specs=(batch, self.sharding(transforms)) if returned else batch,
         )
 
     def placed(self, path: tuple[Any, ...]) -> NamedSharding:

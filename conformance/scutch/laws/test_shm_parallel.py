@@ -170,21 +170,26 @@ def test_updates_reach_the_objects_outside(transforms, call):
     reached(agreement(call, transforms))
 
 
-@requirement("SHM-3b")
+@requirement("SHM-3b", must_reach=("updated", "returned"))
 @costly
-@given(blocks=blocks())
-def test_updated_variables_lie_as_their_specs_say(transforms, nnx, blocks):
-    """After the call an updated variable has its whole shape and the sharding of its spec, however
-    specs are given, and the parts of its value are those that each device made.
+@given(blocks=blocks(), returned=st.booleans())
+def test_updated_variables_lie_as_their_specs_say(transforms, nnx, blocks, returned):
+    """After the call an updated variable, and one of a new object that is returned, has its whole
+    shape and the sharding of its spec, however specs are given, and the parts of its value are
+    those that each device made.
     """
+    reached("returned" if returned else "updated")
     untouched, model = blocks.model(), blocks.model()
 
     def update(inside):
-        for leaf in graphs.leaves(nnx, inside).values():
+        changed = nnx.clone(inside) if returned else inside
+        for leaf in graphs.leaves(nnx, changed).values():
             leaf.set_value(leaf.get_value() * -2)
+        return changed
 
-    blocks.mapped(transforms, update)(model, blocks.x)
-    before, after = graphs.leaves(nnx, untouched), graphs.leaves(nnx, model)
+    found = blocks.mapped(transforms, update, returned=returned)(model, blocks.x)
+    before = graphs.leaves(nnx, untouched)
+    after = graphs.leaves(nnx, found[1] if returned else model)
     for path, leaf in before.items():
         value = after[path].get_value()
         assert alike(value.shape, leaf.get_value().shape), path
