@@ -3,18 +3,24 @@
 The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
-from hypothesis import given
+import numpy as np
+from hypothesis import example, given
 from hypothesis import strategies as st
+from jax.sharding import PartitionSpec
 
+from scutch.inputs.descriptions import Mesh
 from scutch.inputs.graphs import VARIABLES, classes
 from scutch.inputs.object_calls import agreement
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
+from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.tolerances import CALLS
-from scutch.strategies.object_calls import object_calls
+from scutch.strategies.object_calls import FLAGS, object_calls
 
 BOTH = ("returned", "refused")
 
@@ -88,6 +94,88 @@ def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms,
     JAX's two do to their leaves.
     """
     _agrees(call, transforms)
+
+
+TREES = {
+    "dictionary": lambda array: {"u": array, "v": array + 1},
+    "list of one": lambda array: [array],
+    "nested": lambda array: {"u": [array, array + 1], "v": (array - 1,)},
+    "with a hole": lambda array: {"u": None, "v": array},
+}
+"""Trees that a variable may hold, made of one array."""
+OVER_TREES = ("jit", "remat", "vmap", "scan", "shard_map")
+
+
+def _work_on_tree(tree, count, x):
+    """A result, and what takes the places of a tree of arrays and of a count."""
+    total = x.sum() + sum(map(jnp.sum, jax.tree.leaves(tree)))
+    return x + total, jax.tree.map(lambda array: 2 * array, tree), count + total
+
+
+def _lifts_of_tree(transforms, lift, mode, axes, mesh):
+    """What lifts a function of a module and an array, and JAX's own lift of a function of a tree, a
+    count and an array, along an axis of the module and one of the array, or None.
+    """
+    ours = partial(getattr(transforms, lift), **mode)
+    of_module, of_x = axes
+    if lift in ("jit", "remat"):
+        return ours, jax.jit
+    if lift == "shard_map":
+        spec = PartitionSpec(*(None,) * of_module, "data")
+        of_array = PartitionSpec() if of_x is None else PartitionSpec(*(None,) * of_x, "data")
+        mapped = {"mesh": mesh, "out_specs": PartitionSpec("data"), "in_specs": (spec, of_array)}
+        outs = PartitionSpec("data"), spec, spec
+        theirs = partial(jax.shard_map, mesh=mesh, in_specs=(spec, spec, of_array), out_specs=outs)
+        return partial(ours, **mapped), theirs
+    theirs = partial(
+        jax.vmap, in_axes=(of_module, of_module, of_x), out_axes=(0, of_module, of_module)
+    )
+    return partial(ours, in_axes=axes, out_axes=0), theirs
+
+
+def _with_several_arrays(law):
+    """Give a law an example of each lift in a mode, beside an array that is not cut."""
+    for lift in OVER_TREES:
+        law = example(
+            lift=lift, tree="nested", mode=FLAGS[1], of_module=0, of_x=None, size=2,
+            mesh=Mesh((2,), ("data",)),
+        )(law)  # fmt: skip
+    return law
+
+
+@requirement("OBJ-8v", must_reach=(*TREES, *OVER_TREES))
+@costly
+@given(
+    lift=st.sampled_from(OVER_TREES), tree=st.sampled_from(list(TREES)),
+    mode=st.sampled_from([{}, *FLAGS]), of_module=st.integers(0, 1),
+    of_x=st.sampled_from([None, 0, 1]), size=st.sampled_from([2, 4]),
+    mesh=st.just(Mesh((2,), ("data",))),
+)  # fmt: skip
+@_with_several_arrays
+def test_a_variable_that_holds_a_tree_is_lifted_as_its_arrays_are(
+    transforms, nnx, lift, tree, mode, of_module, of_x, size, mesh
+):
+    """A lift, in every mode, cuts each array of a tree that a variable holds along the axis of its
+    object, and the tree that the function puts in its place comes out.
+    """
+    reached(lift)
+    reached(tree)
+    array = jnp.arange(size * size).reshape(size, size)
+    mode = mode if takes_modes(getattr(transforms, lift), *mode) else {}
+    ours, theirs = _lifts_of_tree(transforms, lift, mode, (of_module, of_x), mesh)
+    module = classes(nnx)["Node"]()
+    module.a, module.b = nnx.Param(TREES[tree](array)), nnx.BatchStat(array)
+
+    def work(module, x):
+        result, *values = _work_on_tree(module.a.get_value(), module.b.get_value(), x)
+        module.a.set_value(values[0])
+        module.b.set_value(values[1])
+        return result
+
+    result = ours(work)(module, 3 * array)
+    found = result, module.a.get_value(), module.b.get_value()
+    expected = theirs(_work_on_tree)(TREES[tree](array), array, 3 * array)
+    assert alike(*(jax.tree.map(np.asarray, each) for each in (found, expected)))
 
 
 LAYERS, LENGTH = "layers", 3

@@ -531,6 +531,23 @@ class LoopsWithoutMark:
 
 
 @lifted
+class UpdatesOneArray:
+    """Breaks OBJ-8v: of a tree that a mapped function sets, only the first array arrives."""
+
+    def vmap(f=None, **options):
+        def call(mapped, arguments):
+            held = [v for v in variables(arguments, {}) if isinstance(v.get_raw_value(), dict)]
+            before = [jax.tree.flatten(v.get_raw_value()) for v in held]
+            result = mapped(*arguments)
+            for variable, (old, structure) in zip(held, before, strict=True):
+                new = jax.tree.leaves(variable.get_raw_value())
+                variable.set_raw_value(structure.unflatten([*new[:1], *old[1:]]))
+            return result
+
+        return _lifting("vmap", call)(f, **options)
+
+
+@lifted
 class ForgetsWhatCameFirst:
     """Breaks OBJ-8r: a decorator of `remat` knows nothing of the options that it was made with."""
 
