@@ -5,10 +5,11 @@ The oracle is the JAX function itself, called with the parameters and the input.
 
 import jax
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
+from scutch.inputs.descriptions import Array
 from scutch.inputs.exported import JAX, TENSORFLOW, on_any, on_only
 from scutch.lawkit.equality import alike, alike_in_any_order
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
@@ -62,6 +63,10 @@ def test_a_method_gives_what_its_function_gives(
 @given(
     backend=backends(), params=odd, described=program_maps(), rows=sizes,
     width=widths, form=forms(), polymorphic=st.booleans(),
+)  # fmt: skip
+@example(
+    backend=TENSORFLOW, params={"~": Array((2,)), "a b": Array((2,))}, described={"f": ["add"]},
+    rows=1, width=1, form="array", polymorphic=False,
 )  # fmt: skip
 def test_a_loaded_method_gives_what_the_saved_one_gave(
     export, backend, params, described, rows, width, form, polymorphic

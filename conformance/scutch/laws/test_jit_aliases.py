@@ -106,31 +106,45 @@ def _aliased(root, how):
 
 hows = st.sampled_from(["child", "itself", "twice"])
 specs = st.tuples(st.sampled_from(SHARDED), st.sampled_from(SHARDED))
+specs_or_none = st.tuples(*[st.sampled_from([*SHARDED, None])] * 2)
 
 
 def _call(transforms, mesh, root, how, specs):
-    """A call that gives the two arguments one sharding each, ready to be made."""
-    shardings = tuple(NamedSharding(mesh, PartitionSpec(*spec)) for spec in specs)
-    jitted = transforms.jit(lambda one, other: None, in_shardings=shardings)
+    """A call that gives the two arguments one sharding each, or None, and sets the variable."""
+
+    def work(one, other):
+        variable = other.a if how == "twice" else other
+        variable.set_value(variable.get_value() + 1)
+
+    shardings = tuple(None if s is None else NamedSharding(mesh, PartitionSpec(*s)) for s in specs)
+    jitted = transforms.jit(work, in_shardings=shardings)
     return lambda: jitted(*_aliased(root, how))
 
 
-@requirement("JIT-2c", must_reach=("same", "different"))
+@requirement("JIT-2c", must_reach=("same", "different", "one None"))
 @few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
-@given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
+@given(root=st.just(TWICE), how=hows, specs=specs_or_none, mesh=st.just(Mesh((2,), ("data",))))
+@example(root=TWICE, how="child", specs=(None, ("data",)), mesh=Mesh((2,), ("data",)))
 def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
     """A call with different shardings for the places of one object is refused and leaves the object
-    as it was; with equal shardings it is accepted.
+    as it was; with equal shardings it is accepted. Where one of them is None, an accepted call
+    leaves the variable that it has set as the other says.
     """
     before = root.a.get_raw_value()
     error = raised(_call(transforms, mesh, root, how, specs))
     if specs[0] == specs[1]:
         reached("same")
         assert error is None
+    elif error is None and holds(specs, None):
+        (spec,) = (each for each in specs if each is not None)
+        expected = NamedSharding(mesh, PartitionSpec(*spec))
+        assert root.a.get_raw_value().sharding.is_equivalent_to(expected, 1)
     else:
         reached("different")
         assert error is not None
         assert root.a.get_raw_value() is before
+    if holds(specs, None):
+        reached("one None")
 
 
 @requirement("JIT-2d")

@@ -6,7 +6,7 @@ The oracles are JAX's own gradient of the arrays in the container, and a loop in
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences
@@ -143,21 +143,25 @@ def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, 
     assert not difference, f"loop and scan: {difference}"
 
 
-@requirement("OBJ-7d", must_reach=(*CONTAINERS, *HELD, "changed", "reverse"))
+@requirement("OBJ-7d", must_reach=(*CONTAINERS, *HELD, "changed", "reverse", "written"))
 @costly
 @given(
     form=st.sampled_from(list(CONTAINERS)),
     parts=st.lists(st.sampled_from(HELD), max_size=2).map(lambda parts: [*parts, "object"]),
-    changed=st.integers(0, 7), reverse=st.booleans(),
+    changed=st.integers(0, 7), reverse=st.booleans(), written=st.booleans(),
 )  # fmt: skip
+@example(form="list", parts=["array", "object"], changed=3, reverse=False, written=True)
 def test_a_container_of_objects_and_arrays_may_be_carried(
-    transforms, nnx, form, parts, changed, reverse
+    transforms, nnx, form, parts, changed, reverse, written
 ):
     """Lifted `scan` that carries a container of objects, arrays and numbers of Python gives what a
     Python loop gives, where a step changes some objects and returns them in a new container, with
-    other arrays beside them; the container that it was given is as before.
+    other arrays beside them; the container that it was given is as before. Where a step also writes
+    to the container that it gets, the given one may be as the loop leaves it, too.
     """
-    for name in (form, *parts, *["changed"] * bool(changed), *["reverse"] * reverse):
+    written = written and form != "tuple"
+    named = {"changed": changed, "reverse": reverse, "written": written}
+    for name in (form, *parts, *[name for name, is_so in named.items() if is_so]):
         reached(name)
 
     def made(number):
@@ -180,13 +184,16 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
                 found[n].a.set_value(value - total)
             elif changed >> n & 1:
                 found[n] = value - total
+            if written and parts[n] != "object":
+                container["pqr"[n] if form == "dict" else n] = value + total
         return CONTAINERS[form](found), total
 
     def listed(container):
         assert isinstance(container, type(made(float)))
         return list(jax.tree.leaves(container, is_leaf=lambda part: hasattr(part, "a")))
 
-    carried, totals = made(jnp.float32), {}
+    carried = first = made(jnp.float32)
+    totals = {}
     for i in range(SIZE)[:: -1 if reverse else 1]:
         carried, totals[i] = step(carried, X[i])
     carry, given = transforms.Carry, made(float)
@@ -194,9 +201,12 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
     lifted = transforms.scan(step, in_axes=(carry, 0), out_axes=(carry, 0), reverse=reverse)
     returned, found = lifted(given, X)
     assert alike(found, np.stack([totals[i] for i in range(SIZE)]))
-    ends = zip(parts, before, listed(given), listed(carried), listed(returned), strict=True)
-    for part, old, kept, expected, new in ends:
-        assert kept is old
+    ends = map(listed, (given, first, carried, returned))
+    for part, old, kept, left, expected, new in zip(parts, before, *ends, strict=True):
+        if alike(part, "object") or not written:
+            assert kept is old
+        else:
+            assert kept is old or alike(jnp.asarray(kept), left)
         if alike(part, "object"):
             assert new is old
             assert alike(new.a.get_value(), expected.a.get_value())

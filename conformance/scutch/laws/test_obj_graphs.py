@@ -468,7 +468,8 @@ COPIES = {
 )  # fmt: skip
 def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
     """A number marked as data is a leaf of the graph; one marked as static is part of the
-    definition. Both come back from `split` and `merge`, and are in every copy what they were.
+    definition, and no leaf of the object where that is a tree of JAX. Both come back from `split`
+    and `merge`, and are in every copy what they were.
     """
     reached(how)
     found = []
@@ -483,6 +484,10 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
         assert alike(other.e, value)
         assert holds(flat_state(nnx, nnx.split(other)[1]), ("e",)) is mark
         found.append(definition)
+        if not mark:
+            count = len([*jax.tree.leaves(root)])
+            root.e = nnx.static(None)
+            assert len([*jax.tree.leaves(root)]) == count
     assert says_equal(found[0], found[1]) is mark
 
 

@@ -78,13 +78,18 @@ kinds = (*VARIABLES, "Variable")
 @_by_every_copy
 def test_metadata_survives_copies(nnx, variable, how, hook):
     """A variable keeps type, metadata and hooks through split and merge, `clone`, `state`, `copy`,
-    `deepcopy`, `replace`, `jax.tree.map`, and into a traced function.
+    `deepcopy`, `replace`, `jax.tree.map`, and into a traced function. Merged with a state of a
+    variable with other metadata, it has those of the state.
     """
     reached(how)
     if hook:
         variable.set_metadata(on_get_value=_note)
     found = COPIES[how](nnx, variable)
     assert not differences(nnx, variable, found)
+    definition = nnx.graphdef(_holder(nnx, variable))
+    variable.set_metadata(note="of the state")
+    merged = nnx.merge(definition, nnx.state(_holder(nnx, variable))).a
+    assert not differences(nnx, variable, merged)
 
 
 @requirement("OBJ-5i", must_reach=("several",))
