@@ -6,6 +6,7 @@ flat list of arrays, for what a stage answers. The stages are the *traced*, the 
 """
 
 import inspect
+import itertools
 from typing import Any
 
 import jax
@@ -157,11 +158,17 @@ def test_eval_shape_foresees_the_result_in_every_mode(
 SHARED = ("by position", "by name", "given twice", "new twice")
 
 
+def _with_each_sharing(law):
+    """A law that is tried first on each of `SHARED` where a mode keeps no sharing."""
+    for route, shared in itertools.product(ROUTES[:2], SHARED):
+        law = example(route=route, mode=FLAGS[0], shared=shared, size=2)(law)
+    return law
+
+
 @requirement("JIT-9g", must_reach=(*ROUTES, *SHARED, "foreseen"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @at_least(40)
-@example(route="jit", mode=FLAGS[0], shared="by position", size=2)
-@example(route="jit", mode=FLAGS[0], shared="by name", size=2)
+@_with_each_sharing
 @given(
     route=st.sampled_from(ROUTES), mode=st.sampled_from(({}, *FLAGS)),
     shared=st.sampled_from(SHARED), size=st.integers(1, 3),
