@@ -177,6 +177,9 @@ class BuiltBlocks:
           seen: Called with the model inside.
           returned: Whether the function returns what `seen` does, beside the outputs: a model, to
             which the specs of the one that is given apply.
+
+        Returns:
+          The mapped function.
         """
 
         def work(model: Any, x: Any) -> Any:

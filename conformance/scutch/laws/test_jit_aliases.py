@@ -6,6 +6,7 @@ its places.
 """
 
 import contextlib
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -349,10 +350,10 @@ def _objects(nnx, twice):
 
 
 def _with_compiled(law):
-    """A law that is tried on the compiled form first, in each mode."""
-    for mode in FLAGS:
+    """A law that is tried on the compiled form and on a gradient first, in each mode."""
+    for lift, mode in itertools.product(("compiled", "grad"), FLAGS):
         law = example(
-            lift="compiled", mode=mode, placed=[0], named={"other": 1}, twice=False, around=True
+            lift=lift, mode=mode, placed=[0], named={"other": 1}, twice=False, around=True
         )(law)
     return law
 

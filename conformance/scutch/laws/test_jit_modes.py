@@ -4,6 +4,7 @@ The oracle is JAX's own transformation with the same options, or the eager call.
 """
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -160,11 +161,15 @@ def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
 
 SIMPLE = ("jit", "vmap", "remat")
 CAPTURING = (*SIMPLE, "scan", "grad", "value_and_grad", "shard_map")
-capturing = st.tuples(st.sampled_from(CAPTURING), st.sampled_from(FLAGS), st.booleans())
+capturing = st.tuples(
+    st.sampled_from(CAPTURING), st.sampled_from(FLAGS), st.booleans(), st.booleans()
+)
 
 
-def _assert_no_copy(transforms, nnx, lift, mode, deep):
-    """Fail if a lifted function that returns a variable which it captured returns a copy of it."""
+def _assert_no_copy(transforms, nnx, lift, mode, deep, passed):
+    """Fail if a lifted function that returns a variable which it captured, or which it was passed,
+    returns a copy of it.
+    """
     variable, results, spec = nnx.Param(jnp.ones(2)), [], PartitionSpec()
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     needed = {
@@ -173,28 +178,29 @@ def _assert_no_copy(transforms, nnx, lift, mode, deep):
         "shard_map": {"mesh": mesh, "in_specs": spec, "out_specs": spec},
     }.get(lift, {})  # fmt: skip
 
-    def work(x):
-        result = [x, variable] if deep else variable
+    def work(x, *given):
+        returned = given[0] if passed else variable
+        result = [x, returned] if deep else returned
         return (x.sum(), result) if holds(needed, "has_aux") else result
 
     lifted = getattr(transforms, lift)(work, **needed, **mode)
-    if raised(lambda: results.append(lifted(jnp.ones(2)))) is None:
+    given = (variable,) if passed else ()
+    if raised(lambda: results.append(lifted(jnp.ones(2), *given))) is None:
         # A gradient is in a pair with what the function returns beside the loss, or with both.
         result = {"grad": lambda: results[0][1], "value_and_grad": lambda: results[0][0][1]}.get(
             lift, lambda: results[0]
         )()
-        assert (result[1] if deep else result) is variable, "the captured variable is copied"
+        assert (result[1] if deep else result) is variable, "the variable is copied"
 
 
 def _with_each_capturing(law):
     """A law that is tried on each of `CAPTURING` first, in each mode."""
-    for mode in FLAGS:
-        for lift in CAPTURING:
-            law = example(call=(lift, mode, False))(law)
+    for mode, lift, passed in itertools.product(FLAGS, CAPTURING, (False, True)):
+        law = example(call=(lift, mode, False, passed))(law)
     return law
 
 
-@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned", "captured"))
+@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned", "captured", "passed"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
@@ -205,7 +211,7 @@ def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
     captured them, each mode of each lift keeps what is one object one object, or refuses the call.
     """
     if isinstance(call, tuple):
-        reached("captured")
+        reached("passed" if call[-1] else "captured")
         _assert_no_copy(transforms, nnx, *call)
         return
     lift = call.described.under[0]

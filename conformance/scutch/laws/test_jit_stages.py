@@ -6,11 +6,12 @@ flat list of arrays, for what a stage answers. The stages are the *traced*, the 
 """
 
 import inspect
+import itertools
 from typing import Any
 
 import jax
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -152,6 +153,71 @@ def test_eval_shape_foresees_the_result_in_every_mode(
     assert not changed, f"other values than before are in the variables {changed}"
     assert alike(fingerprint(nnx, foreseen[0]), fingerprint(nnx, expected))
     assert not [leaf for leaf in _leaves(nnx, foreseen[0]) if isinstance(leaf, jax.Array)]
+
+
+SHARED = ("by position", "by name", "given twice", "new twice")
+
+
+def _with_each_sharing(law):
+    """A law that is tried first on each of `SHARED` where a mode keeps no sharing."""
+    for route, shared in itertools.product(ROUTES[:2], SHARED):
+        law = example(route=route, mode=FLAGS[0], shared=shared, size=2)(law)
+    return law
+
+
+@requirement("JIT-9g", must_reach=(*ROUTES, *SHARED, "foreseen"))
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@at_least(40)
+@_with_each_sharing
+@given(
+    route=st.sampled_from(ROUTES), mode=st.sampled_from(({}, *FLAGS)),
+    shared=st.sampled_from(SHARED), size=st.integers(1, 3),
+)  # fmt: skip
+def test_eval_shape_foresees_what_is_shared_or_refuses(transforms, nnx, route, mode, shared, size):
+    """Where an object is passed twice, or the result holds one that was passed, or a new one,
+    twice, `eval_shape` foresees what the eager call returns: shapes of what was changed by its
+    other name, and one object for one object. In a mode it may refuse.
+    """
+    if not hasattr(transforms, needed := {"function": "eval_shape"}.get(route, route)):
+        not_available(f"there is no {needed}")
+    reached(route)
+    reached(shared)
+    Branch, mode = graphs.classes(nnx)["Branch"], {**mode}
+    if route == "jit_partial" and not mode:
+        mode = {"graph_updates": False}
+
+    def object_of(value):
+        made = Branch()
+        made.a = nnx.Param(value)
+        return made
+
+    def work(one, x, other):
+        if shared in ("by position", "by name"):
+            other.a.set_value(jax.numpy.concatenate([x, x]))
+            return [one.a.get_value()]
+        held = one if shared == "given twice" else object_of(x)
+        return [held, held]
+
+    def foreseen(one, *others, **by_name):
+        if route == "function":
+            return transforms.eval_shape(work, one, *others, **by_name, **mode)
+        if route == "jit":
+            return transforms.jit(work, **mode).eval_shape(one, *others, **by_name)
+        return transforms.jit_partial(work, one, **mode).eval_shape(*others, **by_name)
+
+    def called(function):
+        one, x = object_of(jax.numpy.ones(size)), jax.numpy.ones(size)
+        other = one if shared in ("by position", "by name") else object_of(x)
+        return function(one, x, other=other) if shared == "by name" else function(one, x, other)
+
+    results = []
+    error = raised(lambda: results.append(called(foreseen)))
+    if error is not None and mode:
+        return
+    if error is not None:
+        raise error
+    reached("foreseen")
+    assert alike(fingerprint(nnx, results[0]), fingerprint(nnx, called(work)))
 
 
 def _leaves(nnx, value):

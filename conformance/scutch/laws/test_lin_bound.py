@@ -251,15 +251,21 @@ def test_setup_runs_where_the_class_has_a_post_init(linen, calls_base, name, wid
             refused(functools.partial(call, lacking))
 
 
-@requirement("LIN-1r", must_reach=("named", "unnamed", "shared"))
+RUNS = ("apply", "bind", "parts")
+"""How a module is run; `parts` are those of the bound module, which are called themselves."""
+
+
+@requirement("LIN-1r", must_reach=("named", "unnamed", "shared", *RUNS))
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=1, max_size=3),
-    named=st.tuples(*[st.booleans()] * 3), compact=st.booleans(), bind=st.booleans(),
+    named=st.tuples(*[st.booleans()] * 3), compact=st.booleans(), run=st.sampled_from(RUNS),
 )  # fmt: skip
-def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact, bind):
+def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact, run):
     """A module in a field that has a name of its own is a part of the module with the field, and so
-    are others beside it: its variables are made by `init` under its name, or under its place.
+    are others beside it: its variables are made by `init` under its name, or under its place. The
+    parts of a bound module are bound as soon as it is.
     """
+    reached(run)
     for k in chosen:
         reached("named" if named[k] else "unnamed")
     if len({*chosen}) < len([*chosen]):
@@ -284,7 +290,11 @@ def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact,
     keys |= {k: f"own_{k}" for k in chosen if holds(made, f"own_{k}")}
     assert alike_in_any_order(made, keys.values())
     variables = {"params": {key: {"w": np.float32(k)} for k, key in keys.items()}}
-    found = whole.bind(variables)(X) if bind else whole.apply(variables, X)
+    if run == "apply":
+        found = whole.apply(variables, X)
+    else:
+        bound = whole.bind(variables)
+        found = bound(X) if run == "bind" else call(bound, X)
     assert alike(np.asarray(found), sum(100**n * k * X for n, k in enumerate(chosen)))
 
 

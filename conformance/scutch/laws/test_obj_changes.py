@@ -6,7 +6,7 @@ The oracles are Python's own list and dictionary, and NumPy's assignment to a pa
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, leaves, metadata, nodes, walk
@@ -119,7 +119,8 @@ WHOLE = {
     "number": lambda whole, number: number,
     "row": lambda whole, number: np.full(2, number, whole.dtype),
 }
-"""What is written to all of a value, made of an array like it and a number."""
+"""What is written to all of a value, made of an array like it and a number. Of a part it says only
+whether a number is written, or an array of its shape."""
 
 
 def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
@@ -135,6 +136,8 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
     if index is ...:
         reached(whole)
         value = WHOLE[whole](np.full_like(start, number), number)
+    elif whole != "number":
+        value = np.full_like(start[index], number)
     expected[index] = value
     given = array(index) if isinstance(index, np.ndarray) else index
     value = array(value) if library == "jax" else value
@@ -151,6 +154,7 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
 
 
 @requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS, *WHOLE))
+@example(part="slice", library="jax", dtype="int32", number=1, whole="array", of_jax=True)
 @given(
     part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")), library=libraries,
     dtype=st.sampled_from(["float32", "int32"]), number=st.integers(-3, 3),

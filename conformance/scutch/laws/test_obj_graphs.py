@@ -495,19 +495,20 @@ WHAT = ("array", "variable", "a variable of none", "object", "an object without 
 """What JAX is to trace, or has an identity, so that it is no static data."""
 
 
-@requirement("OBJ-1x", must_reach=(*WHAT, "alone", "in a container", "marked", "unmarked"))
+@requirement("OBJ-1x", must_reach=(*WHAT, "alone", "in a container", "marked", "unmarked", "grown"))
 @given(
     root=object_trees(), kind=st.sampled_from(WHAT),
     wraps=st.sampled_from(["alone", "list", "tuple", "dict", "nested"]),
     library=st.sampled_from("nj"), marked=st.booleans(),
-    before=st.sampled_from(["nothing", "number", "static"]),
+    before=st.sampled_from(["nothing", "number", "static", "grown"]),
 )  # fmt: skip
 def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
     """An array, a variable or an object that is marked as static, alone or in a container, is
     refused, when the attribute is set, or when the object is split, at the latest; also a variable
     whose value has no array, and an object that has no attributes. Without a mark, too, it is
     refused or in the state, whatever the attribute was before; an object without attributes is in
-    no state, but in a copy it is another one.
+    no state, but in a copy it is another one. So it is for what `__init__` puts in a list after
+    the list was set, marked or not.
     """
     reached(kind)
     reached("alone" if wraps == "alone" else "in a container")
@@ -523,13 +524,21 @@ def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, 
     }[wraps]  # fmt: skip
     found = []
 
-    def split():
-        if before != "nothing":
-            root.e = 3 if before == "number" else nnx.static(3)
-        root.e = nnx.static(wrapped) if marked else wrapped
-        found.extend(nnx.split(root))
+    class Grown(nnx.Module):
+        def __init__(self):
+            self.e = nnx.static([]) if marked else []
+            self.e.append(wrapped)
 
-    if marked:
+    def split():
+        if before in ("number", "static"):
+            root.e = 3 if before == "number" else nnx.static(3)
+        if before != "grown":
+            root.e = nnx.static(wrapped) if marked else wrapped
+        found.extend(nnx.split(Grown() if before == "grown" else root))
+
+    if before == "grown":
+        reached(before)
+    if marked and before != "grown":
         refused(split)
     elif raised(split) is not None:
         return

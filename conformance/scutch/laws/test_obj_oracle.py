@@ -193,14 +193,22 @@ def _variable(nnx, names, shape):
     return nnx.Param(jnp.zeros(shape), out_sharding=names, eager_sharding=False)
 
 
+def _padded(names, shape):
+    """The names with `None` for each axis behind them."""
+    return (*names, *[None] * (len(shape) - len(names)))
+
+
 def _named_shape(nnx, variable):
-    """The names and the shape of a variable."""
-    return tuple(variable.get_metadata("out_sharding")), variable.get_raw_value().shape
+    """The names, one for each axis, and the shape of a variable."""
+    shape = variable.get_raw_value().shape
+    return _padded(tuple(variable.get_metadata("out_sharding")), shape), shape
 
 
-def _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names):
-    """Inside without the name of the lift, outside with it at the axis of the lift."""
-    shape = tuple(range(2, 2 + len(names)))
+def _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names, nameless=0):
+    """Inside without the name of the lift, outside with it at the axis of the lift. Behind the axes
+    with names some are nameless.
+    """
+    shape = tuple(range(2, 2 + len(names) + nameless))
     outer_names, outer_shape = _outside(names, shape, [axis for _, axis in lifts])
     assume(way in WAYS[:2] or all(axis is not None for _, axis in lifts))
     reached(way)
@@ -233,8 +241,10 @@ def _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names):
 
     jax.eval_shape(call)
     *inside, outside = seen
-    assert alike(outside, (outer_names, outer_shape)), f"outside, names and shape are {outside}"
-    assert all(alike(each, (names, shape)) for each in inside), f"inside, they are {inside}"
+    expected = (_padded(outer_names, outer_shape), outer_shape)
+    assert alike(outside, expected), f"outside, names and shape are {outside}"
+    expected = (_padded(names, shape), shape)
+    assert all(alike(each, expected) for each in inside), f"inside, they are {inside}"
 
 
 def lifts_at(axes):
@@ -246,14 +256,20 @@ def lifts_at(axes):
 placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
 
 
-@requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested"))
+@requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested", "nameless"))
 @options("nnx.Variable.out_sharding")
-@given(lifts=lifts_at([0, 1, 2, None]), **placed)
-def test_a_variable_has_one_name_for_each_axis_after_every_lift(transforms, nnx, lifts, way, names):
+@example(lifts=[("vmap", 2)], way="made", names=("data",), nameless=1)
+@given(lifts=lifts_at([0, 1, 2, None]), **placed, nameless=st.sampled_from([0, 0, 1, 2]))
+def test_a_variable_has_one_name_for_each_axis_after_every_lift(
+    transforms, nnx, lifts, way, names, nameless
+):
     """After a lift that names its axis, a variable that was given to the function, made in it or
-    replaced in it has one name for each of its axes.
+    replaced in it has one name for each of its axes; one whose last axes are nameless has the name
+    of the lift at its axis.
     """
-    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
+    if nameless:
+        reached("nameless")
+    _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names, nameless)
 
 
 @requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
@@ -276,6 +292,8 @@ def _outside(names, shape, axes):
             continue
         assume(-len(shape) - 1 <= axis <= len(shape))
         place = axis % (len(shape) + 1)
+        if place > len(names):
+            names = _padded(names, shape[:place])
         names = (*names[:place], LAYERS, *names[place:])
         shape = (*shape[:place], LENGTH, *shape[place:])
     return names, shape

@@ -287,12 +287,12 @@ HOW = ("names", "rules", "array")
 @options("nnx.Variable.out_sharding")
 @given(
     placed=anywhere, how=st.sampled_from(HOW), around=st.sampled_from(AROUND),
-    form=st.sampled_from(["names", "spec"]), eager=st.booleans(),
+    form=st.sampled_from(["names", "spec"]), eager=st.booleans(), again=st.booleans(),
 )  # fmt: skip
-def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form, eager):
+def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form, eager, again):
     """A variable that `eval_shape` gives has the sharding of its names, on its own mesh or the mesh
     in context, also where eager sharding is switched off and the mesh has automatic axes; one whose
-    array has a sharding in its type has that.
+    array has a sharding in its type has that. `as_abstract`, where there is one, leaves it so.
     """
     explicit = bool(getattr(placed.mesh, "are_all_axes_explicit", False))
     assume(placed.names)
@@ -317,6 +317,8 @@ def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form,
 
     with nnx.use_eager_sharding(eager):
         model = _under(placed.mesh, around, lambda: nnx.eval_shape(make))
+    if again and hasattr(nnx, "as_abstract"):
+        model = nnx.as_abstract(model)
     abstract = model.inner["a"].get_raw_value()
     assert isinstance(abstract, jax.ShapeDtypeStruct)
     assert alike((abstract.shape, abstract.dtype), (placed.array.shape, placed.array.dtype))

@@ -179,6 +179,19 @@ def test_a_shallow_copy_is_another_variable(nnx, notes, program):
     _check_program(nnx, notes, program)
 
 
+OF_VALUES = ("set_value", "attribute", "item", "slice", "set_raw_value")
+"""The ways of `CHANGES` to set a value."""
+
+
+@requirement("OBJ-11e", must_reach=("copy.copy", *OF_VALUES))
+@given(notes=first_notes, program=steps("copy.copy", *OF_VALUES))
+def test_a_shallow_copy_has_a_value_of_its_own(nnx, notes, program):
+    """The value of what `copy.copy` makes of a variable can be set as that of the variable, on
+    which it is not set then.
+    """
+    _check_program(nnx, notes, program)
+
+
 BY_PARTS = {"first": 0, "last": -1, "slice": slice(1, None), "all": slice(None), "whole": ...}
 """Parts of a value of three numbers."""
 
