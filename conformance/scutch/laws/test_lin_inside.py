@@ -184,7 +184,7 @@ def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, para
 
 
 ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
-"""What a variable may outlive: a run, or the inside of a lift; of the last, its part is made then."""
+"""What a variable outlives: a run, the inside of a lift; of the last, its part is made then."""
 
 
 @requirement("LIN-1m", must_reach=ENDED)
