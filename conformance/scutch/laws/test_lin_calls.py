@@ -33,7 +33,9 @@ PLACES = ("device", "backend", "no backend")
 placed = st.sampled_from([[], *([place] for place in PLACES)])
 ELSEWHERE = ("jit", ["traced", "traced", "left out", "left out"], [False] * 4, 2, False, ["device"])
 """A call that JAX accepts, on another device than the one of its arguments."""
-BY_NAME = ("jit", ["traced", "traced", "traced", "left out"], [False] * 4, 1, False, [])
+BY_NAME: tuple[Any, ...] = (
+    "jit", ["traced", "traced", "traced", "left out"], [False] * 4, 1, False, [],
+)  # fmt: skip
 """A call that JAX accepts, of which arguments are passed by name."""
 
 
