@@ -26,24 +26,36 @@ from scutch.strategies import parts
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
 """What becomes of an argument. Only the last two have a default, so that they can be left out."""
+FORMS = ("class", "method", "function")
+"""What is lifted: a class, a method in its class, or a function that a method calls."""
 PLACES = ("device", "backend", "no backend")
 """How `jit` is told where to run; `remat` is not."""
 placed = st.sampled_from([[], *([place] for place in PLACES)])
 ELSEWHERE = ("jit", ["traced", "traced", "left out", "left out"], [False] * 4, 2, False, ["device"])
 """A call that JAX accepts, on another device than the one of its arguments."""
+BY_NAME: tuple[Any, ...] = (
+    "jit", ["traced", "traced", "traced", "left out"], [False] * 4, 1, False, [],
+)  # fmt: skip
+"""A call that JAX accepts, of which arguments are passed by name."""
 
 
 @st.composite
 def calls(draw):
     """Which lift, what becomes of each argument, how many are passed by position, whether one
-    number stands for a list of one, and where `jit` runs.
+    number stands for a list of one, and where `jit` runs; and what is lifted. Of a method and a
+    function `jit` is told by name alone which arguments are static.
     """
     kind = draw(st.sampled_from(["jit", "jit", "remat"]))
     hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
     declared = [draw(st.booleans()) for _ in PARAMETERS]
     positions, single = draw(st.integers(1, 4)), draw(st.booleans())
     places = draw(placed) if kind == "jit" else []
-    return kind, hows, declared, positions, single, places
+    form = draw(st.sampled_from(FORMS))
+    if kind == "jit" and form != "class":
+        kept = ("traced", "left out")
+        hows[:positions] = [how if how in kept else "traced" for how in hows[:positions]]
+        declared[:positions] = [False] * positions
+    return (kind, hows, declared, positions, single, places), form
 
 
 def _options(kind, hows, declared, positions, single, places):
@@ -103,15 +115,18 @@ def _outcome(call, hows, positions):
     return given, [each.is_deleted() for each in arrays]
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES))
+@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES, *FORMS))
 @costly
 @given(call=calls())
-@example(call=ELSEWHERE)
+@example(call=(ELSEWHERE, "class"))
+@example(call=(BY_NAME, "method"))
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; the
-    results are where `device` or `backend` of `jit` says; what JAX refuses is refused.
+    of a module, a method or a function name, counted with the module itself as 0, reaches the
+    method, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
+    what JAX refuses is refused.
     """
+    call, form = call
     kind, hows, _, positions, _, places = call
     ours, theirs = [], []
 
@@ -122,9 +137,12 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
 
         return noting
 
-    lies = {"__module__": __name__, "__call__": method(ours)}
-    lifted = getattr(linen, kind)(type("Body", (linen.Module,), lies), **_options(*call))
-    module = lifted()
+    lifting = functools.partial(getattr(linen, kind), **_options(*call))
+    called = method(ours) if form == "class" else lifting(method(ours))
+    held = called if form != "function" else lambda *args, **kwargs: called(*args, **kwargs)
+    lies = {"__module__": __name__, "__call__": held}
+    body = type("Body", (linen.Module,), lies)
+    module = (lifting(body) if form == "class" else body)()
     found = _outcome(lambda *a, **k: module.apply({}, *a, **k), hows, positions)
 
     options = _options(*call)
@@ -133,7 +151,7 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     by_jax = functools.partial({"jit": jax.jit, "remat": jax.checkpoint}[kind], **options)
     expected = _outcome(lambda *a, **k: by_jax(method(theirs))(None, *a, **k), hows, positions)
 
-    for name in (kind, *places):
+    for name in (kind, form, *places):
         reached(name)
     if expected is None:
         reached("refused")
@@ -419,6 +437,10 @@ def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, fa
 
         return jax.jit(lambda taken, x: weighted_gradients(called, taken, x))(taken, model.x)
 
+    def computed(x):
+        found, changed = lifted.apply(within(variables), x, mutable=changing)
+        return found, dict(changed)
+
     (_, (output, updates)), (of_variables, of_x) = slope(lifted)
     (_, (expected, changed)), (plain_variables, plain_x) = slope(plain)
     if changed:
@@ -430,3 +452,5 @@ def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, fa
     assert_close((of_variables, of_x), gradients, "gradients", **GRADIENTS)
     assert_close(output, expected, "outputs", **GRADIENTS)
     assert_close(updates, changed, "changed collections", **GRADIENTS)
+    alone = jax.jit(computed)(model.x)
+    assert_close(alone, (expected, changed), "without gradients", **GRADIENTS)

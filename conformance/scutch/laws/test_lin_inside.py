@@ -183,8 +183,8 @@ def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, para
     assert not np.array_equal(output, other)
 
 
-ENDED = ("run", "jit", "remat", "vmap", "grad", "cond")
-"""What a variable may outlive: a run, or the inside of a lift."""
+ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
+"""What a variable outlives: a run, the inside of a lift; of the last, its part is made then."""
 
 
 @requirement("LIN-1m", must_reach=ENDED)
@@ -194,7 +194,8 @@ ENDED = ("run", "jit", "remat", "vmap", "grad", "cond")
 )  # fmt: skip
 def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collection, name, mutable):
     """What `variable` has returned to the module that runs, or to a part inside of a lift, refuses
-    values after the end of the run, or of the lift; what has come of it does not change.
+    values after the end of the run, or of the lift, and so does what a part would write that the
+    module makes after the run; what has come of it does not change.
     """
     reached(ended)
     kept = []
@@ -213,7 +214,17 @@ def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collect
         return part(x)
 
     def write():
+        if ended == "run of its maker":
+            kept[-1].making(X)
         kept[-1].value = jnp.float32(7)
+
+    class Late(linen.Module):
+        @linen.compact
+        def making(self, x):
+            Part(name="part")(x)
+
+        def __call__(self, x):
+            kept.append(self)
 
     class Whole(linen.Module):
         @linen.compact
@@ -234,6 +245,8 @@ def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collect
     held = np.zeros(2 if ended == "vmap" else (), "float32")
     tree = {name: held} if ended == "run" else {"part": {name: held}}
     may = {"that": collection, "others too": [collection, "others"]}.get(mutable, mutable)
-    _, updates = Whole().apply({collection: tree}, X, mutable=may)
+    late = ended == "run of its maker"
+    _, updates = (Late if late else Whole)().apply({collection: tree}, X, mutable=may)
     refused(write)
-    assert alike(jax.tree.map(np.asarray, updates), {collection: jax.tree.map(np.ones_like, tree)})
+    expected = jax.tree.map(lambda leaf: leaf + (not late), tree)
+    assert alike(jax.tree.map(np.asarray, updates), {collection: expected})

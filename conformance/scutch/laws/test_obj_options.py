@@ -25,7 +25,7 @@ from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import as_named_by
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, options, reached, refused, requirement
+from scutch.lawkit.marks import at_least, options, raised, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
@@ -558,3 +558,36 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
     else:
         axes = {"in_axes": (mark, before), "out_axes": (mark, after)}
     refused(lambda: getattr(transforms, lift)(step, **axes)(carry, given_one))
+
+
+def _with_each_mode(law):
+    """A law that is tried with each lift in each mode first."""
+    for mode in ({}, *FLAGS):
+        for lift in ("scan", "vmap"):
+            law = example(lift=lift, mode=mode, axis=0, size=2)(law)
+    return law
+
+
+@requirement("OBJ-8u", must_reach=("scan", "vmap"))
+@_with_each_mode
+@given(
+    lift=st.sampled_from(["scan", "vmap"]), mode=st.sampled_from([{}, *FLAGS]),
+    axis=st.integers(0, 1), size=st.integers(1, 3),
+)  # fmt: skip
+def test_a_variable_in_the_place_of_an_axis_loses_nothing(transforms, nnx, lift, mode, axis, size):
+    """`scan` and `vmap` refuse axes in which a variable holds the axis for a variable, or change
+    the variable that they are given as with that axis.
+    """
+    reached(lift)
+    variable, carry = nnx.Param(jnp.ones((size, size))), jnp.zeros(())
+
+    def step(carry, one):
+        one.set_value(one.get_value() + 1)
+        return carry, carry
+
+    first, last = (transforms.Carry, 0) if lift == "scan" else (None, None)
+    axes = {"in_axes": (first, nnx.Param(axis)), "out_axes": (first, last)}
+    made = getattr(transforms, lift)
+    mode = mode if _takes(made, mode) else {}
+    if raised(lambda: made(step, **axes, **mode)(carry, variable)) is None:
+        assert alike(np.asarray(variable.get_value()), np.full((size, size), 2, "float32"))
