@@ -40,18 +40,23 @@ BY_NAME: tuple[Any, ...] = (
 
 
 @st.composite
-def calls(draw):
+def calls(draw, forms=FORMS, numbered=False):
     """Which lift, what becomes of each argument, how many are passed by position, whether one
-    number stands for a list of one, and where `jit` runs; and what is lifted. Of a method and a
-    function `jit` is told by name alone which arguments are static.
+    number stands for a list of one, and where `jit` runs; and what is lifted.
+
+    Args:
+      draw: Hypothesis's.
+      forms: What may be lifted.
+      numbered: Whether it is `jit`, with any numbers. Otherwise `jit` of a method or a function is
+        told by name alone which arguments are static, and none is donated.
     """
-    kind = draw(st.sampled_from(["jit", "jit", "remat"]))
+    kind = "jit" if numbered else draw(st.sampled_from(["jit", "jit", "remat"]))
     hows = [draw(st.sampled_from(HOW[: 3 if n < 2 else 4])) for n in range(4)]
     declared = [draw(st.booleans()) for _ in PARAMETERS]
     positions, single = draw(st.integers(1, 4)), draw(st.booleans())
     places = draw(placed) if kind == "jit" else []
-    form = draw(st.sampled_from(FORMS))
-    if kind == "jit" and form != "class":
+    form = draw(st.sampled_from(forms))
+    if kind == "jit" and form != "class" and not numbered:
         kept = ("traced", "left out")
         hows[:positions] = [how if how in kept else "traced" for how in hows[:positions]]
         declared[:positions] = [False] * positions
@@ -115,18 +120,8 @@ def _outcome(call, hows, positions):
     return given, [each.is_deleted() for each in arrays]
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES, *FORMS))
-@costly
-@given(call=calls())
-@example(call=(ELSEWHERE, "class"))
-@example(call=(BY_NAME, "method"))
-def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
-    """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    of a module, a method or a function name, counted with the module itself as 0, reaches the
-    method, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
-    what JAX refuses is refused.
-    """
-    call, form = call
+def _assert_passed_as_jax_does(linen, call, form):
+    """Fail unless the arguments of a lifted class, method or function arrive as with JAX."""
     kind, hows, _, positions, _, places = call
     ours, theirs = [], []
 
@@ -162,6 +157,30 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     assert found is not None, "it was refused; JAX accepts"
     assert _untraced(ours[-1]) == _untraced(theirs[-1]), f"seen: {ours[-1]}; with JAX {theirs[-1]}"
     assert alike(found, expected), "outputs, their devices, and whether each array is deleted"
+
+
+@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES, *FORMS))
+@costly
+@given(call=calls())
+@example(call=(ELSEWHERE, "class"))
+@example(call=(BY_NAME, "method"))
+def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
+    """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
+    of a module, a method or a function name, counted with the module itself as 0, reaches the
+    method, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
+    what JAX refuses is refused.
+    """
+    _assert_passed_as_jax_does(linen, *call)
+
+
+@requirement("LIN-9aa", must_reach=("refused", "static", "donated", *FORMS[1:]))
+@costly
+@given(call=calls(FORMS[1:], numbered=True))
+def test_numbers_of_arguments_of_lifted_methods_count_from_the_module(linen, call):
+    """What `static_argnums` and `donate_argnums` of a lifted `jit` of a method or of a function
+    number, counted with the module as 0, reaches it, or is donated, as with `jax.jit`.
+    """
+    _assert_passed_as_jax_does(linen, *call)
 
 
 def _untraced(seen):

@@ -573,6 +573,15 @@ class TracesTheLast:
 
 
 @of_linen
+class CountsForClassesAlone:
+    """Breaks LIN-9aa: `jit` of a method or of a function traces what is static by its number."""
+
+    def jit(target, static_argnums=(), **options):
+        kept = static_argnums if isinstance(target, type) else ()
+        return linen.jit(target, static_argnums=kept, **options)
+
+
+@of_linen
 class TracesAnew:
     """Breaks LIN-9h: a module is compiled for each call."""
 
