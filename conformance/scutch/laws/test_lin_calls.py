@@ -26,7 +26,6 @@ from scutch.strategies import parts
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
 """What becomes of an argument. Only the last two have a default, so that they can be left out."""
-STATIC = {"static_argnums", "static_argnames"}
 PLACES = ("device", "backend", "no backend")
 """How `jit` is told where to run; `remat` is not."""
 placed = st.sampled_from([[], *([place] for place in PLACES)])
@@ -104,21 +103,23 @@ def _outcome(call, hows, positions):
     return given, [each.is_deleted() for each in arrays]
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", "a class", "a function", *HOW, *PLACES))
+@requirement(
+    "LIN-9g", must_reach=("remat", "jit", "refused", "a class", "a function", *HOW, *PLACES)
+)
 @costly
 @given(call=calls(), as_function=st.booleans())
 @example(call=ELSEWHERE, as_function=False)
 @example(call=ELSEWHERE, as_function=True)
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call, as_function):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    name, counted with the module itself as 0, reaches the method, or the function that is lifted
-    alone, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
+    name, counted with the module itself as 0, reaches the method, or is donated, as with JAX; the
+    results are where `device` or `backend` of `jit` says, also those of a function that is lifted;
     what JAX refuses is refused.
     """
     kind, hows, _, positions, _, places = call
     ours, theirs = [], []
-    is_static = {name for name, each in _options(*call).items() if np.size(each)} & STATIC
-    as_function = as_function and not is_static
+    told = {name for name, each in _options(*call).items() if np.size(each)}
+    as_function = as_function and told <= {"device", "backend"}
     reached("a function" if as_function else "a class")
 
     def method(noted):
