@@ -13,6 +13,7 @@ import functools
 import pickle
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -137,7 +138,7 @@ def test_boxes_survive_pickling(box):
 @example(pair=((float("nan"), ("data",), None), (1.0, (), None), (False, True, True)))
 def test_equality_follows_the_whole_content(subject, pair):
     """Two boxes of one class are equal exactly when their values, names and meshes are, and `!=` is
-    the opposite of `==`.
+    the opposite of `==`. Boxes of arrays of other shapes are not equal, if they can be compared.
     """
     one, other, shared = pair
     other = tuple(a if same else b for a, b, same in zip(one, other, shared, strict=True))
@@ -149,6 +150,10 @@ def test_equality_follows_the_whole_content(subject, pair):
     first, second = subject.make(*one), subject.make(*other)
     assert says_equal(first, second) is (not differing)
     assert says_unequal(first, second) is not (says_equal(first, second))
+    arrays = [subject.make(np.ones(shape), *one[1:]) for shape in ((2,), (2, 2))]
+    answers = []  # to compare two arrays may be refused, as NumPy refuses to say yes or no
+    raised(lambda: answers.append(says_equal(*arrays)))
+    assert not any(answers), "arrays of other shapes"
 
 
 @requirement("BOX-20d")

@@ -5,6 +5,7 @@ sharding that stands for a whole tree of arguments. A `StateSharding` maps filte
 gives each variable of an object the sharding of the first filter that takes it.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
@@ -14,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, plain_text, says_equal, says_unequal
+from scutch.lawkit.equality import alike, holds, plain_text, says_equal, says_unequal
 from scutch.lawkit.marks import costly, few, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
 
@@ -70,6 +71,7 @@ X = np.arange(8, dtype="float32") + np.zeros((8, 1), "float32")
 HELD = {
     "NumPy's": lambda value: value,
     "JAX's": jnp.asarray,
+    "elsewhere": lambda value: jax.device_put(value, jax.devices()[-1]),
 }
 """Arrays that variables hold before a call."""
 
@@ -86,10 +88,10 @@ NEXT = ("again", "replaced", "inside jit")
 """What comes after a call: two more with the same variables, or one with an array replaced, or one
 inside of a jitted function."""
 
-kinds_held = st.sampled_from(["NumPy's", "JAX's", "JAX's"])
+kinds_held = st.sampled_from(["NumPy's", "JAX's", "JAX's", "elsewhere"])
 
 
-@requirement("JIT-5a", must_reach=("each", "prefix", *NEXT))
+@requirement("JIT-5a", must_reach=("each", "prefix", "elsewhere", *NEXT))
 @costly
 @given(
     mesh=few_meshes,
@@ -102,11 +104,14 @@ def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair,
     """With `in_shardings`, one sharding for each argument or one for all, every variable of an
     argument has its sharding after the call, and the result is that of the eager call; so it is
     after another call, when arrays were replaced in between, and when the variables got the very
-    arrays back that they held at first.
+    arrays back that they held at first, of which some may lie on another device.
     """
     reached("prefix" if prefix else "each")
     one, other = (_on(mesh, spec) for spec in pair)
     jitted = transforms.jit(_work, in_shardings=one if prefix else (one, other))
+    if holds(held, "elsewhere"):
+        assume(one.is_fully_replicated)  # JAX sends an array to other devices, and does not cut it
+        reached("elsewhere")
     root = _holding(nnx, held)
     variables = root.a, root.b.a
     at_first = [variable.get_raw_value() for variable in variables]

@@ -163,6 +163,7 @@ def _assert_passed_as_jax_does(linen, call, form):
 @costly
 @given(call=calls())
 @example(call=(ELSEWHERE, "class"))
+@example(call=(ELSEWHERE, "function"))
 @example(call=(BY_NAME, "method"))
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`

@@ -43,6 +43,7 @@ def _check_rows(linen, rows, shape, features, seed, dtype, computed, boxed):
     assert np.array_equal(ours, theirs)
     slopes = [jax.grad(lambda t, f=f: (f(t) * weights).sum())(table) for f in (by_module, by_jax)]
     assert_close(*slopes, "gradients", **CALLS)
+    refused(lambda: module.apply({"params": {"embedding": table}}, indices.astype("float32")))
 
 
 @requirement("LIN-4i", must_reach=("one row", "several"))
@@ -52,7 +53,8 @@ def test_an_embedding_takes_rows_of_its_table(
     linen, rows, shape, features, seed, dtype, computed, boxed
 ):
     """`Embed` gives for integers of any shape the rows of its table, in the dtype that it computes
-    in, and has the gradient, that `jax.numpy.take` gives and has.
+    in, and has the gradient, that `jax.numpy.take` gives and has. Like that, it refuses numbers
+    that are no integers.
     """
     assume(rows > 1 or shape)  # a row for a number is LIN-4j
     reached("one row" if rows == 1 else "several")
@@ -63,7 +65,9 @@ def test_an_embedding_takes_rows_of_its_table(
 @costly
 @given(**inputs)
 def test_an_embedding_of_one_row_takes_a_number(linen, features, seed, dtype, computed, boxed):
-    """`Embed` with a table of one row gives that row for one integer."""
+    """`Embed` with a table of one row gives that row for one integer, and refuses a number that is
+    none.
+    """
     _check_rows(linen, 1, (), features, seed, dtype, computed, boxed)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scutch.inputs.descriptions import Array, Copies, Graph, Object, Ref, Variable
 from scutch.inputs.graphs import classes, differences, leaves, metadata, nodes, walk
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds
@@ -48,8 +49,20 @@ def test_a_container_holds_what_it_was_made_of(nnx, kind, elements, twice, named
     assert not difference, f"before and after: {difference}"
 
 
+SHARED_LATER = Copies(
+    Graph(
+        (
+            Object("Branch", {"a": Ref(1), "b": Ref(2), "c": Ref(2)}),
+            *(Variable("Param", Array((2,), seed=seed)) for seed in (1, 2)),
+        )
+    )
+)
+"""An object with a variable, and with another one at two paths."""
+
+
 @requirement("OBJ-2d", must_reach=("shared", "another path"))
 @given(pair=copies(graphs(marks=False, bare=False, variable=small)), place=st.integers(0, 20))
+@example(pair=SHARED_LATER, place=2)
 def test_a_shared_variable_is_updated_by_any_of_its_paths(nnx, pair, place):
     """`update` with one new value at any path that leads to a variable sets the value of that
     variable, in every place where it sits, and of no other.
