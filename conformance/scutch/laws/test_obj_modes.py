@@ -123,12 +123,13 @@ CALLS = {
 
 def _holder(nnx, root, again, holds_plain):
     """An object of a drawn one, seed streams, one of the nodes in these again, and one that JAX
-    takes for no tree.
+    takes for no tree. What is there again has variables: a tree does not tell where other objects
+    are shared.
     """
     made = graphs.classes(nnx)["Node"]()
     made.a, made.b = root, nnx.Rngs(first=0, second=1)
     if again:
-        inside = graphs.nodes(nnx, made)[1:]
+        inside = [each for each in graphs.nodes(nnx, made)[1:] if graphs.leaves(nnx, [each])]
         made.c = inside[again % len(inside)]
     if holds_plain:
         made.d = graphs.class_without_pytree(nnx)()
