@@ -77,7 +77,8 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
 @given(variable=variables(), replacement=st.sampled_from([1.5, "text", ()]))
 def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replacement):
     """`unbox` of an `NNXMeta` gives its value, and `replace_boxed` a box with the same type and
-    metadata around another value, alone and in a tree; the box itself is not changed.
+    metadata around another value, alone and in a tree; the box itself is not changed, and its
+    value cannot be set.
     """
     value = variable.get_raw_value()
     reached("array" if hasattr(value, "shape") else "tree")
@@ -89,6 +90,7 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
     assert alike(filled.unbox(), replacement)
     assert filled.var_type is box.var_type
     assert alike(filled.metadata, box.metadata)
+    refused(lambda: setattr(box, "value", replacement))
     assert box.unbox() is value
     tree = {"x": box, "y": 1}
     assert alike(meta.unbox(tree), {"x": value, "y": 1})

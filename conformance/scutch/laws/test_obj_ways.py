@@ -545,15 +545,16 @@ INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "ifloordiv", "
 @requirement("OBJ-11h", must_reach=(*WRONG, "operator", "attribute"))
 @given(
     how=st.sampled_from([*WRONG, "operator", "attribute"]), operator_name=st.sampled_from(INPLACE),
-    notes=first_notes,
+    notes=first_notes, kind=st.sampled_from(["Param", "Scale"]),
 )  # fmt: skip
-def test_what_is_no_way_to_change_a_variable_is_refused(nnx, how, operator_name, notes):
+@example(how="attribute", operator_name="iadd", notes={}, kind="Scale")
+def test_what_is_no_way_to_change_a_variable_is_refused(nnx, how, operator_name, notes, kind):
     """Arguments of `set_metadata` of which one would be passed over, an operator such as `+=` that
     would put an array in the place of the variable, and an attribute that a variable does not have,
-    are refused, and the variable is as before.
+    are refused, and the variable is as before, whether its class is the library's or the user's.
     """
     reached(how)
-    variable, before = (nnx.Param(_array(1), **notes) for _ in range(2))
+    variable, before = (classes(nnx)[kind](_array(1), **notes) for _ in range(2))
     if how == "operator":
         refused(lambda: getattr(operator, operator_name)(variable, _array(2)))
     elif how == "attribute":
