@@ -171,7 +171,8 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     method, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
     what JAX refuses is refused.
     """
-    _assert_passed_as_jax_does(linen, *call)
+    call, form = call
+    _assert_passed_as_jax_does(linen, call, form)
 
 
 @requirement("LIN-9aa", must_reach=("refused", "static", "donated", *FORMS[1:]))
@@ -181,7 +182,8 @@ def test_numbers_of_arguments_of_lifted_methods_count_from_the_module(linen, cal
     """What `static_argnums` and `donate_argnums` of a lifted `jit` of a method or of a function
     number, counted with the module as 0, reaches it, or is donated, as with `jax.jit`.
     """
-    _assert_passed_as_jax_does(linen, *call)
+    call, form = call
+    _assert_passed_as_jax_does(linen, call, form)
 
 
 def _untraced(seen):
