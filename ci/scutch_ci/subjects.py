@@ -25,7 +25,6 @@ from typing import Any
 from scutch.implementation import load
 from scutch.judging import known, suite
 from scutch.judging.isolation import Runner
-from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 
 from scutch_ci.faults import Fault
@@ -85,7 +84,7 @@ class Subject:
         """The text of each file that faults are planted in, by its path."""
         return _sources(self.root, FILES[self.where])
 
-    def ways(self, law: Law) -> tuple[str, ...]:
+    def ways(self, law: suite.Law) -> tuple[str, ...]:
         """The ways in which this release is known to break a law; none if it holds."""
         return known.witness_and_ways(_expected(self), law.requirement, law.name)[1]
 
