@@ -136,7 +136,7 @@ class Limit:
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        4499,
+        4514,
         "3,520 were there before the rooms had names, and the aim for the same work was 3,600. It "
         "takes 3,584 now: rooms import each other, steps have names, types keep the parameters of "
         "lifted functions. 605 are public names of Flax 0.12 in these areas that were missing "
@@ -163,7 +163,8 @@ LIMITS = {
         "in two places (JIT-12k), and 20 are what a module refuses, kw_only, getters that fail, "
         "and device and backend of jit (LIN-1g, LIN-1m, LIN-1w, LIN-1z, LIN-9g); 7 walk to "
         "variables, give a view what goes by name, and let a partial function bind what is "
-        "static (OBJ-1g, OBJ-1j, OBJ-2g, JIT-10c)",
+        "static (OBJ-1g, OBJ-1j, OBJ-2g, JIT-10c); 15 ask for trace level and type once for a tree "
+        "that crosses the bridge",
         without="export",
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),

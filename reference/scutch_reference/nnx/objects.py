@@ -28,6 +28,7 @@ import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
+from ..jax_versions import trace_level
 from .static import Static as StaticData, copied
 from .tracking import Tracked
 
@@ -131,7 +132,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A node without attributes, at the current trace level."""
         node = object.__new__(cls)
-        node._begin()
+        node._begin(trace_level())
         _put(node, "_exposed", False)
         _put(node, "_tags", cls._class_tags)
         return node

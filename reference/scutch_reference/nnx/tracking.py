@@ -54,10 +54,10 @@ class Tracked:
         if pytree:
             jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
-    def _begin(self, *cell: Any) -> None:
-        """Set what a new object starts with; a subclass adds its own slots."""
+    def _begin(self, level: Any, *cell: Any) -> None:
+        """Set what a new object starts with, at a trace level; a subclass adds its own slots."""
         _set_cell(self, [*cell, 0])
-        _set_level(self, trace_level())
+        _set_level(self, level)
         _set_plans(self, None)
 
     def _check(self, tried: str) -> None:

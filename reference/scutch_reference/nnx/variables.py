@@ -28,6 +28,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import DataError
+from ..jax_versions import trace_level
 from ..logical import (
     checked_rules,
     composed_rules,
@@ -105,8 +106,8 @@ class Variable(Tracked, Generic[A]):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
-        object.__setattr__(self, "_static", _tidied(methods | metadata))
-        self._begin(value)
+        _put_static(self, _tidied(methods | metadata))
+        self._begin(trace_level(), value)
         made: Any = self.create_value(self.run_hooks("on_create_value", value))
         spec = spec_of(self)
         if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
@@ -124,7 +125,15 @@ class Variable(Tracked, Generic[A]):
           value: The raw value.
           attributes: The metadata by name.
         """
-        return cls._unflatten(_tidied(attributes), (value,))
+        return cls._restored(value, attributes, trace_level())
+
+    @classmethod
+    def _restored(cls, value: A, attributes: Mapping[str, Any], level: Any) -> Self:
+        """`from_metadata` at a trace level, for who makes many variables and has asked for it."""
+        variable = object.__new__(cls)
+        _put_static(variable, _tidied(attributes))
+        variable._begin(level, value)
+        return variable
 
     def _flatten(self) -> tuple[Any, Static]:
         return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._static
@@ -132,8 +141,8 @@ class Variable(Tracked, Generic[A]):
     @classmethod
     def _unflatten(cls, static: Static, children: Iterable[Any]) -> Self:
         variable = object.__new__(cls)
-        object.__setattr__(variable, "_static", static)
-        variable._begin(*children)
+        _put_static(variable, static)
+        variable._begin(trace_level(), *children)
         return variable
 
     def _hooks(self, event: str) -> Iterable[Callable[..., Any]]:
@@ -299,7 +308,7 @@ class Variable(Tracked, Generic[A]):
         self.set_metadata({k: v for k, v in self._static.value.items() if k != name})
 
     def _set_static(self, static: Static) -> None:
-        object.__setattr__(self, "_static", static)
+        _put_static(self, static)
         self._changed()
 
     sharding_names = property(lambda self: self._static.value.get("out_sharding"))
@@ -367,6 +376,10 @@ class Variable(Tracked, Generic[A]):
     def __repr__(self) -> str:
         metadata = "".join(f", {k}={v!r}" for k, v in self._static.value.items())
         return f"{type(self).__name__}(value={self._cell[0]!r}{metadata})"
+
+
+# Sets the slot past `Variable.__setattr__`, as those of `Tracked` are set.
+_put_static = vars(Variable)["_static"].__set__
 
 
 def is_variable(value: Any) -> bool:
