@@ -144,7 +144,7 @@ def _shown(trial: Trial, maker: str) -> list[str]:
 
 def _from_class(trial: Trial) -> BaseException | None:
     """The error that broke a law, with its traceback from the law on."""
-    law = next((law for law in suite.laws() if law.name == trial.test), None)
+    law = suite.named(trial.test)
     if trial.error is None or law is None:
         return trial.error
     return hypothesis_parts.from_law_on(trial.error, law.function)

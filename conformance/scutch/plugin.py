@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from scutch import releases, terminal
+from scutch.catalogue import index
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
 from scutch.judging import hypothesis_parts, isolation, job, profiles, suite
@@ -45,6 +46,8 @@ RETRIED = 50
 
 _SLACK = 30.0
 """Seconds that the runner of a job gets to end the job, after the time that a law may take."""
+
+_LAWS = Path(suite.__file__).parents[1] / "laws"
 
 PROPERTY = "scutch"
 """The user property of a report that holds the law's trial."""
@@ -138,6 +141,13 @@ class Judge:
         self.job_runner = isolation.Runner(self.ask_job, bounded=False)
 
     @functools.cached_property
+    def files(self) -> frozenset[str]:
+        """The files of `scutch.laws` that are collected."""
+        if self.run.replay:
+            return frozenset([index.file_of(parse_call(self.run.replay)[0]) or ""])
+        return frozenset(index.files_of(self.run.wanted))
+
+    @functools.cached_property
     def implementation(self) -> Implementation:
         """The implementation under judgment, imported in the process that tries laws."""
         return load(self.run.where)
@@ -190,7 +200,7 @@ class Judge:
           test: The name of the law.
           others: The names of the others, each with a call that breaks it.
         """
-        by_name = {law.name: law for law in suite.laws()}
+        by_name = {name: self._law(name) for name in (test, *(name for name, _ in others))}
         return try_law(
             by_name[test], self.implementation, examples=min(self.run.examples, RETRIED),
             seed=self.run.seed, unasserted=self.unasserted, journal=self.runner.note,
@@ -209,15 +219,23 @@ class Judge:
           What it does there; `None` for a law of several processes, and if it ended the runner.
         """
         calls = [[t.test, t.counterexample.input] for t in needed if t.counterexample is not None]
-        if any(law.in_job for law in suite.laws() if law.name == broken.test):
+        law = self._law(broken.test)
+        if law.in_job:
             return None
         if not self.isolate:
             return self.attempt_again(broken.test, calls)
         answer = self.runner.ask([broken.test, calls], self.run.timeout)
         if isinstance(answer, isolation.Lost):
             return None
-        again = _checked(answer, next(law for law in suite.laws() if law.name == broken.test))
+        again = _checked(answer, law)
         return again if isinstance(again, Trial) else None
+
+    def _law(self, name: str) -> Law:
+        """The law of a trial of this run."""
+        law = suite.named(name)
+        if law is None:
+            raise KeyError(name)
+        return law
 
     def ask(self, item: "LawItem") -> "pytest.TestReport":
         """Try a law in the runner; gives its report."""
@@ -457,6 +475,15 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files whose laws were not asked for: importing them all takes seconds."""
+    judge = config.stash.get(JUDGE, None)
+    if judge is None or collection_path.parent != _LAWS or collection_path.suffix != ".py":
+        return None
+    return True if collection_path.name not in judge.files else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(
     collector: pytest.Collector, name: str, obj: object
 ) -> list[LawItem] | None:
@@ -475,13 +502,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep the laws that are asked for and claimed."""
     judge = config.stash[JUDGE]
     run = judge.run
-    wanted = {r.id for r in run.requirements if set(r.capabilities) <= set(run.claims)}
     replayed = parse_call(run.replay)[0] if run.replay else None
     laws = [item for item in items if isinstance(item, LawItem)]
     judge.items = {
         item.nodeid: item
         for item in laws
-        if item.law.requirement in wanted
+        if item.law.requirement in run.wanted
         and item.law.name not in run.tried
         and replayed in (None, item.law.name)
         and (item.law.in_job or not run.launched)

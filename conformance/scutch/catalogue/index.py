@@ -8,7 +8,12 @@ the text of `scutch.laws`.
 
 import ast
 import functools
+import re
+from collections.abc import Iterable
 from importlib import resources
+
+_MARK_OR_LAW = re.compile(r'^(?:@requirement\(\s*"([^"]+)"|def (\w+))', re.MULTILINE)
+"""Finds marks and functions in the text of a file with laws. Parsing the files takes a second."""
 
 
 def laws_of(identifier: str) -> tuple[str, ...]:
@@ -32,26 +37,43 @@ def code_of(law: str) -> str:
     return "\n".join(text.splitlines()[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
 
 
+def files_of(identifiers: Iterable[str]) -> tuple[str, ...]:
+    """The files with the laws of any of these requirements, in the order of their names.
+
+    Args:
+      identifiers: Of requirements; one that no law tries has no file.
+    """
+    return tuple(sorted({law.partition("::")[0] for one in identifiers for law in laws_of(one)}))
+
+
+def file_of(law: str) -> str | None:
+    """The file with a law; `None` where no file has it.
+
+    Args:
+      law: Its name, such as `test_boxes_survive_pickling[logical]`.
+    """
+    ending = f"::{law.partition('[')[0]}"
+    found = (each for laws in _index().values() for each in laws if each.endswith(ending))
+    return next((each.partition("::")[0] for each in found), None)
+
+
+def files() -> tuple[str, ...]:
+    """Every file with laws, in the order of their names."""
+    folder = resources.files("scutch").joinpath("laws")
+    names = (file.name for file in folder.iterdir())
+    return tuple(sorted(name for name in names if name.startswith("test_")))
+
+
 @functools.cache
 def _index() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    folder = resources.files("scutch").joinpath("laws")
-    files = [file for file in folder.iterdir() if file.name.endswith(".py")]
-    for file in sorted(files, key=lambda file: file.name):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                for identifier in _marked(node):
-                    laws = found.get(identifier, ())
-                    found[identifier] = (*laws, f"{file.name}::{node.name}")
+    for file in files():
+        text = resources.files("scutch").joinpath("laws", file).read_text(encoding="utf-8")
+        marked: list[str] = []
+        for identifier, law in _MARK_OR_LAW.findall(text):
+            marked += [identifier] if identifier else []
+            if law:
+                for each in marked:
+                    found[each] = (*found.get(each, ()), f"{file}::{law}")
+                marked = []
     return found
-
-
-def _marked(law: ast.FunctionDef | ast.ClassDef) -> list[str]:
-    """The identifiers in the marks of a law."""
-    return [
-        argument.value
-        for mark in law.decorator_list
-        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("requirement")
-        for argument in mark.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    ]

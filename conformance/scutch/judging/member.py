@@ -60,7 +60,10 @@ def follow(exchange: Exchange, implementation: Implementation) -> None:
 
 
 def _law(name: str) -> Law:
-    return next(law for law in suite.laws() if law.name == name)
+    law = suite.named(name)
+    if law is None:
+        raise ValueError(f"process 0 asked for {name!r}; expected the name of a law")
+    return law
 
 
 def main() -> None:

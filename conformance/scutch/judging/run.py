@@ -7,6 +7,7 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
     run.version, run.claims, len(run.requirements)
 """
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -77,6 +78,12 @@ class Run:
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
         """The requirements that are judged."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
+
+    @functools.cached_property
+    def wanted(self) -> frozenset[str]:
+        """The identifiers of the requirements that are judged and claimed."""
+        claims = set(self.claims)
+        return frozenset(one.id for one in self.requirements if claims.issuperset(one.capabilities))
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

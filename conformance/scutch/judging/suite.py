@@ -11,7 +11,6 @@ tried on each box class of `inputs.subjects.SUBJECTS`, and is one `Law` for each
 import functools
 import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 from scutch import laws as shipped
+from scutch.catalogue import index
 from scutch.implementation import CAPABILITIES, Implementation, SetupError, load
 from scutch.inputs.subjects import PARTITIONED, PREFIXES, Subject
 
@@ -75,17 +75,35 @@ class Law:
         return {name: made[name] for name in self.fixtures}
 
 
-@functools.cache
 def laws() -> tuple[Law, ...]:
     """Every law that ships, in the order of the modules, of their text, and of `SUBJECTS`."""
-    modules = sorted(m.name for m in pkgutil.iter_modules(shipped.__path__, f"{shipped.__name__}."))
-    pytest.register_assert_rewrite(*(name for name in modules if name not in sys.modules))
+    return tuple(law for file in index.files() for law in laws_in(file))
+
+
+@functools.cache
+def laws_in(file: str) -> tuple[Law, ...]:
+    """The laws of one file of `scutch.laws`, which is imported.
+
+    Args:
+      file: Its name, as `catalogue.index` gives it.
+    """
+    name = f"{shipped.__name__}.{file.removesuffix('.py')}"
+    if name not in sys.modules:
+        pytest.register_assert_rewrite(name)
+    module = importlib.import_module(name)
     return tuple(
-        law
-        for module in map(importlib.import_module, modules)
-        for name, function in vars(module).items()
-        for law in laws_of(module, name, function)
+        law for name, function in vars(module).items() for law in laws_of(module, name, function)
     )
+
+
+def named(name: str) -> Law | None:
+    """The law of a name, from the one file that has it; `None` where there is no law of that name.
+
+    Args:
+      name: Such as `test_boxes_survive_pickling[logical]`.
+    """
+    file = index.file_of(name)
+    return next((law for law in laws_in(file) if law.name == name), None) if file else None
 
 
 def prove_assertions() -> None:
@@ -147,6 +165,7 @@ def _used(marks: Any) -> set[str]:
 
 
 def tried_by(requirements: Iterable[str]) -> tuple[Law, ...]:
-    """The laws that try any of these requirements, given as identifiers."""
+    """The laws that try any of these requirements, given as identifiers; no others are imported."""
     wanted = set(requirements)
-    return tuple(law for law in laws() if law.requirement in wanted)
+    files = index.files_of(wanted)
+    return tuple(law for file in files for law in laws_in(file) if law.requirement in wanted)

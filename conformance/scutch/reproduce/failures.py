@@ -41,10 +41,10 @@ def _law(call: str) -> str:
         name, _ = parse_call(call)
     except NotACall as error:
         raise SetupError(f"the call {call!r}", str(error)) from None
-    found = [law.requirement for law in suite.laws() if law.name == name]
-    if not found:
+    law = suite.named(name)
+    if law is None:
         raise SetupError(f"no law {name!r}", "`scutch explain ID` shows the laws of a requirement")
-    return found[0]
+    return law.requirement
 
 
 def _searched(requirement: str, implementation: Implementation) -> str:
