@@ -18,9 +18,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax, random
+from jax.sharding import NamedSharding
 from jax.typing import DTypeLike
 
 from .errors import ModuleError
+from .placement import explicit_sharding, laid_out_like, mesh_axes, partition_spec
 
 A = TypeVar("A")
 Axes: TypeAlias = int | Sequence[int]
@@ -113,7 +115,9 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
       table: Shape (rows, features). A table of one row gives that row for every integer.
       indices: Integers of any shape; rows are counted from 0.
       dtype: The compute dtype, or `None` for that of the table.
-      out_sharding: The sharding of the rows, where the mesh has Explicit axes, or `None`.
+      out_sharding: The sharding of the rows, where the mesh has Explicit axes. `None`: the axes of
+        `indices` stay where they are, and so do the features of the table on mesh axes that are
+        still free.
 
     Returns:
       The shape of `indices` with the axis `features` at its end. Beyond the table, NaN.
@@ -126,9 +130,25 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
         return jnp.broadcast_to(table.ravel(), (*jnp.shape(indices), table.shape[1]))
+    if out_sharding is None:
+        out_sharding = _sharding_of_rows(table, indices)
     if out_sharding is not None:
         return table.at[indices].get(mode="fill", out_sharding=out_sharding)
     return jnp.take(table, indices, axis=0)
+
+
+def _sharding_of_rows(table: Array, indices: Array) -> NamedSharding | None:
+    """Return the default sharding of rows of a table; `None` without Explicit axes."""
+    shardings = explicit_sharding(table), explicit_sharding(indices)
+    found = shardings[1] or shardings[0]
+    if found is None:
+        return None
+    rank = jnp.ndim(indices)
+    entries = tuple(shardings[1].spec) if shardings[1] is not None else (None,) * rank
+    taken = {axis for entry in entries for axis in mesh_axes(entry)}
+    features = shardings[0].spec[1] if shardings[0] is not None else None
+    last = features if taken.isdisjoint(mesh_axes(features)) else None
+    return NamedSharding(found.mesh, partition_spec((*entries, last)))
 
 
 def products(
@@ -257,4 +277,6 @@ def dropped(
     _, independent = split_axes(broadcast_dims, x.ndim)
     shape = [size if axis in independent else 1 for axis, size in enumerate(x.shape)]
     kept = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
-    return jnp.where(kept, x / (1 - rate), jnp.zeros_like(x))
+    scaled = x / (1 - rate)
+    kept, zeros = laid_out_like(kept, scaled), laid_out_like(jnp.zeros_like(scaled), scaled)
+    return jnp.where(kept, scaled, zeros)

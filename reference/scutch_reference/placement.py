@@ -28,6 +28,7 @@ from .jax_versions import (
     concrete_mesh,
     context_mesh as context_mesh,
     reshard,
+    shard_alike,
     typeof,
 )
 
@@ -130,6 +131,66 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
         free = NamedSharding(target, _without(spec, explicit, UNCONSTRAINED))
         array = _with_sharding_constraint(array, free)
     return array
+
+
+def explicit_sharding(array: Any) -> NamedSharding | None:
+    """Return the sharding that the type of an array has on Explicit mesh axes, or `None`.
+
+    Args:
+      array: An array or a tracer.
+    """
+    sharding = typeof(array).sharding if typeof is not None else None
+    if sharding is None or not axes_of_type(sharding.mesh, "Explicit"):
+        return None
+    return cast(NamedSharding, sharding) if any(sharding.spec) else None
+
+
+def laid_out_like(array: Any, model: Any) -> Any:
+    """Lay an array out over the Explicit mesh axes of another one, which it broadcasts to.
+
+    JAX selects and adds only where the two types agree. Without Explicit axes nothing happens.
+
+    Args:
+      array: An array of the rank of `model`; an axis of size 1 stays whole.
+      model: The array whose type has the mesh axes.
+
+    Returns:
+      An array of the same shape, dtype and numbers.
+    """
+    sharding = explicit_sharding(model)
+    if sharding is None:
+        return array
+    pairs = zip(array.shape, sharding.spec, strict=True)
+    spec = partition_spec(tuple(None if size == 1 else entry for size, entry in pairs))
+    if isinstance(model, Tracer) or isinstance(array, Tracer):
+        return reshard(array, NamedSharding(sharding.mesh, spec))
+    return jax.device_put(
+        array, NamedSharding(model.sharding.mesh, spec)
+    )  # Also without a context.
+
+
+def laid_out_as_before(old: Any, new: Any) -> Any:
+    """Lay the new value of an array out over the devices as the old value is (OBJ-7e).
+
+    A program does not know the layout of an argument when it is traced: the compiler is told that
+    both arrays have the same one. Explicit axes are part of the types of both already, and inside
+    `shard_map` an array lies on one device.
+
+    Args:
+      old: The array, or a tracer.
+      new: An array of the same shape, or a tracer.
+
+    Returns:
+      `new`, laid out as `old`.
+    """
+    if isinstance(new, Tracer):
+        mesh: Any = context_mesh()
+        is_fixed = axes_of_type(mesh, "Manual") or explicit_sharding(new) is not None
+        return new if is_fixed else shard_alike(old, new)[1]
+    is_placed = isinstance(old, jax.Array) and isinstance(new, jax.Array)
+    if not is_placed or new.sharding.is_equivalent_to(old.sharding, new.ndim):
+        return new
+    return jax.device_put(new, old.sharding)
 
 
 def formatted(array: Any, format: Any) -> Any:

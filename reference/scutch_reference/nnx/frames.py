@@ -155,10 +155,10 @@ class Frame:
         try:
             while is_branch(prefix):
                 prefix, below = prefix[below[0]], below[1:]
-            if isinstance(prefix, FilterPrefix):
-                prefix = prefix.map_prefix(below, leaf, where)
         except (LookupError, TypeError) as error:
             raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
+        if isinstance(prefix, FilterPrefix):  # Its filters are the user's: their errors pass.
+            prefix = prefix.map_prefix(below, leaf, where)
         return self.rules.default if prefix is None else prefix
 
     def reconciled(

@@ -218,7 +218,8 @@ class Lifted(Generic[P, R]):
         """Return all that a call needs: looked up if it is known, made if it is not.
 
         This is one function, though it has four steps: it runs in every dispatch, where a Python
-        call is what counts (JIT-3). A dispatch has 6 of them, whatever the size of the objects.
+        call is what counts (JIT-3). A dispatch has 6 of them, whatever the size of the objects, and
+        2 more if lists, dictionaries or sets are in them, whatever their number.
 
         Args:
           args: The positional arguments.

@@ -18,8 +18,10 @@ from typing import Any, Protocol
 
 import jax
 
+from ..placement import laid_out_as_before
 from .graph import pure, state, update
 from .objects import Pytree, data
+from .states import from_flat_state, to_flat_state
 from .variables import Param, Variable, is_variable
 
 
@@ -53,6 +55,11 @@ def _kept(value: Any) -> OptState:
     return OptArray(value)
 
 
+def _stepped(parameter: Any, update: Any) -> Any:
+    """Return a parameter with an update added, in the dtype and the layout of the parameter."""
+    return laid_out_as_before(parameter, (parameter + update).astype(parameter.dtype))
+
+
 class Optimizer(Pytree):
     """An optax transformation for the variables of a model that a filter takes (OBJ-7).
 
@@ -75,17 +82,21 @@ class Optimizer(Pytree):
 
         Args:
           model: The object that the optimizer was made for.
-          grads: The gradients: a state, as `grad` returns it, or an object like the model.
+          grads: The gradients: a state, as `grad` returns it, or an object like the model. Those
+            of variables that the filter does not take are left out.
           **kwargs: What the transformation takes beside them; variables stand for their values.
 
         Returns:
-          The updates that were added to the parameters: a state of arrays.
+          The updates that were added to the parameters: a state of arrays. The parameters stay
+          where they are on the devices, wherever the state of the transformation lies.
         """
         parameters = pure(state(model, self.wrt))
-        gradients = pure(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
+        own = set(to_flat_state(parameters).paths)
+        given = to_flat_state(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
+        gradients = pure(from_flat_state(pair for pair in given if pair[0] in own))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
         # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
-        update(model, jax.tree.map(lambda p, u: (p + u).astype(p.dtype), parameters, updates))
+        update(model, jax.tree.map(_stepped, parameters, updates))
         jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=is_variable)
         self.step.set_value(self.step.get_value() + 1)
         return updates

@@ -188,20 +188,33 @@ class RngStream(_Random, Pytree):
 
 
 def _selected(node: Any, shapes: Any) -> Iterator[tuple[Path, RngStream, Any]]:
-    """The streams in a node, each with the value of the first filter that takes its key.
+    """Yield the streams in a node whose variables a filter takes, each with the filter's value.
 
-    `shapes` is a mapping from filters to values, or one value for all streams.
+    A stream is taken by the first filter that takes both its key and its count, as in Flax.
+
+    Args:
+      node: An object, or a tree of objects.
+      shapes: A mapping from filters to values, or one value for all streams.
     """
     by_filter = shapes if isinstance(shapes, Mapping) else {...: shapes}
     for path, stream in iter_graph(node):
         if isinstance(stream, RngStream):
-            found = _first_that_takes(by_filter, (*path, "key"), stream.key)
-            yield from [(path, stream, k) for _, k in found]
+            parts = [((*path, "key"), stream.key), ((*path, "count"), stream.count)]
+            yield from [(path, stream, k) for _, k in _first_that_takes(by_filter, *parts)]
 
 
-def _first_that_takes(by_filter: Mapping[Any, Any], path: Path, value: Any) -> list[Any]:
-    """The first filter that takes a value, with what it is mapped to; nothing if none does."""
-    return [pair for pair in by_filter.items() if to_predicate(pair[0])(path, value)][:1]
+def _first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) -> list[Any]:
+    """Return the first filter that takes all parts, with its value, in a list; else an empty list.
+
+    Args:
+      by_filter: A mapping from filters to values.
+      *parts: Pairs of a path and the value there.
+    """
+    for filter, value in by_filter.items():
+        takes = to_predicate(filter)
+        if all(takes(path, part) for path, part in parts):
+            return [(filter, value)]
+    return []
 
 
 def _by_filter(shapes: Any) -> Mapping[Any, Any]:
@@ -259,18 +272,26 @@ class Rngs(_Random, Elements, Pytree):
         return attributes_of(self).items()
 
     def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
-        """These streams, changed where the filters of `shapes` take them, else forked."""
-        taken = {
-            name: change(each, k) for (name,), each, k in _selected(self, shapes) if k is not None
-        }
-        return type(self)(**{name: taken.get(name) or each.fork() for name, each in self.items()})
+        """Return these streams, changed where a filter takes the stream itself, else forked.
+
+        Args:
+          change: Makes a new stream of an old one and the value of the filter.
+          shapes: A mapping from filters to values, one value for all streams, or None for none.
+        """
+        by_filter, made = _by_filter(shapes), {}
+        for name, stream in self.items():
+            taken = [k for _, k in _first_that_takes(by_filter, ((name,), stream)) if k is not None]
+            made[name] = change(stream, taken[0]) if taken else stream.fork()
+        return type(self)(**made)
 
     def split(self, k: Any) -> Self:
         """Return streams of several independent keys at once (OBJ-6).
 
         Args:
           k: The number of keys, or the shape of the array of keys; or a mapping from filters to
-            these. Streams that no filter takes, and those with None, are forked: one key each.
+            these. A filter is asked about the stream: `RngStream` takes every one, a string the
+            stream of that name. Streams that no filter takes, and those with None, are forked:
+            one key each.
         """
         return self._replaced(RngStream.split, k)
 
@@ -305,8 +326,9 @@ def fork_rngs(
     Args:
       node: An object, or a tree of objects. Without it, this returns a decorator of functions,
         which does it to all arguments for the time of the call.
-      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes,
-        where streams that no filter takes stay as they are; without it, one key.
+      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes;
+        without it, one key. A filter takes a stream if it takes both its key and its count, as in
+        Flax; streams that no filter takes stay as they are.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: If False, a copy of the node is changed and returned.
 
@@ -377,7 +399,7 @@ def with_rngs(
             found = [
                 (change, *first)
                 for change, by_filter in changes
-                for first in _first_that_takes(by_filter, path, stream)
+                for first in _first_that_takes(by_filter, (path, stream))
             ]
             if sum(filter is not ... and filter is not True for _, filter, _ in found) > 1:
                 raise StreamError(f"{path!r} is to be changed in two ways: {found!r}.")

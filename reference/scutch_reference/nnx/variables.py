@@ -584,6 +584,45 @@ def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
     return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
+def _axis_names(variable: Variable[Any]) -> list[Any] | None:
+    """Return the names of the axes of a variable in a new list, or None if it has none."""
+    names = _sharding_in(variable._static.value.get("out_sharding"))
+    return None if not names or isinstance(names, NamedSharding) else list(names)
+
+
+def take_entry(variable: Variable[Any], index: int) -> Any:
+    """Take the name of an axis off a variable, whatever it is; `put_entry` is the inverse.
+
+    Args:
+      variable: Names change if its metadata has any.
+      index: The axis, which may be negative.
+
+    Returns:
+      The name, or None where the variable names no such axis.
+    """
+    names = _axis_names(variable)
+    if names is None or not -len(names) <= index < len(names):
+        return None
+    name = names.pop(index)
+    variable.set_metadata(out_sharding=tuple(names))
+    return name
+
+
+def put_entry(variable: Variable[Any], index: int, name: Any) -> None:
+    """Insert the name of a new axis into those of a variable; see `take_entry`.
+
+    Args:
+      variable: Names change if its metadata has any.
+      index: The place of the axis in the new value; negative ones count from its end.
+      name: The name, or None.
+    """
+    names = _axis_names(variable)
+    if names is None:
+        return
+    names.insert(index if index >= 0 else len(names) + 1 + index, name)
+    variable.set_metadata(out_sharding=tuple(names))
+
+
 def _change_axis(change: str, variable: Variable[Any], index: int, params: Any) -> None:
     """Change the names as a box does, then run the hooks; `change` is the method of both."""
     names = _sharding_in(variable.get_metadata("out_sharding", None))

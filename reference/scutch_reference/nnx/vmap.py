@@ -1,8 +1,9 @@
 """Lifted `jax.vmap`: functions of objects whose variables have one more axis outside.
 
 Words: a variable is *mapped* if each lane gets a slice of its value along an axis, and *shared* if
-all lanes get all of it (its axis is None). With the name of an axis in `transform_metadata`, mapped
-variables have that name among those of their axes outside, and not inside.
+all lanes get all of it (its axis is None). A mapped variable that has names of axes has one more of
+them outside: the name in `transform_metadata`. Without one, the axis keeps the name that it has,
+and that of a new variable is None.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import nnx
@@ -24,7 +25,7 @@ from ..meta import PARTITION_NAME
 from .flatten import flatten
 from .frames import Frame, PrefixRules
 from .lifting import Lifted, P, R, lift
-from .variables import add_axis, remove_axis
+from .variables import add_axis, put_entry, remove_axis, take_entry
 
 
 class Mapped(Lifted[P, R]):
@@ -40,8 +41,12 @@ class Mapped(Lifted[P, R]):
 
     def __init__(self, *args: Any, transform_metadata: Any = None, **options: Any):
         super().__init__(*args, **options)
-        if PARTITION_NAME in (transform_metadata or {}):
-            self.inside = functools.partial(call_without_axis, transform_metadata)
+        named = PARTITION_NAME in (transform_metadata or {})
+        self.inside = (
+            functools.partial(call_without_axis, transform_metadata)
+            if named
+            else call_without_entry
+        )
 
 
 def call_without_axis(
@@ -70,6 +75,33 @@ def call_without_axis(
     for variable, axis in mapped + _new_variables(frame, nodes, out):
         if isinstance(axis, int):
             add_axis(variable, axis, metadata)
+    return out
+
+
+def call_without_entry(frame: Frame, nodes: list[Any], function: Callable[[], Any]) -> Any:
+    """Call a function on copies whose names lack the entry of the mapped axis (OBJ-5p).
+
+    The user has given no name for the axis. So each variable keeps the name that it has, and a new
+    variable gets None: there are as many names as axes, inside and outside. No hook runs.
+
+    Args:
+      frame: The frame of the call.
+      nodes: The copies by number.
+      function: The call.
+
+    Returns:
+      The output of the user's function.
+    """
+    pairs = zip(frame.owners, frame.leaf_prefixes, strict=True)
+    mapped = [(nodes[owner], axis) for owner, axis in pairs if owner is not None]
+    taken = [take_entry(variable, axis) for variable, axis in mapped if isinstance(axis, int)]
+    out = function()
+    for variable, axis in mapped:
+        if isinstance(axis, int):
+            put_entry(variable, axis, taken.pop(0))
+    for variable, axis in _new_variables(frame, nodes, out):
+        if isinstance(axis, int):
+            put_entry(variable, axis, None)
     return out
 
 
@@ -138,8 +170,9 @@ def vmap(f: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, **options: Any) 
       in_axes: A prefix of the positional arguments: an axis, None for what all lanes share, or
         `StateAxes` for objects. Keyword arguments are mapped over their first axis.
       out_axes: A prefix of the output; new objects in it have these axes, too.
-      **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; the others
-        are those of `jax.vmap`, and `graph` and `graph_updates` of `jit`.
+      **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; without it,
+        variables keep the name that the axis has, and new ones have None there. The others are
+        those of `jax.vmap`, and `graph` and `graph_updates` of `jit`.
 
     Returns:
       A function with the parameters of `f`.
