@@ -164,8 +164,9 @@ LIMITS = {
         "and device and backend of jit (LIN-1g, LIN-1m, LIN-1w, LIN-1z, LIN-9g); 7 walk to "
         "variables, give a view what goes by name, and let a partial function bind what is "
         "static (OBJ-1g, OBJ-1j, OBJ-2g, JIT-10c); 15 ask for trace level and type once for a tree "
-        "that crosses the bridge; 108 compare all containers at once, keep parameters where they lie "
-        "in a step, ask filters about streams, name lifted axes, and lay out layers on Explicit axes",
+        "that crosses the bridge; 108 compare all containers at once, keep parameters where they "
+        "lie in a step, ask filters about streams, name lifted axes, and lay out layers on "
+        "Explicit axes",
         without="export",
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),
