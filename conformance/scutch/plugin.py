@@ -159,7 +159,7 @@ class Judge:
             law, self.implementation, examples=self.run.examples, seed=self.run.seed,
             unasserted=self.unasserted, witness=witness, known=known,
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
-            journal=self.runner.note,
+            journal=self.runner.note, by_traces=self.run.by_traces,
         )  # fmt: skip
 
     def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
@@ -206,6 +206,7 @@ class Judge:
             seed=self.run.seed, unasserted=self.unasserted, journal=self.runner.note,
             known=self.run.known_of(by_name[test])[1],
             unless=[(by_name[name], call) for name, call in others],
+            by_traces=self.run.by_traces,
         )  # fmt: skip
 
     def retry(self, broken: Trial, needed: Sequence[Trial]) -> Trial | None:
@@ -392,6 +393,9 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--launched", action="store_true",
         help="a launcher (SLURM, Kubernetes, Cloud TPU) has started this command in each process "
         "of a job: try the laws of several processes in it; process 0 reports")  # fmt: skip
+    add("--no-traces", action="store_true",
+        help="compile and run both routes of a law on every input; without this option, two routes "
+        "with equal traces agree, and only a sample of them is run")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -448,7 +452,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         level=option.level, patterns=option.requirement, known_files=option.known,
         replay=option.replay, timeout=_number("--law-timeout", option.law_timeout, float),
         isolate=isolate, processes=_number("--processes", option.processes),
-        launched=option.launched,
+        launched=option.launched, by_traces=not option.no_traces,
     )  # fmt: skip
 
 

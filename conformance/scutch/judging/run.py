@@ -54,6 +54,7 @@ class Run:
       processes: Of the job in which laws of several processes are tried; 1 for no job.
       launched: Whether a launcher has started the judge in each process of a job.
       tried: Names of laws that are not tried again.
+      by_traces: Whether a law that compares two routes may take equal traces for agreement.
     """
 
     where: str
@@ -73,6 +74,7 @@ class Run:
     processes: int = 2
     launched: bool = False
     tried: tuple[str, ...] = ()
+    by_traces: bool = True
 
     @property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
@@ -125,6 +127,7 @@ def settle(
     isolate: bool = True,
     processes: int | None = None,
     launched: bool = False,
+    by_traces: bool = True,
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -146,6 +149,7 @@ def settle(
         2 where left out, and 1 on another platform than the CPU.
       launched: Whether a launcher has started the judge in each process of a job; then the laws
         of several processes are tried, and no others.
+      by_traces: Whether a law that compares two routes may take equal traces for agreement.
 
     Returns:
       The settings of the run.
@@ -205,7 +209,7 @@ def settle(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, release, *upstream), replay,
-        timeout, processes, launched,
+        timeout, processes, launched, by_traces=by_traces,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
 from scutch.judging.ways import way
 from scutch.lawkit import marks
+from scutch.lawkit.agreement import comparing
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
 
 Inputs = Mapping[str, Any]
@@ -76,6 +77,7 @@ def try_law(
     journal: Callable[[str], None] = no_journal,
     exchange: Exchange | None = None,
     unless: Iterable[tuple[Law, str]] = (),
+    by_traces: bool = True,
 ) -> Trial:
     """Try one law on an implementation.
 
@@ -98,6 +100,7 @@ def try_law(
       journal: Told the text of each call before it is made.
       exchange: In process 0 of a job: lets every process of it try each input at the same time.
       unless: Other laws, each with a call that breaks it. What breaks one of them is out of domain.
+      by_traces: Whether a law that compares two routes may take equal traces for agreement.
 
     Returns:
       The trial, with the exception that broke the law as its `error`.
@@ -112,7 +115,10 @@ def try_law(
         named = parse_call(call)[1]
         attempt.unless.append((prepared(other, implementation, unasserted, subject), named))
     started, error = time.perf_counter(), None
-    with warnings.catch_warnings(), marks.noting_reached() as reached:
+    with (
+        warnings.catch_warnings(), marks.noting_reached() as reached,
+        comparing(by_traces=by_traces, seed=seed),
+    ):  # fmt: skip
         warnings.simplefilter("ignore")
 
         def was_tried_on_all() -> bool:

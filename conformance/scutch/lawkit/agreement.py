@@ -7,17 +7,126 @@ Python function ran. `difference` says in words where two outcomes disagree:
     theirs = attempted(lambda: [jax.jit(f)(x)], watched=[x])
     ours = attempted(lambda: [transforms.jit(f)(x)], watched=[x])
     assert not difference(ours, theirs)
+
+Where both routes are functions that a law would compile, it compares their traces first. Two traces
+of the same program agree, and are neither compiled nor run, but for a sample:
+
+    compare_routes(lifted, plain, (x,), assert_close)
 """
 
+import random
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 
+from scutch.engine.traces import Trace, form, traced
+from scutch.lawkit.domain import JudgeAtFault
 from scutch.lawkit.equality import alike
+
+RUN_OF_EQUAL = 1 / 8
+"""The share of inputs with equal traces on which both are run all the same, to try the judge."""
+
+
+@dataclass
+class Comparisons:
+    """How the traces of two routes are compared in one trial, and what came of it.
+
+    Args:
+      by_traces: Whether routes with equal traces agree without being run.
+      draws: Draws the sample of equal traces that is run all the same.
+      equal: How often two traces were equal.
+      sampled: How often two equal traces were run.
+      different: How often two traces were not equal, or not compared, and so were run.
+    """
+
+    by_traces: bool = True
+    draws: random.Random = field(default_factory=lambda: random.Random(0))
+    equal: int = 0
+    sampled: int = 0
+    different: int = 0
+
+
+_comparisons: ContextVar[Comparisons | None] = ContextVar("_comparisons", default=None)
+
+
+@contextmanager
+def comparing(*, by_traces: bool, seed: int) -> Iterator[Comparisons]:
+    """Say how `compare_traces` compares inside the `with` block.
+
+    Args:
+      by_traces: Whether routes with equal traces agree without being run.
+      seed: Of the sample of equal traces that is run all the same.
+
+    Yields:
+      The counts of the comparisons that are made inside.
+    """
+    made = Comparisons(by_traces, random.Random(seed))
+    token = _comparisons.set(made)
+    try:
+        yield made
+    finally:
+        _comparisons.reset(token)
+
+
+def compare_routes(
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    check: Callable[[Any, Any], None],
+) -> None:
+    """Trace two routes, and fail unless they agree; see `compare_traces`.
+
+    Args:
+      ours: The route through the implementation, a function that the law would compile.
+      theirs: The other route, a function of the same arguments.
+      arguments: Trees of arrays.
+      check: Takes the results of both; raises an `AssertionError` where they do not agree.
+
+    Raises:
+      AssertionError: The routes do not agree.
+      JudgeAtFault: Their traces are equal, and `check` raised an `AssertionError`.
+      Exception: What a route raises.
+    """
+    compare_traces(traced(ours, *arguments), traced(theirs, *arguments), arguments, check)
+
+
+def compare_traces(
+    ours: Trace, theirs: Trace, arguments: tuple[Any, ...], check: Callable[[Any, Any], None]
+) -> None:
+    """Fail unless two traced routes agree: equal traces do; others are run, and their results too.
+
+    Args:
+      ours: The route through the implementation.
+      theirs: The other route.
+      arguments: What both were traced with.
+      check: Takes the results of both; raises an `AssertionError` where they do not agree.
+
+    Raises:
+      AssertionError: The traces are unlike, and `check` raised it.
+      JudgeAtFault: The traces are equal, and `check` raised an `AssertionError`.
+    """
+    made = _comparisons.get() or Comparisons()
+    equal = (
+        made.by_traces and alike(ours.structure, theirs.structure) and form(ours) == form(theirs)
+    )
+    made.equal += equal
+    made.different += not equal
+    if equal and made.draws.random() >= RUN_OF_EQUAL:
+        return
+    made.sampled += equal
+    results = jax.jit(lambda *given: (ours.run(*given), theirs.run(*given)))(*arguments)
+    try:
+        check(*results)
+    except AssertionError as error:
+        if equal:
+            raise JudgeAtFault(f"two traces with equal forms: {error}") from error
+        raise
 
 
 @dataclass(frozen=True)

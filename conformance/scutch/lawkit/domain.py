@@ -88,6 +88,28 @@ class Untried(NotAvailable):
     """
 
 
+class JudgeAtFault(Untried):
+    """The judge found itself wrong, so its answer about a law counts for nothing.
+
+    The requirement is untested, with a reason that begins with `THE_JUDGE`.
+
+    Wrong, in the judge, because the implementation would be blamed:
+
+        raise AssertionError("two traces with equal forms give different results")
+
+    Right:
+
+        raise JudgeAtFault("two traces with equal forms give different results")
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason, and say who is at fault."""
+        super().__init__(f"{THE_JUDGE}: {reason}")
+
+
+THE_JUDGE = "a fault of the judge, not of the implementation"
+
+
 def assume(condition: object) -> None:
     """Leave the law where a condition on its input does not hold.
 

@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Layer, Model
+from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within
@@ -394,15 +395,23 @@ def test_gradients_inside_a_module_are_those_of_its_part(
         return part.apply(variables, x, mutable=changing)
 
     by_jax = _by_jax(kind, function, applied, weights, ahead, aux, wanted)
-    found, updates = jax.jit(lambda v, x: lifted.apply(within(v), x, mutable=changing))(
-        variables, model.x
-    )
-    expected, changed = jax.jit(by_jax)(variables, model.x)
-    for name, told in (("aux", aux), ("changed", changed)):
-        if told:
-            reached(name)
-    assert_close(found, expected, "gradients", **GRADIENTS)
-    assert_close(dict(updates), within(changed), "changed collections", **GRADIENTS)
+
+    def ours(variables, x):
+        found, updates = lifted.apply(within(variables), x, mutable=changing)
+        return {"gradients": found, "changed collections": dict(updates)}
+
+    def theirs(variables, x):
+        expected, changed = by_jax(variables, x)
+        for name, told in (("aux", aux), ("changed", changed)):
+            if told:
+                reached(name)
+        return {"gradients": expected, "changed collections": within(changed)}
+
+    def check(found, expected):
+        for what, each in found.items():
+            assert_close(each, expected[what], what, **GRADIENTS)
+
+    compare_routes(ours, theirs, (variables, model.x), check)
     if "grad" in kind and weights.ndim:  # JAX differentiates nothing but scalars
 
         def of_array(part, x):

@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close, holds
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
@@ -223,8 +224,10 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     routes = [
         jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum()) for m in (lifted, plain)
     ]
-    ours, theirs = jax.jit(lambda v: [route(v) for route in routes])(variables)
-    assert_close(ours, theirs, "values and gradients", **GRADIENTS)
+    compare_routes(
+        *routes, (variables,),
+        lambda ours, theirs: assert_close(ours, theirs, "values and gradients", **GRADIENTS),
+    )  # fmt: skip
 
 
 @requirement("LIN-4g", must_reach=("train", "still"))

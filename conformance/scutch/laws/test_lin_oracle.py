@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.traces import traced
 from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
+from scutch.lawkit.agreement import compare_traces
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS, near
@@ -38,24 +40,28 @@ def _assert_close(ours, theirs, what):
 def _assert_same(call, *, gradients=True):
     """Outputs, changed collections and gradients of both routes; refusals of both.
 
-    The routes are traced alone, which shows what is refused, and then compiled as one function.
+    The routes are traced alone, which shows what is refused. Where their traces differ, or those of
+    their gradients, they are compiled as one function.
     """
-    variables, x = call.variables(), call.x()
+    inputs = call.variables(), call.x()
     routes = [call.by_lift(), call.by_jax()]
-    (_, error), (shapes, refusal) = [_made(jax.eval_shape, each, variables, x) for each in routes]
+    (ours, error), (theirs, refusal) = [_made(traced, each, *inputs) for each in routes]
     reached("refused" if refusal is not None else "applied")
     if refusal is not None:
         assert error is not None, f"it was accepted; JAX refuses: {refusal}"
         return
     assert error is None, f"it raised {error!r}; JAX accepts"
-    size, shape = shapes[0].size, shapes[0].shape
-    weights = np.arange(1.0, 1 + size, dtype="float32").reshape(shape)
+    if gradients:
+        aval = ours.closed.out_avals[0]
+        weights = np.arange(1.0, 1 + aval.size, dtype="float32").reshape(aval.shape)
+        ours, theirs = (traced(_gradients(each, weights), *inputs) for each in routes)
+    compare_traces(ours, theirs, inputs, lambda ours, theirs: _assert_close(ours, theirs, "it"))
 
-    def seen(route):
-        """The output and the updates of a route, and the gradient of a weighted sum."""
-        if not gradients:
-            return {"applied": route(variables, x)}
 
+def _gradients(route, weights):
+    """A route that also gives the gradient of a weighted sum, in parameters and input."""
+
+    def seen(variables, x):
         def loss(params, x):
             output, updates = route({**variables, "params": params}, x)
             return jnp.sum(output * weights), (output, updates)
@@ -64,8 +70,7 @@ def _assert_same(call, *, gradients=True):
         (_, applied), gradient = slope(variables.get("params", {}), x)
         return {"applied": applied, "gradient": gradient}
 
-    ours, theirs = jax.jit(lambda: tuple(map(seen, routes)))()
-    _assert_close(ours, theirs, "it")
+    return seen
 
 
 @requirement("LIN-9a", must_reach=("applied",))
