@@ -10,6 +10,7 @@ from scutch.implementation import (
 )
 
 if TYPE_CHECKING:
+    from scutch.models import Model as Model
     from scutch.owners import (
         Nonconforming as Nonconforming,
         judge_box as judge_box,
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from scutch import owners
 
         return getattr(owners, name)
+    if name == "Model":
+        from scutch.models import Model
+
+        return Model
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -286,6 +286,18 @@ def _parser() -> argparse.ArgumentParser:
                        help="do not judge these; repeatable")  # fmt: skip
     added.add_argument("--profile", default="quick", help="how hard to try (default: %(default)s)")
     added.add_argument("--seed", type=int, default=0, help="of the search (default: %(default)s)")
+
+    added = command(
+        "model",
+        "show where the arrays of a model of your own lie on a mesh",
+        _model,
+        "Nothing is computed: shapes suffice, and no device is needed.",
+    )
+    added.add_argument("model", metavar="FILE.py:NAME|MODULE:NAME", help="a scutch.Model")
+    added.add_argument("action", choices=("show",), help="what to do")
+    added.add_argument("--mesh", action="append", default=[], metavar="AXIS=SIZE,...",
+                       help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
+    added.add_argument("--json", action="store_true", help="print JSON in the place of tables")
     return parser
 
 
@@ -533,6 +545,13 @@ def _box(arguments: argparse.Namespace) -> int:
     except SystemExit as error:
         raise UsageError(f"importing what is judged raised SystemExit: {error}") from error
     return code
+
+
+def _model(arguments: argparse.Namespace) -> int:
+    from scutch.models.command import show
+
+    print(show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
+    return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
