@@ -67,26 +67,41 @@ class Leaf:
 def bytes_of(value: Any) -> int:
     """The bytes of an array, concrete or abstract; a key of random numbers counts as two words."""
     try:
-        size = np.dtype(value.dtype).itemsize
+        size = int(np.dtype(value.dtype).itemsize)
     except TypeError:
         size = 8
     return int(np.prod(value.shape, dtype=np.int64)) * size
 
 
 def is_annotated(implementation: Implementation, value: Any) -> bool:
-    """Whether a value is a box or a variable of the implementation."""
+    """Whether a value is a box or a variable of the implementation.
+
+    Args:
+      implementation: Whose boxes and variables are meant.
+      value: Any value.
+    """
     if is_variable(implementation, value):
         return True
     return implementation.meta is not None and bool(implementation.meta.is_axis_metadata(value))
 
 
 def is_variable(implementation: Implementation, value: Any) -> bool:
-    """Whether a value is a variable of the implementation's NNX."""
+    """Whether a value is a variable of the implementation's NNX.
+
+    Args:
+      implementation: Whose variables are meant.
+      value: Any value.
+    """
     return implementation.nnx is not None and isinstance(value, implementation.nnx.Variable)
 
 
 def leaves(implementation: Implementation, tree: Any) -> list[Leaf]:
-    """The arrays of a tree in the order of JAX, with their annotations."""
+    """The arrays of a tree in the order of JAX, with their annotations.
+
+    Args:
+      implementation: Whose boxes and variables are meant.
+      tree: Any pytree.
+    """
     found = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda value: is_annotated(implementation, value)
     )[0]
@@ -177,11 +192,10 @@ def axes_of(entry: Any) -> tuple[str, ...]:
     return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
 
 
-def spec_of(decisions: Sequence[Decision]) -> PartitionSpec:
-    """The spec that decisions amount to."""
-    return PartitionSpec(*(
-        tuple(one.axis) if isinstance(one.axis, list) else one.axis for one in decisions
-    ))  # fmt: skip
+def spec_of(decisions: Sequence[Decision]) -> Any:
+    """The `PartitionSpec` that decisions amount to."""
+    entries = (tuple(one.axis) if isinstance(one.axis, list) else one.axis for one in decisions)
+    return PartitionSpec(*entries)  # type: ignore[no-untyped-call]
 
 
 def spec_text(spec: Sequence[Any]) -> str:
@@ -197,7 +211,12 @@ def spec_text(spec: Sequence[Any]) -> str:
 
 
 def shards(spec: Sequence[Any], mesh: Mapping[str, int]) -> int:
-    """Into how many different parts a spec divides an array on a mesh."""
+    """Into how many different parts a spec divides an array on a mesh.
+
+    Args:
+      spec: A mesh axis, several, or None for each axis of the array.
+      mesh: The size of each mesh axis; one that is not there counts as 1.
+    """
     product = 1
     for entry in spec:
         for axis in axes_of(entry):

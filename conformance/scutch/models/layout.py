@@ -28,6 +28,7 @@ from scutch.models.annotations import (
 )
 from scutch.models.frameworks import (
     Framework,
+    collector_paused,
     framework_of,
     implementation_of,
     without_mesh,
@@ -120,7 +121,12 @@ class Layout:
         return tuple(row for row in self.rows if row.section == name)
 
     def total(self, section: str, *, per_device: bool = False) -> int:
-        """The bytes of a section, in total or on each device."""
+        """The bytes of a section.
+
+        Args:
+          section: One of `SECTIONS`.
+          per_device: On each device, not in total.
+        """
         return sum(row.per_device if per_device else row.bytes for row in self.section(section))
 
     def arrays(self, section: str) -> int:
@@ -158,19 +164,29 @@ def abstract(model: Model) -> Abstract:
         params, rest = framework.init(key, *inputs)
         return params, optimizer.init(params), rest
 
-    with without_mesh(implementation):
+    with without_mesh(implementation), collector_paused():
         key = jax.eval_shape(lambda: jax.random.key(0))
         params, state, rest = jax.eval_shape(made, key, *model.arguments)
     return Abstract(implementation, framework, params, state, rest)
 
 
 def rules_of(model: Model, leaf: Leaf) -> tuple[tuple[str, Any], ...]:
-    """The rules that decide about a leaf: the model's, and those that stand at the variable."""
+    """The rules that decide about a leaf: the model's, and those that stand at the variable.
+
+    Args:
+      model: The description.
+      leaf: One array of it.
+    """
     return (*model.rules, *leaf.rules)
 
 
 def decisions_of(model: Model, leaf: Leaf) -> tuple[Decision, ...]:
-    """The decision on each name of a leaf."""
+    """The decision on each name of a leaf.
+
+    Args:
+      model: The description.
+      leaf: One array of it.
+    """
     return decide(leaf.names, rules_of(model, leaf), variable=leaf.variable)
 
 
@@ -194,8 +210,8 @@ def mesh_shapes(model: Model, found: Abstract) -> tuple[MeshShape, ...]:
     if len(axes) == 1:
         return ({axes[0]: DEVICES},)
     first, second, *others = axes
-    one = dict.fromkeys(others, 1)
-    return ({first: 4, second: 2, **one}, {first: 2, second: 4, **one})
+    unused = dict.fromkeys(others, 1)
+    return ({first: 4, second: 2, **unused}, {first: 2, second: 4, **unused})
 
 
 def layouts(
@@ -216,7 +232,7 @@ def layouts(
     return tuple(
         Layout(
             dict(mesh),
-            tuple(tuple(rule) for rule in model.rules),  # type: ignore[misc]
+            tuple(tuple(rule) for rule in model.rules),
             tuple(
                 row
                 for name, each in sections.items()

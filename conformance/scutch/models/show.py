@@ -59,7 +59,12 @@ def _axis_text(axis: Any) -> str:
 
 
 def reasons_text(row: Row, rules: Sequence[tuple[str, Any]]) -> str:
-    """The decisions on all axes of a row."""
+    """The decisions on all axes of a row.
+
+    Args:
+      row: The row.
+      rules: The rules that its decisions count.
+    """
     if row.names is None:
         return "not annotated"
     return ", ".join(decision_text(one, rules) for one in row.decisions)
@@ -98,7 +103,12 @@ def _sections(layout: Layout) -> list[tuple[str, tuple[Row, ...]]]:
 
 
 def heading(layout: Layout, section: str) -> str:
-    """A section's totals in one line."""
+    """A section's totals in one line.
+
+    Args:
+      layout: The layout.
+      section: One of its sections.
+    """
     total, each = layout.total(section), layout.total(section, per_device=True)
     count = layout.arrays(section)
     return (
