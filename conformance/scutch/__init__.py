@@ -11,6 +11,11 @@ from scutch.implementation import (
 
 if TYPE_CHECKING:
     from scutch.models import Model as Model
+    from scutch.models.testing import (
+        ModelFindings as ModelFindings,
+        ModelTests as ModelTests,
+        judge_model as judge_model,
+    )
     from scutch.owners import (
         Nonconforming as Nonconforming,
         judge_box as judge_box,
@@ -29,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from scutch.models import Model
 
         return Model
+    if name in ("ModelFindings", "ModelTests", "judge_model"):
+        from scutch.models import testing
+
+        return getattr(testing, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

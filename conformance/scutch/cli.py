@@ -289,15 +289,18 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(
         "model",
-        "show where the arrays of a model of your own lie on a mesh",
+        "show where the arrays of a model of your own lie on a mesh, or check its training",
         _model,
-        "Nothing is computed: shapes suffice, and no device is needed.",
+        "`show` computes nothing: shapes suffice. `check` takes some steps on eight fake devices.",
     )
     added.add_argument("model", metavar="FILE.py:NAME|MODULE:NAME", help="a scutch.Model")
-    added.add_argument("action", choices=("show",), help="what to do")
+    added.add_argument("action", choices=("show", "check"), help="what to do")
     added.add_argument("--mesh", action="append", default=[], metavar="AXIS=SIZE,...",
                        help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
-    added.add_argument("--json", action="store_true", help="print JSON in the place of tables")
+    added.add_argument("--json", action="store_true", help="print JSON in the place of text")
+    added.add_argument("--steps", type=int, default=3,
+                       help="check: on each mesh, 0 for none (default: %(default)s)")  # fmt: skip
+    added.add_argument("--seed", type=int, default=0, help="check: of all that is drawn")
     return parser
 
 
@@ -548,10 +551,19 @@ def _box(arguments: argparse.Namespace) -> int:
 
 
 def _model(arguments: argparse.Namespace) -> int:
-    from scutch.models.command import show
+    from scutch.judging.profiles import prepare_devices
+    from scutch.models import command
 
-    print(show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
-    return 0
+    if arguments.action == "show":
+        print(command.show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
+        return 0
+    prepare_devices()
+    text, code = command.check(
+        arguments.model, meshes=arguments.mesh, steps=arguments.steps, seed=arguments.seed,
+        as_json=arguments.json,
+    )  # fmt: skip
+    print(text)
+    return code
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -1,9 +1,11 @@
-"""A model as a pure function that makes its variables: a Linen module or an NNX object.
+"""A model as pure functions, whether it is a Linen module or an NNX object.
 
-`params` are the trained variables, `rest` are all others, both still in their boxes:
+A *framework* makes variables from a key, and gives the outputs of a call together with the changed
+variables. `params` are the trained variables, `rest` are all others, both still in their boxes:
 
     framework = framework_of(model, implementation)
     params, rest = framework.init(jax.random.key(0), *inputs)
+    outputs, rest = framework.apply(params, rest, jax.random.key(1), *inputs)
 """
 
 import contextlib
@@ -21,12 +23,23 @@ from scutch.models.model import Model
 
 
 class Framework(Protocol):
-    """A model as a function that makes its variables."""
+    """A model as a function that makes its variables, and one that calls it."""
 
     def init(self, key: Any, *inputs: Any) -> tuple[Any, Any]:
         """The trained variables and all others, from a key.
 
         Args:
+          key: Of random numbers.
+          *inputs: The positional arguments of a call.
+        """
+        ...
+
+    def apply(self, params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        """The outputs of a call, and the variables that are not trained after it.
+
+        Args:
+          params: The trained variables.
+          rest: The other variables.
           key: Of random numbers.
           *inputs: The positional arguments of a call.
         """
@@ -60,6 +73,27 @@ class Linen:
         variables.pop("intermediates", None)
         return params, variables
 
+    def apply(self, params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        """One call with every collection but `params` mutable.
+
+        Args:
+          params: The collection `params`.
+          rest: The other collections.
+          key: Of random numbers; each stream gets its own.
+          *inputs: The positional arguments of the call.
+
+        Returns:
+          Its outputs, and the other collections after it.
+        """
+        streams = {
+            name: jax.random.fold_in(key, number) for number, name in enumerate(self.model.streams)
+        }
+        outputs, changed = self.module.apply(
+            {"params": params, **rest}, *inputs, rngs=streams, mutable=list(rest),
+            **self.model.options,
+        )  # fmt: skip
+        return outputs, {**rest, **dict(changed)}
+
 
 class NNX:
     """An NNX object, taken apart into its parameters and its other variables."""
@@ -73,6 +107,7 @@ class NNX:
           implementation: Whose NNX it is.
         """
         self.make, self.model, self.nnx = make, model, implementation.nnx
+        self._graphdef: Any = None
 
     def object(self, key: Any) -> Any:
         """The object, made from a key."""
@@ -86,8 +121,29 @@ class NNX:
           key: Of random numbers.
           *inputs: They are not needed: an object has its variables before it is called.
         """
-        _, params, rest = self.nnx.split(self.object(key), self.nnx.Param, ...)
+        self._graphdef, params, rest = self.nnx.split(self.object(key), self.nnx.Param, ...)
         return params, rest
+
+    def apply(self, params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        """One call of the object; its own streams give the random numbers.
+
+        Args:
+          params: The parameters.
+          rest: The other variables, the streams of random numbers among them.
+          key: It is not needed.
+          *inputs: The positional arguments of the call.
+
+        Returns:
+          Its outputs, and the other variables after it.
+
+        Raises:
+          RuntimeError: `init` was never called, so that the structure is unknown.
+        """
+        if self._graphdef is None:
+            raise RuntimeError("the object was called before it was made; expected init first")
+        made = self.nnx.merge(self._graphdef, params, rest)
+        outputs = made(*inputs, **self.model.options)
+        return outputs, self.nnx.split(made, self.nnx.Param, ...)[2]
 
 
 def implementation_of(model: Model) -> Implementation:
@@ -152,15 +208,24 @@ def _required(make: Any) -> bool:
 
 
 @contextlib.contextmanager
-def without_mesh(implementation: Implementation) -> Iterator[None]:
-    """Make variables as annotated, without a mesh on which they could be placed.
+def surroundings(implementation: Implementation, rules: Any, mesh: Any = None) -> Iterator[None]:
+    """Call a model under rules and a mesh, as its owner does.
+
+    Args:
+      implementation: Whose rules they are.
+      rules: Logical names and mesh axes.
+      mesh: A mesh of devices; without one, nothing is constrained.
 
     Yields:
-      Nothing.
+      Nothing; rules and mesh hold inside.
     """
     with contextlib.ExitStack() as stack:
+        if implementation.logical is not None:
+            stack.enter_context(implementation.logical.logical_axis_rules(tuple(rules)))
         if implementation.nnx is not None and hasattr(implementation.nnx, "use_eager_sharding"):
             stack.enter_context(implementation.nnx.use_eager_sharding(False))
+        if mesh is not None:
+            stack.enter_context(jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh)
         yield
 
 

@@ -31,7 +31,7 @@ from scutch.models.frameworks import (
     collector_paused,
     framework_of,
     implementation_of,
-    without_mesh,
+    surroundings,
 )
 from scutch.models.model import MeshShape, Model, mesh_text
 
@@ -164,7 +164,7 @@ def abstract(model: Model) -> Abstract:
         params, rest = framework.init(key, *inputs)
         return params, optimizer.init(params), rest
 
-    with without_mesh(implementation), collector_paused():
+    with surroundings(implementation, model.rules), collector_paused():
         key = jax.eval_shape(lambda: jax.random.key(0))
         params, state, rest = jax.eval_shape(made, key, *model.arguments)
     return Abstract(implementation, framework, params, state, rest)

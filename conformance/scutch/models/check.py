@@ -1,0 +1,182 @@
+"""Check a model: every law, its findings in one verdict.
+
+verdict = check(model)
+verdict.passes, verdict.findings[0].path
+"""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+
+import jax
+
+from scutch.models import annotation_laws, run_laws
+from scutch.models.annotations import shards, spec_of
+from scutch.models.examined import INITIALISATION, Examined
+from scutch.models.findings import Finding, Verdict, read_suppressions, verdict
+from scutch.models.laws import LAWS, by_id
+from scutch.models.layout import decisions_of
+from scutch.models.model import MeshShape, Model, device_count, mesh_text
+from scutch.models.runs import Run, run_on
+
+STEPS = 3
+OWN_START = ("placement/the-state-starts-as-annotated", "placement/steps-keep-the-placement")
+OF_LOSS = (
+    "annotations/layers-constrain-alike",
+    "values/a-key-is-used-once",
+    "steadiness/no-callback-leaves-the-device",
+)
+OF_RUNS = frozenset(
+    f"models/{name}"
+    for name in (
+        *OWN_START,
+        "placement/a-step-runs",
+        "values/meshes-agree-on-the-loss",
+        "values/meshes-agree-on-updates",
+        "steadiness/steps-compile-once",
+        "steadiness/donated-buffers-are-used",
+    )
+)
+"""The ids of laws that need steps of training."""
+
+
+def check(
+    model: Model, meshes: Sequence[MeshShape] = (), *, steps: int = STEPS, seed: int = 0
+) -> Verdict:
+    """Try all laws on a model.
+
+    Args:
+      model: The description.
+      meshes: Mesh shapes; the model's own where there are none.
+      steps: How many steps of training are run on each mesh; 0 for laws from shapes alone.
+      seed: Of the drawn mesh, the first state and the inputs.
+
+    Returns:
+      The findings, gravest first, and the laws that hold or do not apply.
+
+    Raises:
+      SetupError: The description or the file of suppressions is wrong.
+    """
+    examined = Examined(model, meshes)
+    suppressions = () if model.suppressions is None else read_suppressions(model.suppressions)
+    skipped: list[tuple[str, str]] = []
+    findings: list[Finding] = []
+    if (failure := examined.failure) is not None:
+        law = by_id("annotations/the-model-is-made-from-shapes")
+        untraced = Finding(law, failure.place, failure.told, failure.remedy)
+        if failure.place == INITIALISATION:
+            skipped += [(each.id, "the model cannot be made") for each in LAWS if each != law]
+            return verdict([untraced], skipped, suppressions)
+        skipped += [(f"models/{each}", "the loss cannot be traced") for each in OF_LOSS]
+    findings += annotation_laws.findings(examined)
+    findings += run_laws.moments(examined)
+    findings += run_laws.keys(examined)
+    findings += run_laws.callbacks(examined)
+    if failure is None and not examined.program.draws:
+        skipped.append(("values/a-key-is-used-once", "the loss draws no random numbers"))
+    if model.start is None:
+        reason = "the check made the state and the step itself; give start= and step="
+        skipped += [(law, reason) for law in OWN_START]
+    if failure is not None and not any(finding.fails for finding in findings):
+        findings.append(untraced)
+    refused = failure is not None or any(each.law.harm == "refused" for each in findings)
+    if steps == 0 or refused:
+        reason = "no steps were asked for" if steps == 0 else "the model cannot be laid out"
+        skipped += [(law.id, reason) for law in LAWS if law.id in OF_RUNS]
+    else:
+        findings += _runs(examined, steps, seed, skipped)
+    return verdict(findings, skipped, suppressions)
+
+
+def _runs(
+    examined: Examined, steps: int, seed: int, skipped: list[tuple[str, str]]
+) -> Iterator[Finding]:
+    """The findings of the laws about steps of training."""
+    training, own = examined.training, examined.model.start is not None
+    one = dict.fromkeys(examined.meshes[0], 1)
+    shapes: list[MeshShape] = []
+    for each in (*map(fitted, examined.meshes), drawn_mesh(examined, seed)):
+        if each is not None and each not in (one, *shapes):
+            shapes.append(each)
+    law = by_id("placement/a-step-runs")
+    try:
+        with training.on(one) as there:
+            alone = run_on(there, steps=steps, seed=seed)
+            noise = run_on(there, steps=steps, seed=seed, disturbed=True)
+    except Exception as error:
+        yield Finding(law, "the step", _told(error), "see the traceback of the step on one device")
+        return
+    donated = alone.donated or bool(alone.unused)
+    for shape in shapes:
+        try:
+            with training.on(shape) as there:
+                run = run_on(there, steps=steps, seed=seed)
+        except Exception as error:
+            yield Finding(law, "the step", _told(error), "see the text of JAX", mesh_text(shape))
+            continue
+        donated = donated or run.donated or bool(run.unused)
+        yield from _on(examined, run, own)
+        yield from run_laws.losses(run, alone, noise)
+        yield from run_laws.updates(run, alone, noise)
+    if not donated:
+        skipped.append(("steadiness/donated-buffers-are-used", "the step donates nothing"))
+
+
+def _on(examined: Examined, run: Run, own: bool) -> Iterator[Finding]:
+    if own:
+        yield from run_laws.start(examined, run)
+        yield from run_laws.drift(run)
+    yield from run_laws.compilations(run)
+    yield from run_laws.donation(run)
+
+
+def _told(error: Exception) -> str:
+    """The first lines of an error's text, with its class."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:3])[:400]}"
+
+
+def fitted(mesh: MeshShape) -> dict[str, int]:
+    """A mesh shape with its largest axes cut until there are devices enough."""
+    shape, present = dict(mesh), len(jax.devices())
+    while device_count(shape) > present:
+        axis = max(shape, key=lambda each: shape[each])
+        shape[axis] = next(n for n in range(shape[axis] - 1, 0, -1) if shape[axis] % n == 0)
+    return shape
+
+
+def drawn_mesh(examined: Examined, seed: int) -> dict[str, int] | None:
+    """Another mesh shape that the model's sizes allow, with its axes in any order.
+
+    Args:
+      examined: The model.
+      seed: Which of them.
+
+    Returns:
+      A mesh shape of the devices that are there; None where the sizes allow one device only.
+    """
+    axes, present = list(examined.meshes[0]), len(jax.devices())
+    sizes = [n for n in range(1, present + 1) if present % n == 0]
+    shapes = [
+        dict(zip(order, each, strict=True))
+        for order in itertools.permutations(axes)
+        for each in itertools.product(sizes, repeat=len(axes))
+        if 1 < math.prod(each) <= present
+    ]
+    drawn = random.Random(seed)
+    drawn.shuffle(shapes)
+    return next((shape for shape in shapes if _divides(examined, shape)), None)
+
+
+def _divides(examined: Examined, shape: MeshShape) -> bool:
+    """Whether every axis of the model's arrays, inputs and constraints can be laid out."""
+    model = examined.model
+    arrays = [(leaf.shape, spec_of(decisions_of(model, leaf))) for leaf in examined.annotated]
+    arrays += [(value.shape, spec) for value, spec in examined.inputs]
+    arrays += [(one.shape, one.spec) for one in examined.program.constraints]
+    return all(
+        length % shards((entry,), shape) == 0
+        for lengths, spec in arrays
+        for entry, length in zip(spec, lengths, strict=False)
+    )

@@ -1,0 +1,222 @@
+"""What `check` finds: findings, laws that do not apply, and findings that the owner lives with.
+
+A file of suppressions has the form of known failures:
+
+    [[known]]
+    requirement = "models/annotations/each-name-has-a-rule"
+    path = "decoder/embed/*"
+    reason = "the vocabulary is small"
+"""
+
+import fnmatch
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scutch.implementation import SetupError
+from scutch.models.laws import GRAVITY, LAWS, Law, by_id
+
+_KEYS = frozenset({"requirement", "path", "reason"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One breach of a law.
+
+    Args:
+      law: The law.
+      path: Of the parameter, or the place in the step.
+      problem: The fault as a sentence about the axis, the rule and the values.
+      remedy: What to write instead.
+      mesh: The mesh shape, as text; empty where the fault is there on all.
+      bytes: Of the array; among equals, larger ones come first.
+      reason: Why the owner lives with it; empty for a finding that counts.
+    """
+
+    law: Law
+    path: str
+    problem: str
+    remedy: str
+    mesh: str = ""
+    bytes: int = 0
+    reason: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the check fails because of it."""
+        return self.law.level == "must" and not self.reason
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """Findings that the owner lives with.
+
+    Args:
+      requirement: A pattern of ids of laws.
+      path: A pattern of paths.
+      reason: Why.
+    """
+
+    requirement: str
+    path: str
+    reason: str
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether a finding is one of them."""
+        return fnmatch.fnmatchcase(finding.law.id, self.requirement) and fnmatch.fnmatchcase(
+            finding.path, self.path
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found.
+
+    Args:
+      findings: Gravest first, suppressed ones at the end.
+      held: Laws that were tried and hold.
+      not_applied: Laws that were not tried, with the reason for each.
+      unused: Suppressions that cover nothing.
+    """
+
+    findings: tuple[Finding, ...]
+    held: tuple[Law, ...]
+    not_applied: tuple[tuple[Law, str], ...]
+    unused: tuple[Suppression, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether no finding fails the check, and no suppression is left without one."""
+        return not any(finding.fails for finding in self.findings) and not self.unused
+
+    def of(self, law: Law) -> tuple[Finding, ...]:
+        """The findings of one law."""
+        return tuple(finding for finding in self.findings if finding.law == law)
+
+
+def read_suppressions(path: str | Path) -> tuple[Suppression, ...]:
+    """The suppressions in a TOML file.
+
+    Raises:
+      SetupError: The file cannot be read, or an entry lacks a key, or names no law.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_text("utf-8")).get("known", [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SetupError(f"suppressions {path}", f"{error}; expected a TOML file") from error
+    found = []
+    for number, table in enumerate(tables, 1):
+        where = f"suppressions {path}, entry {number}"
+        if table.keys() != _KEYS or not all(isinstance(v, str) and v for v in table.values()):
+            raise SetupError(
+                where, f"it has {sorted(table)}; expected texts for {', '.join(sorted(_KEYS))}"
+            )
+        entry = Suppression(**table)
+        if not any(fnmatch.fnmatchcase(law.id, entry.requirement) for law in LAWS):
+            raise SetupError(
+                where, f"no law has the id {entry.requirement!r}; see scutch.models.laws"
+            )
+        found.append(entry)
+    return tuple(found)
+
+
+def verdict(
+    findings: Iterable[Finding],
+    not_applied: Iterable[tuple[str, str]],
+    suppressions: Sequence[Suppression] = (),
+    tried: Iterable[Law] = LAWS,
+) -> Verdict:
+    """Put findings in order, and tell which laws hold.
+
+    Args:
+      findings: In any order; of equal ones the first is kept.
+      not_applied: Ids of laws, each with the reason.
+      suppressions: Of the owner.
+      tried: The laws that the check was about.
+
+    Returns:
+      The verdict.
+    """
+    found: dict[tuple[str, str, str], Finding] = {}
+    used = set()
+    for finding in findings:
+        for entry in suppressions:
+            if entry.covers(finding):
+                finding = replace(finding, reason=entry.reason)
+                used.add(entry)
+        found.setdefault((finding.law.id, finding.path, finding.problem), finding)
+    skipped = {by_id(law): reason for law, reason in not_applied}
+    broken = {finding.law for finding in found.values()}
+    ordered = sorted(found.values(), key=_grave)
+    return Verdict(
+        tuple(ordered),
+        tuple(law for law in tried if law not in broken and law not in skipped),
+        tuple((law, reason) for law, reason in skipped.items() if law not in broken),
+        tuple(entry for entry in suppressions if entry not in used),
+    )
+
+
+def _grave(finding: Finding) -> tuple[object, ...]:
+    return (
+        bool(finding.reason),
+        finding.law.level != "must",
+        GRAVITY.index(finding.law.harm),
+        -finding.bytes,
+        finding.law.id,
+        finding.path,
+    )
+
+
+def text(found: Verdict) -> str:
+    """A verdict for a terminal: findings, gravest first, then the laws that were not tried."""
+    failing = [finding for finding in found.findings if finding.fails]
+    lines = [line for finding in found.findings for line in _finding_lines(finding)]
+    for entry in found.unused:
+        lines += [
+            f"delete the suppression of {entry.requirement} at {entry.path}: it covers nothing"
+        ]
+    lines += [f"not tried: {law.title}: {reason}" for law, reason in found.not_applied]
+    held = f"{len(found.held)} law{'s' * (len(found.held) != 1)} hold"
+    other = len(found.findings) - len(failing)
+    lines.append(
+        f"{held}, {len(failing)} finding{'s' * (len(failing) != 1)} to mend"
+        + f", {other} other{'s' * (other != 1)}" * bool(other)
+    )
+    return "\n".join(lines).strip()
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    mesh = f" on the mesh {finding.mesh}" * bool(finding.mesh)
+    state = f"accepted: {finding.reason}" if finding.reason else finding.law.level
+    return [
+        f"{finding.path}{mesh}: {finding.problem}",
+        f"    write: {finding.remedy}",
+        f"    {finding.law.id} ({finding.law.harm}, {state})",
+        "",
+    ]
+
+
+def lines_of(some: Iterable[Finding]) -> str:
+    """Some findings as text."""
+    return "\n".join(line for finding in some for line in _finding_lines(finding)).strip()
+
+
+def document(found: Verdict) -> dict[str, object]:
+    """A verdict for JSON."""
+    return {
+        "passes": found.passes,
+        "findings": [
+            {
+                "law": finding.law.id, "harm": finding.law.harm, "level": finding.law.level,
+                "path": finding.path, "problem": finding.problem, "remedy": finding.remedy,
+                "mesh": finding.mesh, "bytes": finding.bytes, "reason": finding.reason,
+            }
+            for finding in found.findings
+        ],
+        "held": [law.id for law in found.held],
+        "not_applied": {law.id: reason for law, reason in found.not_applied},
+        "unused_suppressions": [
+            {"requirement": each.requirement, "path": each.path} for each in found.unused
+        ],
+    }  # fmt: skip
