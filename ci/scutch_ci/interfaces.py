@@ -1,9 +1,9 @@
 """The public interface of each release, read from its wheel without importing it.
 
-`ci/matrix --interfaces` downloads the wheel of each release that the records have, of Flax and of
-JAX, reads it with griffe, and writes the history of every public name to
-`conformance/scutch/releases/interfaces`. Nothing of a release is run: a signature is what its source
-says.
+`ci/matrix --interfaces` downloads the wheel of each recorded release of Flax, reads it with griffe,
+and writes the history of every public name to
+`conformance/scutch/releases/interfaces`. No code of a release runs: a signature is read from its
+source.
 """
 
 import ast
@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
 from scutch import releases
 from scutch.releases.interface import Interface, history_text
 from scutch.report.text import count, publish
@@ -31,20 +30,13 @@ METADATA = ("get_metadata", "has_metadata", "get", "pop")
 
 
 def update() -> int:
-    """Write the interfaces of all recorded releases of Flax, and of the JAX that each was judged
-    with; returns an exit code."""
-    recorded = [each for each in releases.everything() if each.implementation == "flax"]
-    versions = {
-        "flax": {each.release for each in recorded},
-        "jax": {each.jax for each in recorded},
-    }
+    """Write the interfaces of all recorded releases of Flax; returns an exit code."""
     FOLDER.mkdir(exist_ok=True)
-    for package, wanted in versions.items():
-        interfaces = []
-        for version in sorted(wanted, key=Version):
-            interfaces.append(Interface(package, version, of_release(package, version)))
-            print(f"{package} {version}: {count(len(interfaces[-1].names), 'name')}", flush=True)
-        publish(history_text(interfaces), FOLDER / f"{package}.json")
+    interfaces = []
+    for version in [each.release for each in releases.records("flax")]:
+        interfaces.append(Interface("flax", version, of_release("flax", version)))
+        print(f"flax {version}: {count(len(interfaces[-1].names), 'name')}", flush=True)
+    publish(history_text(interfaces), FOLDER / "flax.json")
     return 0
 
 
@@ -79,8 +71,10 @@ def of_folder(package: str, folder: Path) -> dict[str, str]:
     Returns:
       By full name, the definition as `scutch.releases.interface` describes it.
     """
-    import griffe
-
+    try:
+        import griffe
+    except ModuleNotFoundError:
+        raise NothingMeasured("reading wheels needs griffe: pip install griffe") from None
     loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
     module: Any = loader.load(package, submodules=True)
     loader.resolve_aliases(implicit=True, external=False)
@@ -227,9 +221,9 @@ def _deprecations(path: str, source: str) -> dict[str, str]:
         if isinstance(target, ast.Name) and target.id == "_deprecations":
             assert isinstance(node, ast.Assign)
             table = node.value
-            for key, value in zip(table.keys, table.values, strict=True) if isinstance(
-                table, ast.Dict
-            ) else ():
+            for key, value in (
+                zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
+            ):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple):
                     message = _message(value)
                     gone = isinstance(value.elts[-1], ast.Constant) and value.elts[-1].value is None

@@ -33,7 +33,7 @@ from scutch.releases.changes import in_order
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish
 
-from scutch_ci import conformance, known_ranges, scripts, tasks
+from scutch_ci import conformance, interfaces, known_ranges, programs, scripts, tasks
 from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, last_line, processors
 from scutch_ci.targets import ADAPTERS, Target, environment, targets
 
@@ -359,6 +359,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.known:
             return known_ranges.update(matrix.recorded())
+        if options.interfaces:
+            log = matrix.environments / "programs.log"
+            matrix.environments.mkdir(parents=True, exist_ok=True)
+            code = programs.update(lambda target: environment(target, matrix.environments, log))
+            return code or interfaces.update()
         if options.scripts:
             return write_scripts(matrix, options.releases, again=options.again)
         return judge_all(matrix, targets(options.releases), again=options.again)
@@ -395,6 +400,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--scripts", action="store_true",
         help="judge nothing: write a script for each known failure of Flax that has none, and run "
         "each on the release that has the failure, on RELEASE and on the one that mended it"
+    )  # fmt: skip
+    add("--interfaces", action="store_true",
+        help="judge nothing: run ci/programs on every recorded release of Flax, and read its "
+        "public interface from its wheel (needs griffe)"
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.examples < 1:

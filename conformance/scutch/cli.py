@@ -8,6 +8,7 @@ import argparse
 import difflib
 import importlib.util
 import io
+import json
 import os
 import re
 import sys
@@ -41,6 +42,7 @@ examples:
   scutch box my_boxes.py:Scaled                         judge one box class
   scutch explain BOX-9a                                 what a requirement says, and why
   scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
+  scutch upgrade --from flax==0.12.6 src                which lines of your code it changes
 
 exit codes:
   0  fine
@@ -200,15 +202,25 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(
         "changes",
-        "say what a release changes in behaviour, and since when a requirement is broken",
+        "say what a release changes: refused programs, the interface, requirements",
         _changes,
         "Nothing is judged: releases were, each with the JAX of its day, and what was found comes "
-        "with scutch.",
+        "with scutch. `scutch upgrade` says which of the changes your code meets.",
     )
     added.add_argument("implementation", metavar="NAME", help="such as flax")
     added.add_argument("old", metavar="OLD", nargs="?", help="a release, such as 0.12.6")
     added.add_argument(
         "new", metavar="NEW", nargs="?", help="a later one (default: the newest that is recorded)"
+    )
+    added.add_argument("--all", action="store_true", help="show every line and the calls, too")
+    added.add_argument("--json", action="store_true", help="print the changes as JSON")
+    added.add_argument(
+        "--history", action="store_true", help="also since when each known failure is one"
+    )
+    added.add_argument(
+        "--fail-on",
+        choices=("breaking", "deprecated", "any"),
+        help="exit with 1 where there are changes of this gravity, or graver ones",
     )
     added.add_argument(
         "--scripts",
@@ -222,6 +234,27 @@ def _parser() -> argparse.ArgumentParser:
         help="the interpreter of an environment with one of both releases, which runs the scripts "
         "(default: this one)",
     )
+
+    added = command(
+        "upgrade",
+        "list the places in your code that an upgrade of Flax changes",
+        _upgrade,
+        "It reads the code and runs nothing. Exit code 1 where something breaks. It does not see "
+        "names made at run time, nor the attributes of objects whose class it cannot tell.",
+    )
+    added.add_argument(
+        "--from", dest="old", metavar="flax==OLD",
+        help="the release that the code works with (default: the installed one)",
+    )  # fmt: skip
+    added.add_argument(
+        "--to", dest="new", metavar="flax==NEW",
+        help="the release to go to (default: the newest that is recorded)",
+    )  # fmt: skip
+    added.add_argument(
+        "--format", choices=("text", "json", "sarif", "github"), default="text",
+        help="how the places are listed (default: %(default)s)",
+    )  # fmt: skip
+    added.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
 
     added = command(
         "reproduce",
@@ -405,7 +438,7 @@ def _known(arguments: argparse.Namespace) -> int:
 def _changes(arguments: argparse.Namespace) -> int:
     from scutch import releases
     from scutch.judging import known
-    from scutch.releases import changes
+    from scutch.releases import changes, summary
 
     name = arguments.implementation
     try:
@@ -414,20 +447,43 @@ def _changes(arguments: argparse.Namespace) -> int:
         new = releases.record(name, arguments.new) if arguments.new else newest
     except releases.NotRecorded as error:
         raise UsageError(str(error)) from error
+    code = 0
     if old is None:
         print(changes.recorded(name))
     else:
-        upgrade = changes.compare(old, new)
-        print(changes.text(upgrade))
+        found = summary.summarize(old, new)
+        code = int(arguments.fail_on is not None and found.fails(arguments.fail_on))
+        if arguments.json:
+            print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+            return code
+        print(summary.text(found, everything=arguments.all))
         if arguments.scripts is not None:
             from scutch.reproduce import upgrades
 
-            lines = upgrades.write(upgrade, arguments.scripts, arguments.python)
+            lines = upgrades.write(found.upgrade, arguments.scripts, arguments.python)
             print("", *lines, sep="\n")
-    entries = [each for each in known.shipped() if each.implementation == name]
-    print()
-    print(changes.history(name, [(each.requirement, each.test, each.reason) for each in entries]))
-    return 0
+    if arguments.history or old is None:
+        entries = [each for each in known.shipped() if each.implementation == name]
+        rows = [(each.requirement, each.test, each.reason) for each in entries]
+        print(f"\n{changes.history(name, rows)}")
+    return code
+
+
+def _upgrade(arguments: argparse.Namespace) -> int:
+    from scutch import releases
+    from scutch.upgrades import code, findings, report
+
+    try:
+        old, new = findings.releases_of(arguments.old, arguments.new)
+    except releases.NotRecorded as error:
+        raise UsageError(str(error)) from error
+    missing = [path for path in arguments.paths if not path.exists()]
+    if missing:
+        raise UsageError(f"upgrade: {missing[0]} does not exist; expected a file or a folder")
+    read = code.read(arguments.paths, new.implementation)
+    found = findings.find(read, old, new)
+    print(report.FORMATS[arguments.format](found))
+    return int(found.breaks)
 
 
 def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Known"]:

@@ -14,7 +14,7 @@ from scutch.implementation import OPTIONS, SetupError, Unclaimed, flax_shaped
 from scutch.inputs.calls import parse_call
 from scutch.judging import known
 from scutch.judging.verdicts import Counterexample, Trial
-from scutch.releases import Finding, NotRecorded, Record, changes, digest
+from scutch.releases import Finding, NotRecorded, Record, changes, digest, summary
 from scutch.reproduce import upgrades
 from scutch_ci import known_ranges, matrix, targets
 from scutch_ci.checkout import NothingMeasured
@@ -73,7 +73,7 @@ def test_what_is_recorded_names_no_folder_of_a_machine():
 def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys):
     assert cli.main(["changes", "flax", "0.12.2", "0.12.4"]) == 0
     printed = capsys.readouterr().out
-    broken = printed.partition("Broken: not broken before")[2].partition("Mended")[0]
+    broken = printed.partition("Requirements: broken")[2].partition("Requirements: mended")[0]
     assert "LOG-9.BOX-20d" in broken
     assert "scutch run --implementation flax --replay" in broken
 
@@ -113,12 +113,12 @@ def test_each_change_is_in_its_group():
 def test_a_change_is_shown_by_a_call_and_the_release_that_it_does_not_break(recorded):
     old, new = record("1", held=[CALL], BOX_5="passed"), record("3", BOX_5=failed(CALL))
     recorded(old, record("2", BOX_5=failed(CALL)), new)
-    text = changes.text(changes.compare(old, new))
+    text = summary.text(summary.summarize(old, new))
     assert "[since 2]" in text
     assert "3: AssertionError: no" in text
     assert "1: the same call does not break it" in text
     assert f"scutch run --implementation mine --replay {shlex.quote(CALL)}" in text
-    assert text.endswith("1 broken")
+    assert "Requirements: broken: not broken before (1)" in text
 
 
 def test_scripts_of_the_release_that_is_there_are_written(recorded, monkeypatch, tmp_path):

@@ -1,6 +1,6 @@
 """What a new release changes in behaviour, by requirement, and since when.
 
-    print(text(compare(record("flax", "0.12.2"), record("flax", "0.12.4"))))
+    compare(record("flax", "0.12.2"), record("flax", "0.12.4")).of("broken")
 
 A requirement is *broken* by an upgrade if no call that was tried broke it before, and *mended* if
 none does now, which does not say that no call can. It is *otherwise* broken if other laws of it
@@ -215,40 +215,25 @@ def timeline(implementation: str) -> dict[str, list[str]]:
 # ---------------------------------------------------------------- for people
 
 
-def text(upgrade: Upgrade) -> str:
-    """The changes for people: the groups, and in each, what shows the change.
+def in_words(upgrade: Upgrade, changes: Sequence[Change], *, calls: bool = True) -> list[str]:
+    """Lines for people about changes of one kind.
 
     Args:
-      upgrade: What changed.
+      upgrade: That they belong to.
+      changes: Of one kind.
+      calls: Whether to show the calls that tell the two releases apart.
+
+    Returns:
+      One line for each requirement, and more for its calls.
     """
-    old, new = upgrade.old, upgrade.new
-    lines = [
-        f"{old} -> {new}",
-        f"jax {old.jax} -> {new.jax}, python {old.python} -> {new.python}; each law tried on "
-        f"{old.examples} and {new.examples} inputs, and on calls that break other releases",
-    ]
-    for kind, title in KINDS.items():
-        changes = upgrade.of(kind)
-        if changes:
-            lines += ["", f"{title} ({len(changes)})"]
-            lines += _short(changes) if kind == "gone" else _long(upgrade, changes)
-    lines += ["", _summed_up(upgrade)]
-    return "\n".join(lines)
-
-
-def _short(changes: Sequence[Change]) -> list[str]:
-    return [f"  {each.requirement:10} {_title(each.requirement)}" for each in changes]
-
-
-def _long(upgrade: Upgrade, changes: Sequence[Change]) -> list[str]:
     lines = []
     for change in changes:
         since = f"  [since {change.since}]" if change.since else ""
-        lines.append(f"  {change.requirement:10} {_title(change.requirement)}{since}")
+        lines.append(f"  {change.requirement:10} {title(change.requirement)}{since}")
         if change.kind == "new":
             word = "broken" if change.new.verdict in BROKEN else "not broken"
             lines[-1] += f"  ({word})"
-        for call in change.shown_by:
+        for call in change.shown_by if calls else ():
             breaks = upgrade.new if call in change.new.broken else upgrade.old
             holds = upgrade.old if breaks is upgrade.new else upgrade.new
             lines.append(f"      {breaks.release}: {call.error}")
@@ -256,7 +241,7 @@ def _long(upgrade: Upgrade, changes: Sequence[Change]) -> list[str]:
                 lines.append(f"      {holds.release}: the same call does not break it")
             if call.input:
                 lines.append(f"      {replay(breaks.implementation, call.input)}")
-        if change.new.verdict == "blocked":
+        if calls and change.new.verdict == "blocked":
             lines.append(f"      {change.new.reason}")
     return lines
 
@@ -271,16 +256,10 @@ def replay(implementation: str, call: str) -> str:
     return f"scutch run --implementation {implementation} --replay {shlex.quote(call)}"
 
 
-def _title(identifier: str) -> str:
+def title(identifier: str) -> str:
+    """Level and title of a requirement."""
     row = by_id().get(identifier)
     return f"{row.level:6} {row.title}" if row else "not in the catalogue any more"
-
-
-def _summed_up(upgrade: Upgrade) -> str:
-    counts = [f"{len(upgrade.of(kind))} {kind}" for kind in KINDS if upgrade.of(kind)]
-    said = ", ".join(counts) or "no change"
-    left = len(upgrade.uncompared)
-    return said + (f"; {left} not compared, tried on too few inputs" if left else "")
 
 
 def recorded(implementation: str) -> str:

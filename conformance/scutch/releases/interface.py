@@ -200,7 +200,15 @@ class InterfaceChange:
 
 
 def compare(old: Interface, new: Interface) -> tuple[InterfaceChange, ...]:
-    """What changes in an interface, gravest first, then by name; without the first release."""
+    """What changes in an interface; `between` adds the first release with each change.
+
+    Args:
+      old: Of any release.
+      new: Of another one.
+
+    Returns:
+      Changes of public names, gravest first, then by name.
+    """
     changes = dict.fromkeys((*_names(old, new), *_signatures(old, new), *_new(old, new)))
     places = {kind: place for place, kind in enumerate(KINDS)}
     public = [each for each in changes if _is_public(each.name)]
@@ -215,7 +223,7 @@ def _is_public(name: str) -> bool:
     """
     parts = name.split(".")
     owners = [number for number, part in enumerate(parts) if part[:1].isupper()]
-    depth = (owners[0] if owners else len(parts) - 1)
+    depth = owners[0] if owners else len(parts) - 1
     return name.startswith("metadata[") or depth <= 2 or parts[1] in ("core", "training")
 
 
@@ -252,7 +260,7 @@ def _keys(name: str, before: str, new: Interface) -> Iterator[InterfaceChange]:
 
 def _successor(name: str, old: Interface, new: Interface) -> str:
     """The new name of a definition that moved within the same package; empty if none is sure."""
-    definition = old.names[old.target(name)] if old.target(name) in old.names else ""
+    definition = old.names.get(old.target(name), "")
     last = name.rpartition(".")[2]
     if not definition.startswith(("class", "dataclass", "def ")):
         return ""
@@ -347,7 +355,11 @@ def _new(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
     for name, text in new.names.items():
         owner = name.rpartition(".")[0]
         is_new = name not in old.names and old.find(name) is None
-        if is_new and (owner in old.names or owner == new.package) and not text.startswith("removed"):
+        if (
+            is_new
+            and (owner in old.names or owner == new.package)
+            and not text.startswith("removed")
+        ):
             yield InterfaceChange(name, "new", text.partition("  #")[0], new=name)
 
 
@@ -403,6 +415,10 @@ def of_text(text: str) -> tuple[Interface, ...]:
 def interface(package: str, release: str) -> Interface:
     """The interface of one release.
 
+    Args:
+      package: Such as `flax`.
+      release: Such as `0.12.8`.
+
     Raises:
       NotRecorded: There is none; the message lists which there are.
     """
@@ -415,7 +431,12 @@ def interface(package: str, release: str) -> Interface:
 
 
 def between(old: Interface, new: Interface) -> tuple[InterfaceChange, ...]:
-    """As `compare`, and each change with the first recorded release that has it."""
+    """As `compare`, and each change with the first recorded release that has it.
+
+    Args:
+      old: Of any release.
+      new: Of another one.
+    """
     steps: Iterable[Interface] = [
         each
         for each in interfaces(new.package)

@@ -1,0 +1,149 @@
+"""Programs that users write, and what each recorded release does with them.
+
+    program("list_of_layers").on("0.12.8").error
+
+`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release.
+"""
+
+import ast
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from packaging.version import Version
+
+KINDS = {
+    "refused": "Refused now",
+    "result": "Another result",
+    "warns": "Warns now",
+    "accepted": "Accepted now",
+}
+"""What may become of a program from one release to another, gravest first."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one release does with a program.
+
+    Args:
+      error: Class and first line of the exception that ended it; empty if it was accepted.
+      prints: The lines that it printed.
+      warns: The messages of its warnings of deprecation.
+    """
+
+    error: str
+    prints: str
+    warns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, with its outcome on each release.
+
+    Args:
+      name: Of its file.
+      text: Its source, whose docstring has its title and, where they apply, a line `Touches:`
+        with the uses of names that it is about, and a line `Instead:`.
+      outcomes: By release.
+    """
+
+    name: str
+    text: str
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def title(self) -> str:
+        """The sentence that it begins with: the claim that it is about."""
+        return self._lines[0]
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """The uses of names that it is about, as `scutch.upgrades` finds them in code."""
+        return tuple(filter(None, self._line("Touches: ").split(", ")))
+
+    @property
+    def instead(self) -> str:
+        """What to write where a release refuses it; empty if that is not known."""
+        return self._line("Instead: ")
+
+    @property
+    def _lines(self) -> list[str]:
+        return (ast.get_docstring(ast.parse(self.text)) or self.name).splitlines()
+
+    def _line(self, start: str) -> str:
+        return next((each[len(start) :] for each in self._lines if each.startswith(start)), "")
+
+
+@dataclass(frozen=True)
+class ProgramChange:
+    """A program that two releases do not treat alike.
+
+    Args:
+      program: The program.
+      kind: A key of `KINDS`.
+      text: What the new release does, in words.
+      since: The first recorded release that does so.
+    """
+
+    program: Program
+    kind: str
+    text: str
+    since: str
+
+
+@cache
+def programs() -> tuple[Program, ...]:
+    """All programs of the package, by name."""
+    file = files(__name__.rpartition(".")[0]) / "interfaces" / "programs.json"
+    found = json.loads(file.read_text("utf-8"))
+    return tuple(
+        Program(name, each["text"], {
+            release: Outcome(o["error"], o["prints"], tuple(o["warns"]))
+            for release, o in each["outcomes"]
+        })
+        for name, each in sorted(found.items())
+    )  # fmt: skip
+
+
+def changes(old: str, new: str) -> tuple[ProgramChange, ...]:
+    """The programs that two releases of Flax do not treat alike, gravest first.
+
+    Args:
+      old: A recorded release.
+      new: Another one.
+
+    Returns:
+      Nothing for a program that was not run on both.
+    """
+    found = []
+    for each in programs():
+        if old in each.outcomes and new in each.outcomes:
+            kind, text = _change(each.outcomes[old], each.outcomes[new])
+            if kind:
+                found.append(ProgramChange(each, kind, text, _since(each, old, new, kind, text)))
+    places = {kind: place for place, kind in enumerate(KINDS)}
+    return tuple(sorted(found, key=lambda change: (places[change.kind], change.program.name)))
+
+
+def _change(old: Outcome, new: Outcome) -> tuple[str, str]:
+    if bool(old.error) != bool(new.error):
+        return ("refused", new.error) if new.error else ("accepted", f"prints {new.prints}")
+    if old.error:
+        return "", ""
+    if old.prints != new.prints:
+        return "result", f"prints {new.prints} (was {old.prints})"
+    added = [each for each in new.warns if each not in old.warns]
+    return ("warns", added[0]) if added else ("", "")
+
+
+def _since(program: Program, old: str, new: str, kind: str, text: str) -> str:
+    """The first release after `old` from which on all change the program in that way."""
+    since = new
+    between = [r for r in program.outcomes if Version(old) < Version(r) < Version(new)]
+    for release in sorted(between, key=Version, reverse=True):
+        if _change(program.outcomes[old], program.outcomes[release])[0] != kind:
+            break
+        since = release
+    return since

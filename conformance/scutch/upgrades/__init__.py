@@ -1,0 +1,1 @@
+"""The places in a user's code that another release of a library changes."""

@@ -1,0 +1,255 @@
+"""Which uses of a library an upgrade changes, how gravely, and what to write instead.
+
+    old, new = releases_of("flax==0.12.6", "flax==0.12.12")
+    find(read([Path("src")], "flax"), old, new).found
+"""
+
+import importlib.metadata
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scutch import releases
+from scutch.releases import interface, programs
+from scutch.releases.interface import Interface, InterfaceChange, Signature
+from scutch.releases.programs import ProgramChange
+from scutch.upgrades.code import Code, Use
+
+GRAVITIES = {
+    "breaks": "Breaks",
+    "differs": "Means another thing",
+    "deprecated": "Deprecated",
+}
+"""How grave a finding is, gravest first."""
+
+TOUCHES = re.compile(r"(?P<name>[\w.]+)(?:\((?P<without>!?)(?P<keyword>\w+)\)|\[(?P<held>\w+)\])?$")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A use that an upgrade changes.
+
+    Args:
+      use: The place.
+      gravity: A key of `GRAVITIES`.
+      text: The change, as a sentence.
+      instead: What to write, so that the new release accepts it; empty where that is not recorded.
+      since: The first recorded release with the change.
+    """
+
+    use: Use
+    gravity: str
+    text: str
+    instead: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that an upgrade changes in code.
+
+    Args:
+      code: What was read.
+      old: The interface of the release that the code works with.
+      new: That of the release to go to.
+      found: Gravest first, then by place.
+    """
+
+    code: Code
+    old: Interface
+    new: Interface
+    found: tuple[Finding, ...]
+
+    @property
+    def breaks(self) -> bool:
+        """Whether some code that works ends with an error, or means another thing."""
+        return any(each.gravity != "deprecated" for each in self.found)
+
+
+def releases_of(old: str | None, new: str | None) -> tuple[Interface, Interface]:
+    """The interfaces of two releases.
+
+    Args:
+      old: Such as `flax==0.12.6`; the installed release of the other's package where left out.
+      new: Such as `flax==0.12.12`; the newest recorded one where left out.
+
+    Raises:
+      NotRecorded: There is no such release.
+    """
+    package = (old or new or "flax").partition("==")[0]
+    if old is None:
+        try:
+            old = f"{package}=={importlib.metadata.version(package)}"
+        except importlib.metadata.PackageNotFoundError:
+            raise releases.NotRecorded(
+                f"{package} is not installed; expected --from {package}==RELEASE"
+            ) from None
+    if new is None:
+        known = interface.interfaces(package)
+        if not known:
+            raise releases.NotRecorded(f"no interface of {package!r} is recorded; expected flax")
+        new = f"{package}=={known[-1].release}"
+    found = []
+    for text in (old, new):
+        name, equals, release = text.partition("==")
+        if not equals or name != package:
+            raise releases.NotRecorded(
+                f"{text!r} names no release; expected one like 'flax==0.12.6'"
+            )
+        found.append(interface.interface(name, release))
+    return found[0], found[1]
+
+
+def find(code: Code, old: Interface, new: Interface) -> Findings:
+    """What an upgrade changes in code.
+
+    Args:
+      code: The user's.
+      old: The interface that the code works with.
+      new: The interface of the release to go to.
+
+    Returns:
+      A finding for each line and change, gravest first.
+    """
+    changes = interface.between(old, new)
+    by_target: dict[str, list[InterfaceChange]] = {}
+    for change in changes:
+        if change.kind in (*interface.BREAKING, "deprecated"):
+            for name in {change.name, *change.targets}:
+                by_target.setdefault(old.target(name) if "[" not in name else name, []).append(
+                    change
+                )
+    ran = programs.changes(old.release, new.release)
+    found: dict[tuple[str, int, str], Finding] = {}
+    for use in code.uses:
+        for finding in (*_of_interface(use, by_target, old, new), *_of_programs(use, ran, old)):
+            found.setdefault((use.file, use.line, finding.text), finding)
+    places = {gravity: place for place, gravity in enumerate(GRAVITIES)}
+    ordered = sorted(
+        found.values(), key=lambda f: (places[f.gravity], f.use.file, f.use.line, f.text)
+    )
+    return Findings(code, old, new, tuple(ordered))
+
+
+def _of_interface(
+    use: Use, changes: dict[str, list[InterfaceChange]], old: Interface, new: Interface
+) -> Iterator[Finding]:
+    names = [use.name]
+    if use.is_call and "[" not in use.name:
+        names.append(f"{_owner(use.name, old)}.__init__")
+    for name in names:
+        target = name if "[" in name else _owner(name, old)
+        for change in changes.get(target, ()):
+            if _meets(use, change, old, new):
+                gravity = "deprecated" if change.kind == "deprecated" else "breaks"
+                gravity = "differs" if use.name.startswith("metadata[") else gravity
+                text = change.text if "[" in change.name else f"{use.name}: {change.text}"
+                yield Finding(use, gravity, text, change.new, change.since)
+    owner = old.find(_owner(use.name, old)) if "[" not in use.name else None
+    if owner is not None and use.is_call:  # a key that is given as a keyword
+        for key in use.keywords:
+            for change in changes.get(f"metadata[{key}]", ()):
+                if _takes_metadata(use, key, old):
+                    yield Finding(use, "differs", change.text, change.new, change.since)
+
+
+def _owner(name: str, old: Interface) -> str:
+    """The full name of the definition that a name reaches, the class that defines a method."""
+    name = old.target(name)
+    if name in old.names:
+        return name
+    owner, _, last = name.rpartition(".")
+    if old.names.get(owner, "").startswith(("class", "dataclass")):
+        for base in old.bases(owner):
+            inherited = _owner(f"{base}.{last}", old)
+            if inherited in old.names:
+                return inherited
+    return name
+
+
+def _meets(use: Use, change: InterfaceChange, old: Interface, new: Interface) -> bool:
+    """Whether a use is one that the change is about."""
+    if change.kind in ("removed", "renamed", "deprecated"):
+        return True
+    if not use.is_call:
+        return False
+    if change.kind == "required":
+        return _lacks(use, change.new, new.find(change.targets[0] if change.targets else use.name))
+    return change.old in use.keywords or _given_by_position(use, change, old)
+
+
+def _lacks(use: Use, parameter: str, definition: str | None) -> bool:
+    signature = interface.signature(definition or "")
+    if signature is None or not parameter or use.open_keywords or parameter in use.keywords:
+        return False
+    position = _position(signature, parameter)
+    return use.positions >= 0 and (position < 0 or use.positions <= position)
+
+
+def _given_by_position(use: Use, change: InterfaceChange, old: Interface) -> bool:
+    if "by keyword only" not in change.text:
+        return False
+    signature = interface.signature(old.find(change.name) or "")
+    return signature is not None and use.positions > _position(signature, change.old) >= 0
+
+
+def _position(signature: Signature, parameter: str) -> int:
+    return signature.positional.index(parameter) if parameter in signature.positional else -1
+
+
+def _takes_metadata(use: Use, key: str, old: Interface) -> bool:
+    """Whether a call hands keywords that it does not name itself to a variable, as metadata."""
+    target = _owner(use.name, old)
+    for name in (target, f"{target}.__init__"):
+        signature = interface.signature(old.find(name) or "")
+        if signature is not None:
+            return signature.more_keywords and key not in signature.keywords
+    return False
+
+
+# ---------------------------------------------------------------- programs
+
+
+def _of_programs(use: Use, ran: tuple[ProgramChange, ...], old: Interface) -> Iterator[Finding]:
+    for change in ran:
+        if change.kind == "accepted":
+            continue
+        if any(_touches(use, text, old) for text in change.program.touches):
+            gravity = {"refused": "breaks", "result": "differs", "warns": "deprecated"}[change.kind]
+            text = f"{change.program.title} {change.text}"
+            yield Finding(use, gravity, text, change.program.instead, change.since)
+
+
+def _touches(use: Use, text: str, old: Interface) -> bool:
+    """Whether a use is like the one that a program is about.
+
+    Args:
+      use: Of the user's code.
+      text: `NAME`, `NAME(keyword)`, `NAME(!keyword)` or `NAME[list]`.
+      old: The interface in which both names are found.
+    """
+    if text.startswith("metadata["):
+        return use.name == text
+    match = TOUCHES.match(text)
+    if match is None or "[" in use.name or not _is(use.name, match["name"], old):
+        return False
+    if match["held"]:
+        return use.container == match["held"]
+    if use.container:
+        return False
+    if match["keyword"]:
+        given = match["keyword"] in use.keywords
+        return use.is_call and (given != bool(match["without"])) and not use.open_keywords
+    return True
+
+
+def _is(name: str, wanted: str, old: Interface) -> bool:
+    """Whether a name reaches a definition, or a class that inherits from it."""
+    if name.startswith("."):
+        return name == wanted
+    name, wanted = _owner(name, old), _owner(wanted, old)
+    if name == wanted:
+        return True
+    if not old.names.get(name, "").startswith(("class", "dataclass")):
+        return False
+    return any(_is(base, wanted, old) for base in old.bases(name))
