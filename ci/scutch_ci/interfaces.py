@@ -10,6 +10,7 @@ import ast
 import subprocess
 import sys
 import tempfile
+import textwrap
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -79,10 +80,6 @@ def of_folder(package: str, folder: Path) -> dict[str, str]:
     module: Any = loader.load(package, submodules=True)
     loader.resolve_aliases(implicit=True, external=False)
     names = dict(_members(module, package))
-    for file in sorted((folder / package).rglob("*.py")):
-        path = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
-        if not _is_private(path):
-            names |= _deprecations(path, file.read_text("utf-8"))
     if package == "flax":
         names |= metadata_keys((folder / package / "nnx").rglob("*.py"))
     return names
@@ -175,7 +172,7 @@ def _deprecated(member: Any) -> str:
     if not member.is_function:
         return ""
     try:
-        body = ast.parse(_dedented(member.source)).body
+        body = ast.parse(textwrap.dedent(member.source)).body
     except (SyntaxError, IndexError):
         return ""
     statements = body[0].body if body and isinstance(body[0], ast.FunctionDef) else []
@@ -183,12 +180,6 @@ def _deprecated(member: Any) -> str:
         if isinstance(statement, ast.Expr) and _warns(statement.value):
             return _message(statement.value) or "no reason is given"
     return ""
-
-
-def _dedented(source: str) -> str:
-    import textwrap
-
-    return textwrap.dedent(source)
 
 
 def _warns(call: ast.expr) -> bool:
@@ -209,27 +200,6 @@ def _message(call: ast.expr) -> str:
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
     return " ".join(" ".join(texts).split())[:160]
-
-
-def _deprecations(path: str, source: str) -> dict[str, str]:
-    """Names that a module gives by its table `_deprecations`, as modules of JAX do."""
-    if "_deprecations" not in source:
-        return {}
-    found = {}
-    for node in ast.walk(ast.parse(source)):
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(target, ast.Name) and target.id == "_deprecations":
-            assert isinstance(node, ast.Assign)
-            table = node.value
-            for key, value in (
-                zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
-            ):
-                if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple):
-                    message = _message(value)
-                    gone = isinstance(value.elts[-1], ast.Constant) and value.elts[-1].value is None
-                    word = "removed" if gone else "value  # deprecated"
-                    found[f"{path}.{key.value}"] = f"{word}: {message}"
-    return found
 
 
 # ---------------------------------------------------------------- keys of metadata

@@ -480,7 +480,7 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     missing = [path for path in arguments.paths if not path.exists()]
     if missing:
         raise UsageError(f"upgrade: {missing[0]} does not exist; expected a file or a folder")
-    read = code.read(arguments.paths, new.implementation)
+    read = code.read(arguments.paths, new.package)
     found = findings.find(read, old, new)
     print(report.FORMATS[arguments.format](found))
     return int(found.breaks)

@@ -20,7 +20,7 @@ from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
-from scutch.releases import Finding
+from scutch.releases import Finding, summary
 from scutch.releases import changes as upgrades
 from scutch.report import Environment, Outcome, Product, Report, suite
 from scutch.report.text import count
@@ -211,7 +211,8 @@ def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
         run.name, run.version, jax.__version__, platform.python_version(), scutch.__version__,
         run.profile, run.examples, run.seed, "", 0, found,
     )  # fmt: skip
-    return upgrades.text(upgrades.compare(replace(old, requirements=asked), new))
+    upgrade = upgrades.compare(replace(old, requirements=asked), new)
+    return summary.text(summary.Summary(upgrade, (), (), has_interface=True))
 
 
 def _counted(identifiers: Sequence[str], what: str) -> str:

@@ -262,6 +262,14 @@ def title(identifier: str) -> str:
     return f"{row.level:6} {row.title}" if row else "not in the catalogue any more"
 
 
+def summed_up(upgrade: Upgrade) -> str:
+    """The number of requirements by kind of change, in one line."""
+    counts = [f"{len(upgrade.of(kind))} {kind}" for kind in KINDS if upgrade.of(kind)]
+    said = ", ".join(counts) or "no change"
+    left = len(upgrade.uncompared)
+    return said + (f"; {left} not compared, tried on too few inputs" if left else "")
+
+
 def recorded(implementation: str) -> str:
     """The recorded releases of an implementation, with the number of requirements by verdict."""
     lines = []

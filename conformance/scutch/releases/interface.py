@@ -230,19 +230,18 @@ def _is_public(name: str) -> bool:
 def _names(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
     for target, names in _aliases(old).items():
         name, before = names[0], old.names.get(target, "")
-        if not before or before.startswith("removed: "):
+        if not before:
             continue
         if name.startswith("metadata["):
             yield from _keys(name, before, new)
             continue
         after = new.find(name)
-        if after is None or after.startswith("removed: "):
+        if after is None:
             owner = name.rpartition(".")[0]
             if owner in old.names and new.find(owner) is None:
                 continue  # the change of the owner says so
-            reason = f": {after[9:]}" if after else ""
             other = _successor(name, old, new)
-            text = f"is now `{other}`" if other else f"is gone{reason}"
+            text = f"is now `{other}`" if other else "is gone"
             kind = "renamed" if other else "removed"
             yield InterfaceChange(name, kind, text, name, other, targets=names)
         elif deprecation(after) and not deprecation(before):
@@ -334,11 +333,11 @@ def _parameters(old: Signature, new: Signature) -> Iterator[tuple[str, str, str,
         for name in [each for each in old.positional if each in after - set(new.positional)]:
             yield "parameter", f"`{name}` can be given by keyword only", name, ""
     for name in sorted(before & after):
-        one, other = old.defaults.get(name), new.defaults.get(name)
-        if one is not None and other is None:
-            yield "required", f"`{name}` has no default any more (was {one})", "", name
-        elif one is not None and other is not None and one.lower() != other.lower():
-            yield "default", f"`{name}` is by default {other} (was {one})", name, ""
+        before_it, after_it = old.defaults.get(name), new.defaults.get(name)
+        if before_it is not None and after_it is None:
+            yield "required", f"`{name}` has no default any more (was {before_it})", "", name
+        elif before_it is not None and after_it and before_it.lower() != after_it.lower():
+            yield "default", f"`{name}` is by default {after_it} (was {before_it})", name, ""
 
 
 def _same_place(old: Signature, new: Signature) -> dict[str, str]:
@@ -355,11 +354,7 @@ def _new(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
     for name, text in new.names.items():
         owner = name.rpartition(".")[0]
         is_new = name not in old.names and old.find(name) is None
-        if (
-            is_new
-            and (owner in old.names or owner == new.package)
-            and not text.startswith("removed")
-        ):
+        if is_new and (owner in old.names or owner == new.package):
             yield InterfaceChange(name, "new", text.partition("  #")[0], new=name)
 
 

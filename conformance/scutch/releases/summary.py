@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scutch.releases import NotRecorded, Record, interface, programs
-from scutch.releases.changes import KINDS, Upgrade, compare, in_words
+from scutch.releases.changes import KINDS, Upgrade, compare, in_words, summed_up
 from scutch.releases.interface import InterfaceChange
 from scutch.releases.programs import ProgramChange
 
@@ -166,9 +166,7 @@ def text(summary: Summary, *, everything: bool = False) -> str:
             lines += in_words(summary.upgrade, shown, calls=everything or kind == "broken")
         elif changed:
             lines.append(f"\nRequirements: {heading.lower()} ({len(changed)}); --all lists them")
-    left = len(summary.upgrade.uncompared)
-    if left:
-        lines.append(f"\n{left} requirements were tried on too few inputs to be compared")
+    lines += ["", f"Requirements: {summed_up(summary.upgrade)}"]
     return "\n".join(lines)
 
 

@@ -274,11 +274,11 @@ class _Reader(ast.NodeVisitor):
                 self._note(each, name, is_call=True, positions=1)
         self.scopes.append(_Scope())
         arguments = node.args
-        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            if each.annotation is not None:
-                self.visit(each.annotation)
-                if name := self.full_name(each.annotation):
-                    self.scopes[-1].types[each.arg] = name
+        for taken in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if taken.annotation is not None:
+                self.visit(taken.annotation)
+                if name := self.full_name(taken.annotation):
+                    self.scopes[-1].types[taken.arg] = name
         for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
             self.visit(default)
         for statement in node.body:
@@ -311,7 +311,7 @@ class _Reader(ast.NodeVisitor):
     def _containers(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
         """Note lists and dictionaries that become attributes of an object of the library."""
         kinds = {ast.List: "list", ast.ListComp: "list", ast.Dict: "dict", ast.DictComp: "dict"}
-        kind = kinds.get(type(value), "")  # type: ignore[arg-type]
+        kind = kinds.get(type(value), "")
         for target in targets:
             owner = target.value if isinstance(target, ast.Attribute) else None
             if kind and isinstance(owner, ast.Name) and owner.id == "self":

@@ -1,7 +1,7 @@
 """Which uses of a library an upgrade changes, how gravely, and what to write instead.
 
-    old, new = releases_of("flax==0.12.6", "flax==0.12.12")
-    find(read([Path("src")], "flax"), old, new).found
+old, new = releases_of("flax==0.12.6", "flax==0.12.12")
+find(read([Path("src")], "flax"), old, new).found
 """
 
 import importlib.metadata

@@ -1,6 +1,6 @@
 """The places that an upgrade changes: as text, JSON, SARIF, and annotations of GitHub.
 
-    print(FORMATS["github"](findings))
+print(FORMATS["github"](findings))
 """
 
 import json
