@@ -186,7 +186,7 @@ def test_a_run_is_compared_with_a_recorded_release(tmp_path):
     done = run("flax==0.12.12")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "flax 0.12.12 -> reference" in done.stdout
-    assert "Mended: not broken any more (1)\n  BOX-9b" in done.stdout
+    assert "Requirements: mended: not broken any more (1)\n  BOX-9b" in done.stdout
     assert run("flax==9").returncode == 2
 
 

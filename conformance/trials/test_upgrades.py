@@ -117,6 +117,13 @@ def test_upgrades_that_users_complained_of_are_named_at_the_top(old, new, words,
     assert cli.main(["changes", "flax", old, new, "--fail-on", "breaking"]) == 1
 
 
+def test_another_spelling_of_a_spec_is_no_other_result():
+    """JAX prints `P('data')` for a spec since 0.9.1, and printed `PartitionSpec('data')`."""
+    found = {each.program.name: each.kind for each in programs.changes("0.12.4", "0.12.9")}
+    assert "linen_partitioning" not in found
+    assert found["list_of_objects_without_arrays"] == "refused"
+
+
 def test_changes_are_data_too(capsys):
     assert cli.main(["changes", "flax", "0.12.3", "0.12.4", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

@@ -90,6 +90,33 @@ class Interface:
                     return inherited
         return None
 
+    def owner(self, name: str) -> str:
+        """The full name of the definition that a name reaches: in a class that inherits it, too.
+
+        Args:
+          name: Such as `flax.nnx.Linear.train`.
+
+        Returns:
+          Such as `flax.nnx.module.Module.train`; for a name that is not there, its target.
+        """
+        if name not in self._owners:
+            self._owners[name] = self._found(self.target(name))
+        return self._owners[name]
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        return {}
+
+    def _found(self, name: str) -> str:
+        owner, _, last = name.rpartition(".")
+        is_class = self.names.get(owner, "").startswith(("class", "dataclass"))
+        if name not in self.names and is_class:
+            for base in self.bases(owner):
+                inherited = self.owner(f"{base}.{last}")
+                if inherited in self.names:
+                    return inherited
+        return name
+
     def bases(self, name: str) -> Iterator[str]:
         """The full names of a class's bases, as far as they belong to the package."""
         module = name

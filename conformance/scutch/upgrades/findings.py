@@ -6,7 +6,7 @@ find(read([Path("src")], "flax"), old, new).found
 
 import importlib.metadata
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scutch import releases
@@ -119,9 +119,12 @@ def find(code: Code, old: Interface, new: Interface) -> Findings:
                 by_target.setdefault(old.target(name) if "[" not in name else name, []).append(
                     change
                 )
-    ran = programs.changes(old.release, new.release)
+    ran = [each for each in programs.changes(old.release, new.release) if each.kind != "accepted"]
+    attributes = {text for each in ran for text in each.program.touches if text[0] == "."}
     found: dict[tuple[str, int, str], Finding] = {}
     for use in code.uses:
+        if use.name[0] == "." and use.name not in attributes:
+            continue  # of an object whose class is unknown
         for finding in (*_of_interface(use, by_target, old, new), *_of_programs(use, ran, old)):
             found.setdefault((use.file, use.line, finding.text), finding)
     places = {gravity: place for place, gravity in enumerate(GRAVITIES)}
@@ -136,35 +139,21 @@ def _of_interface(
 ) -> Iterator[Finding]:
     names = [use.name]
     if use.is_call and "[" not in use.name:
-        names.append(f"{_owner(use.name, old)}.__init__")
+        names.append(f"{old.owner(use.name)}.__init__")
     for name in names:
-        target = name if "[" in name else _owner(name, old)
+        target = name if "[" in name else old.owner(name)
         for change in changes.get(target, ()):
             if _meets(use, change, old, new):
                 gravity = "deprecated" if change.kind == "deprecated" else "breaks"
                 gravity = "differs" if use.name.startswith("metadata[") else gravity
                 text = change.text if "[" in change.name else f"{use.name}: {change.text}"
                 yield Finding(use, gravity, text, change.new, change.since)
-    owner = old.find(_owner(use.name, old)) if "[" not in use.name else None
+    owner = old.find(old.owner(use.name)) if "[" not in use.name else None
     if owner is not None and use.is_call:  # a key that is given as a keyword
         for key in use.keywords:
             for change in changes.get(f"metadata[{key}]", ()):
                 if _takes_metadata(use, key, old):
                     yield Finding(use, "differs", change.text, change.new, change.since)
-
-
-def _owner(name: str, old: Interface) -> str:
-    """The full name of the definition that a name reaches, the class that defines a method."""
-    name = old.target(name)
-    if name in old.names:
-        return name
-    owner, _, last = name.rpartition(".")
-    if old.names.get(owner, "").startswith(("class", "dataclass")):
-        for base in old.bases(owner):
-            inherited = _owner(f"{base}.{last}", old)
-            if inherited in old.names:
-                return inherited
-    return name
 
 
 def _meets(use: Use, change: InterfaceChange, old: Interface, new: Interface) -> bool:
@@ -199,7 +188,7 @@ def _position(signature: Signature, parameter: str) -> int:
 
 def _takes_metadata(use: Use, key: str, old: Interface) -> bool:
     """Whether a call hands keywords that it does not name itself to a variable, as metadata."""
-    target = _owner(use.name, old)
+    target = old.owner(use.name)
     for name in (target, f"{target}.__init__"):
         signature = interface.signature(old.find(name) or "")
         if signature is not None:
@@ -210,10 +199,8 @@ def _takes_metadata(use: Use, key: str, old: Interface) -> bool:
 # ---------------------------------------------------------------- programs
 
 
-def _of_programs(use: Use, ran: tuple[ProgramChange, ...], old: Interface) -> Iterator[Finding]:
+def _of_programs(use: Use, ran: Sequence[ProgramChange], old: Interface) -> Iterator[Finding]:
     for change in ran:
-        if change.kind == "accepted":
-            continue
         if any(_touches(use, text, old) for text in change.program.touches):
             gravity = {"refused": "breaks", "result": "differs", "warns": "deprecated"}[change.kind]
             text = f"{change.program.title} {change.text}"
@@ -247,7 +234,7 @@ def _is(name: str, wanted: str, old: Interface) -> bool:
     """Whether a name reaches a definition, or a class that inherits from it."""
     if name.startswith("."):
         return name == wanted
-    name, wanted = _owner(name, old), _owner(wanted, old)
+    name, wanted = old.owner(name), old.owner(wanted)
     if name == wanted:
         return True
     if not old.names.get(name, "").startswith(("class", "dataclass")):
