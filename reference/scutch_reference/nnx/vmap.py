@@ -3,7 +3,7 @@
 Words: a variable is *mapped* if each lane gets a slice of its value along an axis, and *shared* if
 all lanes get all of it (its axis is None). A mapped variable that has names of axes has one more of
 them outside: the name in `transform_metadata`. Without one, the axis keeps the name that it has,
-and that of a new variable is None.
+and that of a new variable is None. A function of `transform_metadata` changes the names itself.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import nnx
@@ -41,12 +41,10 @@ class Mapped(Lifted[P, R]):
 
     def __init__(self, *args: Any, transform_metadata: Any = None, **options: Any):
         super().__init__(*args, **options)
-        named = PARTITION_NAME in (transform_metadata or {})
-        self.inside = (
-            functools.partial(call_without_axis, transform_metadata)
-            if named
-            else call_without_entry
-        )
+        if PARTITION_NAME in (transform_metadata or {}):
+            self.inside = functools.partial(call_without_axis, transform_metadata)
+        elif not isinstance(self.function, Renamed):  # That one changes the names itself.
+            self.inside = call_without_entry
 
 
 def call_without_axis(

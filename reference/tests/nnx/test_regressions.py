@@ -135,6 +135,22 @@ def test_a_lift_without_a_partition_name_takes_an_entry_off_inside(lift, axis):
     assert jnp.array_equal(w[...], jnp.full((2, 3, 4), 2.0))
 
 
+@pytest.mark.parametrize("partition", ["layers", None])
+def test_vmap_leaves_the_names_to_transform_metadata(partition):
+    """One of both changes the names: the mapped axis is named once, inside and outside (JIT-12)."""
+    w = nnx.Param(jnp.ones((3, 2)), out_sharding=(partition, "data"), eager_sharding=False)
+    seen = []
+
+    def body(w):
+        seen.append(w.get_metadata("out_sharding"))
+        return nnx.Param(w[...], out_sharding=("data",), eager_sharding=False)
+
+    made = nnx.vmap(nnx.transform_metadata(body, partition=partition))(w)
+    assert seen == [("data",)]
+    assert w.get_metadata("out_sharding") == (partition, "data")
+    assert made.get_metadata("out_sharding") == (partition, "data")
+
+
 # ------------------------------------------------------------------ optimizers
 
 
