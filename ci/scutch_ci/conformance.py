@@ -23,7 +23,7 @@ USAGE = """\
 usage: ci/conformance            judge the reference, the installed Flax and orbax-export
        ci/conformance OPTIONS    run `pytest conformance OPTIONS`; some that are often used:
          --implementation NAME     what to judge: an installed name, module:attribute, or a file
-         --requirement PATTERN     only these requirements, such as BOX-9; repeatable
+         --requirement PATTERN     only these requirements, such as objects/graphs; repeatable
          --profile PROFILE         how many inputs each law gets: quick, ci, nightly, deep
          --report FILE             write a JSON report
        `pytest conformance --help` lists every option.

@@ -4,7 +4,7 @@ A law is found strong on the inputs that it draws. The report of the conformance
 reference says on how many *different* inputs each requirement was tried; where these are fewer than
 20, one of its laws must say why, with the mark `few`:
 
-    @requirement("BRG-2")
+    @requirement("bridge/registry/known-collections-have-types")
     @few("these are the collections that have a type from the start")
 """
 

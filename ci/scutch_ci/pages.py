@@ -2,7 +2,7 @@
 
 Each page in `docs/` is a Jinja template of Markdown. It may include a section of the README or of
 CONTRIBUTING, so that each text has one home, and show what was found: verdicts, known failures,
-planted faults. A page for each row of the contract and for each area is written from the catalogue.
+planted faults. A page for each part of the catalogue and for each group is written from it.
 """
 
 import ast
@@ -22,7 +22,7 @@ from scutch.judging.scripts import script_of
 from scutch.releases import BROKEN, Record, changes, everything, records
 from scutch.report import site
 from scutch.report.document import Report
-from scutch.report.matrix import AREAS, Matrix, matrix
+from scutch.report.matrix import Matrix, matrix
 from scutch.report.text import publish, visible
 
 from scutch_ci import mutants
@@ -56,13 +56,13 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the contract: the requirements that one page is about.
+class Group:
+    """A group of the catalogue: the requirements that one page is about.
 
     Args:
-      id: Such as `BOX-2`.
-      entries: Its requirements, BOX-2a, BOX-2b and so on.
-      inherited: Those of another area that are tried here as well, such as LOG-9.BOX-2a.
+      id: Such as `objects/graphs`.
+      entries: Its requirements.
+      inherited: Those of them that are tried on logically partitioned boxes as well.
     """
 
     id: str
@@ -71,8 +71,18 @@ class Row:
 
     @property
     def title(self) -> str:
-        """What its first requirement is called."""
-        return self.entries[0].title
+        """What it is about, in a few words."""
+        return catalogue.about(self.id)
+
+    @property
+    def about(self) -> str:
+        """What it is about, in whole sentences."""
+        return catalogue.groups()[self.id]
+
+    @property
+    def page(self) -> str:
+        """The name of its page, without an ending."""
+        return catalogue.file_name(self.id)
 
 
 def write(evidence: Evidence, folder: Path) -> None:
@@ -124,8 +134,8 @@ class Pages:
             "contributing": functools.partial(section, ROOT / "CONTRIBUTING.md"),
             "changelog": changelog,
             "guide": guide(),
-            "areas": areas(),
-            "titles": AREAS,
+            "parts": parts(),
+            "titles": catalogue.PARTS,
             "total": len(catalogue.load()),
             "laws_of": laws.laws_of,
             "code_of": laws.code_of,
@@ -136,6 +146,8 @@ class Pages:
             "script_of": script_of,
             "entries": catalogue.by_id(),
             "twins": twins(),
+            "plain": catalogue.plain,
+            "file_name": catalogue.file_name,
             "by_file": by_file,
             "score": mutants.score,
             "releases": released(),
@@ -155,12 +167,12 @@ class Pages:
         for path in sorted(SOURCES.rglob("*.md")):
             name = path.relative_to(SOURCES).as_posix()
             yield name, self.markdown.get_template(name).render()
-        for area, rows in areas().items():
-            page = self.markdown.get_template("_templates/area.md.jinja")
-            yield f"requirements/{area}.md", page.render(area=area, rows=rows)
-            page = self.markdown.get_template("_templates/row.md.jinja")
-            for row in rows:
-                yield f"requirements/{row.id}.md", page.render(row=row)
+        for part, groups in parts().items():
+            page = self.markdown.get_template("_templates/part.md.jinja")
+            yield f"requirements/{part}.md", page.render(part=part, groups=groups)
+            page = self.markdown.get_template("_templates/group.md.jinja")
+            for group in groups:
+                yield f"requirements/{group.page}.md", page.render(group=group)
 
         page = self.markdown.get_template("_templates/release.md.jinja")
         for implementation, found in released().items():
@@ -226,15 +238,14 @@ def html_templates(lined_up: Matrix) -> jinja2.Environment:
 
 def address(identifier: str, run: int | None = None) -> str:
     """Where a requirement, or its verdict in a run, is from a page beside its own."""
-    own = identifier.rpartition(".")[2]
-    page = re.match(r"[A-Z]+-\d+", own)
+    page = catalogue.file_name(catalogue.group_of(identifier))
     place = label(identifier) + (f"-run-{run}" if run else "")
-    return f"../requirements/{page[0] if page else own}.html#{place}"
+    return f"../requirements/{page}.html#{place}"
 
 
 def label(identifier: str) -> str:
     """The name of a requirement's place on its page."""
-    return re.sub(r"[^a-z0-9]+", "-", identifier.lower())
+    return catalogue.file_name(identifier).lower()
 
 
 def escaped(text: str) -> str:
@@ -296,16 +307,17 @@ def linked(text: str) -> str:
 
 
 @functools.cache
-def areas() -> Mapping[str, tuple[Row, ...]]:
-    """The rows of the contract, by area."""
-    rows: dict[str, list[Requirement]] = {}
+def parts() -> Mapping[str, tuple[Group, ...]]:
+    """The groups of the catalogue, by part."""
+    groups: dict[str, list[Requirement]] = {}
     for entry in catalogue.load():
-        rows.setdefault(entry.row, []).append(entry)
-    found: dict[str, tuple[Row, ...]] = {}
-    for name, entries in rows.items():
-        own = tuple(entry for entry in entries if "." not in entry.id)
-        inherited = tuple(entry for entry in entries if "." in entry.id)
-        found[name[:3]] = (*found.get(name[:3], ()), Row(name, own, inherited))
+        groups.setdefault(entry.group, []).append(entry)
+    found: dict[str, tuple[Group, ...]] = {}
+    for name, entries in groups.items():
+        own = tuple(entry for entry in entries if entry.id == catalogue.plain(entry.id))
+        inherited = tuple(entry for entry in entries if entry not in own)
+        part = entries[0].part
+        found[part] = (*found.get(part, ()), Group(name, own, inherited))
     return found
 
 
@@ -317,8 +329,9 @@ def released() -> Mapping[str, tuple[Record, ...]]:
 
 
 def twins() -> Mapping[str, Requirement]:
-    """For a requirement, the one that another area inherits from it."""
-    return {one.id.rpartition(".")[2]: one for one in catalogue.load() if "." in one.id}
+    """For a requirement of boxes, the same one of logically partitioned boxes."""
+    everything = catalogue.load()
+    return {catalogue.plain(one.id): one for one in everything if catalogue.plain(one.id) != one.id}
 
 
 def needed_by() -> Mapping[str, tuple[str, ...]]:
@@ -331,14 +344,14 @@ def needed_by() -> Mapping[str, tuple[str, ...]]:
 
 
 def findings(implementation: str) -> Mapping[str, list[list[Known]]]:
-    """The known failures of an implementation by area; those of one requirement stand together."""
+    """The known failures of an implementation by part; those of one requirement stand together."""
     groups: dict[str, list[Known]] = {}
     for entry in known.shipped():
         if entry.implementation == implementation:
-            groups.setdefault(entry.requirement.rpartition(".")[2], []).append(entry)
+            groups.setdefault(catalogue.plain(entry.requirement), []).append(entry)
     found: dict[str, list[list[Known]]] = {}
-    for identifier, entries in groups.items():
-        found.setdefault(identifier[:3], []).append(entries)
+    for identifier in catalogue.in_order(groups):
+        found.setdefault(identifier.partition("/")[0], []).append(groups[identifier])
     return found
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """\
 examples:
   scutch run --implementation flax --report flax.json   judge the installed Flax
-  scutch run --requirement 'BOX-9*' -n 2                two processes; pytest's options work
+  scutch run --requirement objects/graphs -n 2          two processes; pytest's options work
   scutch report reference.json flax.json --html site    side by side, and as pages
   scutch diff old.json new.json                         exit 1 when something got worse
   scutch known fork.toml --from fork.json               what failed, as known failures
-  scutch reproduce BOX-11 --implementation flax         a script that shows it without scutch
+  scutch reproduce metadata/box-axes/negative-index-counts-array-axes   a script for upstream
   scutch badge flax.json -o flax.svg                    a picture for a README
   scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
   scutch box my_boxes.py:Scaled                         judge one box class
-  scutch explain BOX-9a                                 what a requirement says, and why
+  scutch explain objects/graphs/merge-undoes-split      what a requirement says, and why
   scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
   scutch upgrade --from flax==0.12.6 src                which lines of your code it changes
 
@@ -60,9 +61,9 @@ class UsageError(Exception):
     """The command line asks for something that is not there; the message says what is.
 
     Wrong: `scutch explain BOX-99`.
-    Right, after `scutch list` has shown the identifiers:
+    Right, after `scutch list objects/graphs` has shown the ids:
 
-        scutch explain BOX-9a
+        scutch explain objects/graphs/merge-undoes-split
     """
 
 
@@ -137,14 +138,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("rest", nargs="*", metavar="ARGUMENT", help="an argument of pytest")
 
-    added = command("list", "list the requirements of the catalogue", _list)
-    what = "ids, rows or areas, like 'BOX-1*', BOX-2 or LOG"
+    added = command(
+        "list", "list the parts and groups of the catalogue, or the requirements of one", _list
+    )
+    what = "a part, a group or ids: objects, objects/graphs or 'metadata/box-*'; old ids do, too"
     added.add_argument("pattern", metavar="PATTERN", nargs="?", help=what)
-    added.add_argument("--requirement", metavar="PATTERN", default="*", help="the same")
-    added.add_argument("--area", help="one chapter of the contract, like BOX")
+    added.add_argument("--requirement", metavar="PATTERN", help="the same")
 
     added = command("explain", "say what a requirement asks for, why, and what tests it", _explain)
-    added.add_argument("id", metavar="ID", help="a requirement, like BOX-9a, or a row, like BOX-9")
+    added.add_argument("id", metavar="ID", help="a requirement or a group; an old id does, too")
 
     added = command(
         "report",
@@ -624,28 +626,40 @@ def _model(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     pattern = arguments.pattern or arguments.requirement
+    if pattern is None:
+        return _list_groups()
     chosen = catalogue.select(pattern)
-    if arguments.area is not None:
-        areas = sorted({requirement.area for requirement in chosen})
-        chosen = tuple(one for one in chosen if one.area == arguments.area.upper())
-        if not chosen:
-            raise UsageError(
-                f"no requirement that matches {pattern!r} is in the area "
-                f"{arguments.area!r}; expected one of {', '.join(areas)}"
-            )
     width = max(len(requirement.id) for requirement in chosen)
     for requirement in chosen:
         print(f"{requirement.id:{width}}  {requirement.level:6}  {requirement.title}")
     return 0
 
 
+def _list_groups() -> int:
+    """Print the parts and groups, each with the number of its requirements."""
+    everything = catalogue.load()
+    of_part = Counter(one.part for one in everything)
+    of_group = Counter(one.group for one in everything)
+    names = {group: group.partition("/")[2] for group in of_group}
+    width = max(map(len, [*catalogue.PARTS, *(f"  {name}" for name in names.values())]))
+    for part in of_part:
+        print(f"{part:{width}}  {of_part[part]:3}  {catalogue.PARTS.get(part, '')}")
+        for group in (each for each in of_group if each.startswith(f"{part}/")):
+            print(f"{'  ' + names[group]:{width}}  {of_group[group]:3}  {catalogue.about(group)}")
+    print(f"{count(len(everything), 'requirement')}; `scutch list objects/graphs` lists a group")
+    return 0
+
+
 def _explain(arguments: argparse.Namespace) -> int:
     everything = catalogue.load()
-    wanted = arguments.id.lower()
-    chosen = [one for one in everything if wanted in (one.id.lower(), one.row.lower())]
+    chosen = catalogue.named(arguments.id)
+    retired = {old.lower(): reason for old, reason in catalogue.retired().items()}
+    if reason := retired.get(arguments.id.lower()):
+        print(textwrap.fill(f"{arguments.id} is not asked for any more. {reason}", 90))
+        return 0
     if not chosen:
-        ids = {one.id.lower(): one.id for one in everything}
-        close = [ids[name] for name in difflib.get_close_matches(wanted, ids)]
+        ids = {old.lower(): one.id for one in everything for old in (one.id, *one.was)}
+        close = [ids[name] for name in difflib.get_close_matches(arguments.id.lower(), ids)]
         remedy = f"did you mean {' or '.join(close)}?" if close else "`scutch list` shows all"
         raise UsageError(f"no requirement {arguments.id!r}; {remedy}")
     print("\n\n".join(_explanation(one, everything) for one in chosen))
@@ -655,12 +669,15 @@ def _explain(arguments: argparse.Namespace) -> int:
 def _explanation(requirement: Requirement, everything: Sequence[Requirement]) -> str:
     facts = {
         "level": requirement.level,
+        "harm": requirement.harm,
         "domain": requirement.domain,
         "source": requirement.source,
         "documents": "\n".join(f"{d.title}\n{d.address}" for d in requirement.documents),
         "quote": requirement.quote,
+        "loss": requirement.loss,
         "capability": requirement.capability,
         "since": requirement.since,
+        "until 0.1": ", ".join(requirement.was),
         "needs": ", ".join(requirement.needs),
         "needed by": ", ".join(one.id for one in everything if requirement.id in one.needs),
         "laws": "\n".join(index.laws_of(requirement.id)) or "none yet",
@@ -673,6 +690,8 @@ def _explanation(requirement: Requirement, everything: Sequence[Requirement]) ->
             filled = textwrap.wrap(part, 90, break_long_words=False, break_on_hyphens=False)
             for again, piece in enumerate(filled):
                 lines.append(f"  {name if number == again == 0 else '':12}{piece}")
+    if requirement.jax:
+        lines += ["", "  JAX does so:", "", textwrap.indent(requirement.jax.rstrip(), "    ")]
     for law in index.laws_of(requirement.id):
         lines += ["", textwrap.indent(index.code_of(law), "    ")]
     return "\n".join(lines)

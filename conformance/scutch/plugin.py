@@ -362,7 +362,7 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
     add("--examples", metavar="N", help="inputs for each law (default: the profile's)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these: BOX-5, BOX-2 (its row), LOG (its area), 'LOG-9.*'; repeatable"
+        help="judge only these: a part, a group (objects/graphs), an id or a pattern; repeatable"
     )  # fmt: skip
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
@@ -404,7 +404,8 @@ def add_options(add: Callable[..., Any]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Settle what is judged; a bad set-up ends the run here, with exit code 2."""
     config.addinivalue_line(
-        "markers", "requirement(id, must_reach=()): the row of scutch's catalogue that a law tries"
+        "markers",
+        "requirement(id, must_reach=()): the entry of scutch's catalogue that a law tries",
     )
     option = config.option
     profiles.prepare_devices(option.platform)

@@ -81,7 +81,7 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
         chosen += ["--level", "should"]
     if run.platform != "cpu":
         chosen += ["--platform", run.platform]
-    if run.processes != 2 and ruling.requirement.area == "DST":
+    if run.processes != 2 and ruling.requirement.part == "processes":
         chosen += ["--processes", str(run.processes)]
     if found.input:
         return " ".join([*chosen, "--replay", _quoted(found.input)])
@@ -263,7 +263,7 @@ def _show_one(
     level = "" if row.level == "must" else " (should)"
     colour = _COLOURS.get(ruling.verdict, "red")
     terminal.write(f"{ruling.verdict:9} ", **{colour: True})
-    terminal.write_line(f"{row.id:12} {row.title}{level}")
+    terminal.write_line(f"{row.id}  {row.title}{level}")
     if brief or ruling.verdict in ("passed", "unclaimed"):
         return
     found = ruling.counterexample

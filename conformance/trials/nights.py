@@ -11,7 +11,15 @@ ROOT = Path(__file__).parents[2]
 NAME = "dispatch.Dispatch.track_python_calls"
 OPTIONS = (
     *("--python", sys.executable, "--machine", "trial", "--implementations", "reference"),
-    *("--profile", "quick", "--requirement", "BOX-5", "--requirement", "BOX-1", "--quick"),
+    *(
+        "--profile",
+        "quick",
+        "--requirement",
+        "metadata/box-axes/removing-undoes-adding",
+        "--requirement",
+        "metadata/box-values/only-boxes-are-metadata",
+        "--quick",
+    ),
     *("--mutants", "0"),
     *("--select", rf"{NAME}\('(reference|jax)', 'forward', 4\)|Traces.track_traces\('reference"),
 )

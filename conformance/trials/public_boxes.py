@@ -196,17 +196,33 @@ PUBLIC = (
             "names": lambda box: box.metadata["names"],
         },
         {
-            "BOX-8c": "the added axis is not there, whatever its name",
-            "BOX-27a": "after a scan the names are those of one layer, and shard the wrong axes",
-            "BOX-27b": "inside a scan the names are still those of all layers",
+            "metadata/box-axes/none-is-a-name": "the added axis is not there, whatever its name",
+            "metadata/box-axes/adding-names-the-axis": (
+                "after a scan the names are those of one layer, and shard the wrong axes"
+            ),
+            "metadata/box-axes/removing-takes-the-name": (
+                "inside a scan the names are still those of all layers"
+            ),
         },
     ),
     Public(
         Averaged,
-        {"params": {"axis_size": 2}, "requirements": ["BOX-3", "BOX-4*", "BOX-5", "BOX-10"]},
         {
-            "BOX-5": "the mean of the box is not the box, and spreading it does not bring it back",
-            "BOX-10": "the content of a box is to stay when its metadata change",
+            "params": {"axis_size": 2},
+            "requirements": [
+                "metadata/box-values/unbox-returns-same-object",
+                "BOX-4*",
+                "metadata/box-axes/removing-undoes-adding",
+                "metadata/box-values/axes-keep-the-value",
+            ],
+        },
+        {
+            "metadata/box-axes/removing-undoes-adding": (
+                "the mean of the box is not the box, and spreading it does not bring it back"
+            ),
+            "metadata/box-values/axes-keep-the-value": (
+                "the content of a box is to stay when its metadata change"
+            ),
         },
     ),
     Public(Misspelt, refused="'Misspelt' object has no attribute 'shardings'"),

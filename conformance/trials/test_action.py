@@ -128,10 +128,15 @@ def test_every_expression_names_what_is_declared():
 def test_the_action_judges_and_goes_on_when_something_is_broken(job):
     code, printed, _ = job.judged
     assert code == 0, printed
-    assert (job.output("exit-code"), "BOX-6" in printed) == ("1", True)
+    assert (job.output("exit-code"), "metadata/box-axes/adding-undoes-removing" in printed) == (
+        "1",
+        True,
+    )
     report = load(job.folder / job.output("report"))
     assert report.complete
-    assert {each.id: each.verdict for each in report.requirements}["BOX-8a"] == "passed"
+    assert {each.id: each.verdict for each in report.requirements}[
+        "metadata/box-axes/needs-partition-name"
+    ] == "passed"
     left = {each.name for each in job.folder.iterdir()} - {".pytest_cache", "__pycache__"}
     assert left == {NASTY, "the $(touch hacked) report"}
 
@@ -149,7 +154,7 @@ def test_the_action_shows_annotations_a_table_and_files(job):
     assert code == 0, printed
     (annotation,) = [line for line in printed.splitlines() if line.startswith("::error ")]
     assert f"{NASTY},line=13," in annotation.replace("%2C", ",").replace("%3A", ":")
-    assert "title=BOX-6" in annotation
+    assert "title=metadata/box-axes/adding-undoes-removing" in annotation
     assert "| requirement | verdict |" in summary
     made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
     assert made == {"report.json", "report.sarif", "report.txt", "badge.svg", "pages"}
@@ -255,7 +260,7 @@ jax.tree_util.register_dataclass(Broken, ["value"], [])
     ("classes", "code", "says"),
     [
         (["boxes.py:Plain"], 0, "conforms in"),
-        (["boxes:Plain", "boxes.py:Broken"], 1, "Broken breaks BOX-4"),
+        (["boxes:Plain", "boxes.py:Broken"], 1, "Broken breaks metadata/box-values/"),
         (["boxes.py:None"], 2, "has no attribute 'None'"),
         (["boxes.py"], 2, "expected FILE.py:NAME or MODULE:NAME"),
         (["none.py:Plain"], 2, "there is no file 'none.py'"),
@@ -270,7 +275,12 @@ def test_the_hook_judges_the_classes_that_are_its_arguments(tmp_path, classes, c
     assert hook["language"] == "python"
     assert hook["pass_filenames"] is False
     command = [*hook["entry"].split(), *classes]
-    command += ["--implementation", "reference", "--requirement", "BOX-4a"]
+    command += [
+        "--implementation",
+        "reference",
+        "--requirement",
+        "metadata/box-values/replacing-keeps-metadata",
+    ]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PATH": path}, text=True, check=False,

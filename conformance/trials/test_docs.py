@@ -13,15 +13,18 @@ from scutch.report.document import write
 from scutch_ci import docs, links, pages
 
 HARM = "</code></pre><script>document.title = 'taken'</script>``` `````` {{ 7 * 7 }} [x](y)"
+FINDS = "bridge/wrappers/tolinen-finds-methods"
+BROKEN = "metadata/box-axes/removal-works-without-assertions"
+PLACE = "metadata-box-axes-removal-works-without-assertions-run-1"
 LOOKED_AT = (
-    "index", "start", "guide", "judging/box", "verdicts/index", "requirements/BOX-9",
-    "requirements/LOG-9", "findings/flax", "releases/index",
+    "index", "start", "guide", "judging/box", "verdicts/index", "requirements/metadata-box-axes",
+    "requirements/metadata-logical-boxes", "findings/flax", "releases/index",
     "mutants/index", "api/objects", "nightly", "glossary",
 )  # fmt: skip
 
 
 def report():
-    """A run in which BOX-9b is broken, with text that must not be obeyed, and all else passes."""
+    """A run that breaks one requirement, with text that must not be obeyed; all else passes."""
     passed = {"verdict": "passed"}
     broken = {
         "verdict": "failed",
@@ -30,7 +33,12 @@ def report():
         "replay": HARM,
     }
     outcomes = tuple(
-        Outcome(one.id, one.level, one.title, **(broken if one.id == "BOX-9b" else passed))
+        Outcome(
+            one.id,
+            one.level,
+            one.title,
+            **(broken if one.id == BROKEN else passed),
+        )
         for one in catalogue.load()
     )
     environment = Environment("0.10.2", "3.11.7", "cpu", 8)
@@ -75,9 +83,9 @@ def test_it_is_built_without_a_warning_and_no_link_is_broken(built):
 
 
 def test_every_requirement_has_a_place_with_its_text_source_law_and_verdict(built):
-    for row in (row for rows in pages.areas().values() for row in rows):
-        page = (built[1] / "requirements" / f"{row.id}.html").read_text("utf-8")
-        for entry in row.entries:
+    for group in (group for groups in pages.parts().values() for group in groups):
+        page = (built[1] / "requirements" / f"{group.page}.html").read_text("utf-8")
+        for entry in (*group.entries, *group.inherited):
             assert f'id="{pages.label(entry.id)}"' in page
             assert f'id="{pages.label(entry.id)}-run-1"' in page
 
@@ -85,19 +93,19 @@ def test_every_requirement_has_a_place_with_its_text_source_law_and_verdict(buil
 def test_every_known_failure_is_a_finding(built):
     for entry in known.shipped():
         page = (built[1] / "findings" / f"{entry.implementation}.html").read_text("utf-8")
-        own = entry.requirement.rpartition(".")[2]
+        own = catalogue.plain(entry.requirement)
         assert f'id="known-{entry.implementation}-{pages.label(own)}"' in page
 
 
 def test_the_script_of_a_known_failure_is_shown_copied_and_downloaded(opened):
     page = opened("findings/flax")
-    shown = page.locator("details", has_text="A script that shows BRG-7i without scutch")
+    shown = page.locator("details", has_text=f"A script that shows {FINDS} without scutch")
     shown.locator("summary").click()
     assert shown.locator("pre").inner_text().strip().startswith('"""')
     assert shown.locator("button.copybtn").count() == 1
     with page.expect_download() as download:
         shown.get_by_role("link", name="download").click()
-    entry = next(one for one in known.shipped() if one.requirement == "BRG-7i")
+    entry = next(one for one in known.shipped() if one.requirement == FINDS)
     text = download.value.path().read_text("utf-8")
     assert text == script_of("flax", entry.requirement, entry.witness)
 
@@ -111,19 +119,22 @@ def test_no_page_is_wider_than_its_window(opened, width):
 
 
 def test_what_an_implementation_said_is_displayed_and_not_obeyed(opened):
-    page = opened("requirements/BOX-9")
+    page = opened("requirements/metadata-box-axes")
     assert page.title() != "taken"
-    shown = page.locator("#box-9b-run-1 pre").all_inner_texts()
+    shown = page.locator(f"#{PLACE} pre").all_inner_texts()
     assert shown == [HARM] * 3
 
 
 def test_the_matrix_leads_to_the_verdict(opened):
     page = opened("verdicts/index")
-    page.locator("#search").fill("box-9b")
-    assert page.locator("tbody th[scope=row]:visible").all_inner_texts()[0] == "BOX-9b"
-    page.locator("a[href='../requirements/BOX-9.html#box-9b-run-1']").first.click()
-    page.wait_for_selector("#box-9b-run-1")  # fails unless it becomes visible
-    assert page.locator("#box-9b-run-1").is_visible()
+    page.locator("#search").fill("removal-works-without")
+    assert (
+        page.locator("tbody th[scope=row]:visible").all_inner_texts()[0]
+        == "removal-works-without-assertions"
+    )
+    page.locator(f"a[href='../requirements/metadata-box-axes.html#{PLACE}']").first.click()
+    page.wait_for_selector(f"#{PLACE}")  # fails unless it becomes visible
+    assert page.locator(f"#{PLACE}").is_visible()
 
 
 def test_the_search_finds_a_requirement_from_disk(opened):

@@ -25,7 +25,12 @@ def equality_that_raises(plant):
     plant.attribute(LogicallyPartitioned, "__eq__", compared)
 
 
-EQUALITY_THAT_RAISES = Fault("equality raises", ("LOG-9.BOX-20d",), (), equality_that_raises)
+EQUALITY_THAT_RAISES = Fault(
+    "equality raises",
+    ("metadata/box-equality/equality-compares-all-contents[logical]",),
+    (),
+    equality_that_raises,
+)
 FEW = 3
 """Root causes that a headline may name."""
 
@@ -48,7 +53,7 @@ def test_the_headline_names_the_fault(planted):
 
 def test_a_fault_in_a_law_that_is_known_to_fail_is_new():
     """Flax's equality of logical boxes looks at values alone, as is known. Here it raises, too."""
-    inherited = ("LOG-9.BOX-20d",)
+    inherited = ("metadata/box-equality/equality-compares-all-contents[logical]",)
     for planted, named in (((), []), ((EQUALITY_THAT_RAISES,), list(inherited))):
         with fork(*planted) as implementation:
             roots = judged(implementation, inherited)
@@ -66,7 +71,11 @@ def test_there_are_thirty():
 
 def test_three_faults_in_three_areas_are_three_root_causes():
     """Of boxes, of rules, and of the bridge."""
-    ids = ("BOX-16b", "LOG-2", "BRG-6c")
+    ids = (
+        "metadata/box-specs/arrays-have-empty-specs",
+        "metadata/logical-rules/mesh-axes-are-used-once",
+        "bridge/trees/path-in-two-is-refused",
+    )
     three = [planted for planted in faults() if planted.about[0] in ids]
     with fork(*three) as implementation:
         assert headline(implementation, ids) == list(ids)

@@ -185,7 +185,14 @@ THEIRS = {
 
 def test_the_settings_of_the_folder_are_not_the_judges(scutch, tmp_path):
     lay_out(tmp_path / "work", THEIRS)
-    chosen = ("--implementation", "mine.py", "--requirement", "BOX-8a", "--profile", "quick")
+    chosen = (
+        "--implementation",
+        "mine.py",
+        "--requirement",
+        "metadata/box-axes/needs-partition-name",
+        "--profile",
+        "quick",
+    )
     code, text = scutch("run", *chosen, "-p", "no:cacheprovider")
     assert code == 0, text
     assert "mine 1 conforms" in text
@@ -202,7 +209,8 @@ def test_the_settings_of_the_folder_are_not_the_judges(scutch, tmp_path):
 def test_what_would_blame_or_acquit_everybody_is_refused(tmp_path, python, environment, says):
     environment = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, *python, "-P", "-m", "scutch", "run", "--requirement", "BOX-8a"],
+        [sys.executable, *python, "-P", "-m", "scutch", "run", "--requirement",
+         "metadata/box-axes/needs-partition-name"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
@@ -234,7 +242,15 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_a_part_of_the_laws_is_no_verdict_and_replaces_no_report(scutch, tmp_path, part):
     lay_out(tmp_path / "work", {"mine.py": BROKEN})
-    run = ("run", "--profile", "quick", "--requirement", "BOX-6", "-p", "no:cacheprovider")
+    run = (
+        "run",
+        "--profile",
+        "quick",
+        "--requirement",
+        "metadata/box-axes/adding-undoes-removing",
+        "-p",
+        "no:cacheprovider",
+    )
     assert scutch(*run, *part, "--report", "part.json")[0] in (1, 2)
     report = json.loads((tmp_path / "work" / "part.json").read_text("utf-8"))
     assert report["complete"] is False

@@ -13,12 +13,14 @@ def row(identifier, examples, verdict="passed"):
 def test_few_inputs_want_a_reason():
     """BRG-2 has one, BOX-5 has none, and what did not pass has other troubles."""
     rows = [
-        row("BRG-2", 4),
-        row("BOX-5", LEAST - 1),
-        row("BOX-6", LEAST),
-        row("BOX-7", 1, "failed"),
+        row("bridge/registry/known-collections-have-types", 4),
+        row("metadata/box-axes/removing-undoes-adding", LEAST - 1),
+        row("metadata/box-axes/adding-undoes-removing", LEAST),
+        row("metadata/box-axes/beyond-rank-pads", 1, "failed"),
     ]
-    assert unexplained(SimpleNamespace(requirements=rows)) == [f"BOX-5: {LEAST - 1}"]
+    assert unexplained(SimpleNamespace(requirements=rows)) == [
+        f"metadata/box-axes/removing-undoes-adding: {LEAST - 1}"
+    ]
 
 
 def test_reasons_are_texts():

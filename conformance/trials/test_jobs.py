@@ -49,7 +49,11 @@ def judged(*arguments, folder, **environment):
 
 @pytest.mark.parametrize("processes", ["2", "4"])
 def test_arrays_that_no_process_sees_whole_are_judged(tmp_path, processes):
-    few = ("DST-1d", "DST-1h", "DST-1j")
+    few = (
+        "processes/shardings/tensor-parallel-equals-whole",
+        "processes/shardings/unboxing-places-across-processes",
+        "processes/shardings/tree-functions-keep-split-arrays",
+    )
     chosen = [word for each in few for word in ("--requirement", each)]
     code, rows = judged(*chosen, "--processes", processes, "--examples", "3", folder=tmp_path)
     assert {each: rows[each]["verdict"] for each in few} == dict.fromkeys(few, "passed")
@@ -67,16 +71,31 @@ def test_arrays_that_no_process_sees_whole_are_judged(tmp_path, processes):
 def test_a_lost_process_costs_its_law_only(tmp_path, loss, verdict, said):
     adapter = tmp_path / "lossy.py"
     adapter.write_text(textwrap.dedent(LOSES_A_PROCESS.format(loss=loss)))
-    chosen = ["--requirement", "DST-1g", "--requirement", "DST-1i", "--requirement", "DST-1j"]
+    chosen = [
+        "--requirement",
+        "processes/shardings/replicas-are-bitwise-equal",
+        "--requirement",
+        "processes/shardings/logical-constraint-places-across-processes",
+        "--requirement",
+        "processes/shardings/tree-functions-keep-split-arrays",
+    ]
     started = time.monotonic()
     code, rows = judged(
         *chosen, "--implementation", str(adapter), "--examples", "2", "--law-timeout", "60",
         folder=tmp_path,
     )  # fmt: skip
     assert time.monotonic() - started < 120
-    assert rows["DST-1i"]["verdict"] == verdict
-    assert said in rows["DST-1i"]["reason"]
-    assert [rows[each]["verdict"] for each in ("DST-1g", "DST-1j")] == ["passed", "passed"]
+    assert (
+        rows["processes/shardings/logical-constraint-places-across-processes"]["verdict"] == verdict
+    )
+    assert said in rows["processes/shardings/logical-constraint-places-across-processes"]["reason"]
+    assert [
+        rows[each]["verdict"]
+        for each in (
+            "processes/shardings/replicas-are-bitwise-equal",
+            "processes/shardings/tree-functions-keep-split-arrays",
+        )
+    ] == ["passed", "passed"]
     assert code == 1
 
 
@@ -93,26 +112,46 @@ def test_a_process_that_cannot_answer_says_why_at_once():
 
 
 def test_without_a_job_its_laws_are_unclaimed_with_the_reason(tmp_path):
-    chosen = ["--requirement", "DST-1j", "--requirement", "BOX-3"]
+    chosen = [
+        "--requirement",
+        "processes/shardings/tree-functions-keep-split-arrays",
+        "--requirement",
+        "metadata/box-values/unbox-returns-same-object",
+    ]
     code, rows = judged(*chosen, "--processes", "1", "--examples", "2", folder=tmp_path)
-    assert rows["DST-1j"]["verdict"] == "unclaimed"
-    assert "--processes 1" in rows["DST-1j"]["reason"]
+    assert rows["processes/shardings/tree-functions-keep-split-arrays"]["verdict"] == "unclaimed"
+    assert "--processes 1" in rows["processes/shardings/tree-functions-keep-split-arrays"]["reason"]
     assert code == 0
 
 
 def test_what_needs_more_devices_than_there_are_is_unclaimed(tmp_path):
     flags = "--xla_force_host_platform_device_count=1"
     code, rows = judged(
-        "--requirement", "LIN-6a", "--examples", "2", folder=tmp_path, XLA_FLAGS=flags
+        "--requirement",
+        "linen/training/sharded-equals-one-device",
+        "--examples",
+        "2",
+        folder=tmp_path,
+        XLA_FLAGS=flags,
     )
-    assert rows["LIN-6a"]["verdict"] == "unclaimed"
-    assert "needs 8 devices, and there are 1" in rows["LIN-6a"]["reason"]
+    assert rows["linen/training/sharded-equals-one-device"]["verdict"] == "unclaimed"
+    assert (
+        "needs 8 devices, and there are 1"
+        in rows["linen/training/sharded-equals-one-device"]["reason"]
+    )
     assert code == 2, "nothing was tested"
 
 
 def test_under_a_launcher_every_process_runs_the_command_and_the_first_reports(tmp_path):
     """SLURM's environment variables, as `srun` sets them for two tasks on this machine."""
-    chosen = ["--requirement", "DST-1j", "--requirement", "DST-1g", "--examples", "2"]
+    chosen = [
+        "--requirement",
+        "processes/shardings/tree-functions-keep-split-arrays",
+        "--requirement",
+        "processes/shardings/replicas-are-bitwise-equal",
+        "--examples",
+        "2",
+    ]
     slurm = {
         "SLURM_JOB_ID": str(10_000 + os.getpid() % 4_000), "SLURM_NTASKS": "2",
         "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2",

@@ -46,10 +46,21 @@ in_job = Implementation(
 )
 """
 CASES = {
-    "in a runner": ("implementation", ("BOX-4a",), ()),
-    "in two workers": ("implementation", ("BOX-4a", "BOX-5"), ("-n", "2")),
-    "in a process without assertions": ("implementation", ("BOX-9b",), ()),
-    "in a job of two processes": ("in_job", ("DST-1f",), ()),
+    "in a runner": ("implementation", ("metadata/box-values/replacing-keeps-metadata",), ()),
+    "in two workers": (
+        "implementation",
+        (
+            "metadata/box-values/replacing-keeps-metadata",
+            "metadata/box-axes/removing-undoes-adding",
+        ),
+        ("-n", "2"),
+    ),
+    "in a process without assertions": (
+        "implementation",
+        ("metadata/box-axes/removal-works-without-assertions",),
+        (),
+    ),
+    "in a job of two processes": ("in_job", ("processes/shardings/jit-shards-as-asked",), ()),
 }
 
 

@@ -15,12 +15,19 @@ from scutch.judging.known import Known, applicable, parse, toml, with_errors
 from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, Trial, exit_code, rule
 from scutch_reference import meta
 
+COMMUTE = "metadata/box-values/axes-commute-with-replacing"
 WAY = "TypeError: no at `f(x)`"
 JUDGE = Path(scutch.__file__).parent
 WITNESS = "test_axes_commute_with_replacing(box=Box(1, ()), index=0, name=None, value=2)"
 
 
-def entry_about(implementation="flax", requirement="BOX-22", versions="", reason="why", **rest):
+def entry_about(
+    implementation="flax",
+    requirement=COMMUTE,
+    versions="",
+    reason="why",
+    **rest,
+):
     entry = Known(implementation, requirement, versions, reason, WITNESS, None, "known.toml:3")
     return Known(**{**vars(entry), **rest})
 
@@ -29,10 +36,17 @@ def test_a_file_is_read_back_as_it_was_written():
     odd = '\x1b[31m \x7f \ud800 \\ " 名 \n'
     entries = [
         entry_about(),
-        entry_about(requirement="BOX-5", reason=odd, upstream="https://example.org/1"),
+        entry_about(
+            requirement="metadata/box-axes/removing-undoes-adding",
+            reason=odd,
+            upstream="https://example.org/1",
+        ),
     ]
     found = parse(toml("flax", entries), "file")
-    assert [entry.requirement for entry in found] == ["BOX-22", "BOX-5"]
+    assert [entry.requirement for entry in found] == [
+        COMMUTE,
+        "metadata/box-axes/removing-undoes-adding",
+    ]
     assert (found[0].witness, found[0].reason, found[0].upstream) == (WITNESS, "why", None)
     assert (found[1].reason, found[1].upstream) == (
         odd.replace("\x7f", "\\x7f").replace("\ud800", "\\ud800"),
@@ -40,9 +54,21 @@ def test_a_file_is_read_back_as_it_was_written():
     )
 
 
+def test_a_file_of_0_1_is_read_with_the_ids_of_today():
+    """What is not asked for any more is left out: such an entry can neither fail nor be fixed."""
+    old = [entry_about(requirement="BOX-22"), entry_about(requirement="OBJ-1l")]
+    found = parse(toml("flax", old), "file")
+    assert [entry.requirement for entry in found] == [COMMUTE]
+
+
 def test_a_list_of_ways_has_one_at_least():
     """Into an empty one `scutch known --update` would write a file that cannot be read."""
-    entry = {"requirement": "BOX-5", "versions": ">=0.12", "reason": "why", "witness": WITNESS}
+    entry = {
+        "requirement": "metadata/box-axes/removing-undoes-adding",
+        "versions": ">=0.12",
+        "reason": "why",
+        "witness": WITNESS,
+    }
     lines = [f'{name} = """{value}"""' for name, value in entry.items()]
     text = "\n".join(['implementation = "flax"', "[[known]]", *lines, "errors = [", "]"])
     with pytest.raises(SetupError, match="errors is empty; expected a string at least"):
@@ -51,7 +77,10 @@ def test_a_list_of_ways_has_one_at_least():
 
 def test_a_fork_inherits_and_its_own_entries_come_first():
     ours, theirs = entry_about("mine", reason="ours"), entry_about(reason="theirs")
-    other = entry_about(requirement="BOX-5", witness=WITNESS.replace("commute", "differ"))
+    other = entry_about(
+        requirement="metadata/box-axes/removing-undoes-adding",
+        witness=WITNESS.replace("commute", "differ"),
+    )
     releases = ("mine", "3.1"), ("flax", "0.12.8")
     assert applicable([theirs, other, ours], *releases) == (ours, other)
     assert applicable([entry_about(versions="<0.12")], *releases) == ()
@@ -93,10 +122,15 @@ def test_an_adapter_says_what_it_descends_from():
 
 
 def test_what_a_fork_has_fixed_does_not_fail_its_run():
-    trial = Trial("test_x", "BOX-22", "passed", 3, expected=WITNESS)
+    trial = Trial("test_x", COMMUTE, "passed", 3, expected=WITNESS)
     for inherited, verdict, code in ((True, "passed", 0), (False, "fixed", 1)):
-        expected = Expectation("BOX-22", WITNESS, "why", inherited=inherited)
-        (ruling,) = rule([by_id()["BOX-22"]], [trial], claims=("meta",), expectations=[expected])
+        expected = Expectation(COMMUTE, WITNESS, "why", inherited=inherited)
+        (ruling,) = rule(
+            [by_id()[COMMUTE]],
+            [trial],
+            claims=("meta",),
+            expectations=[expected],
+        )
         assert (ruling.verdict, exit_code([ruling], level="must")) == (verdict, code)
         assert (ruling.reason == FIXED_UPSTREAM) is inherited
 
@@ -106,7 +140,11 @@ def test_the_failures_of_a_run_become_a_file(tmp_path, capsys, flax_report):
     assert cli.main(["known", str(file), "--from", flax_report]) == 0
     assert "known failures of flax" in capsys.readouterr().out
     (entry,) = parse(file.read_text(), "flax.toml")
-    assert (entry.requirement, entry.witness, entry.reason) == ("BOX-22", WITNESS, "TypeError: no")
+    assert (entry.requirement, entry.witness, entry.reason) == (
+        COMMUTE,
+        WITNESS,
+        "TypeError: no",
+    )
     assert cli.main(["known", str(file), "--from", flax_report]) == 2
     assert "is there already" in capsys.readouterr().err
 
@@ -114,10 +152,15 @@ def test_the_failures_of_a_run_become_a_file(tmp_path, capsys, flax_report):
 def test_an_entry_gets_the_ways_in_which_a_run_broke_its_law(tmp_path, capsys, flax_report):
     file = tmp_path / "flax.toml"
     text = toml(
-        "flax", [entry_about(), entry_about(versions="<0.12"), entry_about(requirement="BOX-5")]
+        "flax",
+        [
+            entry_about(),
+            entry_about(versions="<0.12"),
+            entry_about(requirement="metadata/box-axes/removing-undoes-adding"),
+        ],
     )
     file.write_text(f"# Seen by us.\n\n{text}# The end.\n")
-    for said in (f"{file}:5: BOX-22 also breaks by TypeError: no at `f(x)`\n", ""):
+    for said in (f"{file}:5: {COMMUTE} also breaks by TypeError: no at `f(x)`\n", ""):
         assert cli.main(["known", str(file), "--from", flax_report, "--update"]) == 0
         assert capsys.readouterr().out == said
     updated = file.read_text()
@@ -128,9 +171,18 @@ def test_an_entry_gets_the_ways_in_which_a_run_broke_its_law(tmp_path, capsys, f
 
 def test_ways_are_added_to_those_that_an_entry_has():
     text = toml(
-        "flax", [entry_about(errors=("TypeError at `a`",)), entry_about(requirement="BOX-5")]
+        "flax",
+        [
+            entry_about(errors=("TypeError at `a`",)),
+            entry_about(requirement="metadata/box-axes/removing-undoes-adding"),
+        ],
     )
-    broken = {("BOX-22", "test_axes_commute_with_replacing"): ["TypeError at `a`", WAY]}
+    broken = {
+        (COMMUTE, "test_axes_commute_with_replacing"): [
+            "TypeError at `a`",
+            WAY,
+        ]
+    }
     updated = with_errors(text, "file", ("flax", "0.12.8"), broken)
     assert [each.errors for each in parse(updated, "file")] == [("TypeError at `a`", WAY), ()]
     assert with_errors(updated, "file", ("flax", "0.12.8"), broken) == updated
@@ -155,7 +207,10 @@ def flax_report(tmp_path):
         "implementation": {"name": "flax", "version": "0.12.8"},
         "environment": {"jax": "1", "python": "3", "platform": "cpu", "devices": 8},
         "profile": "quick", "seed": 0, "level": "must",
-        "requirements": [outcome("BOX-5", ""), outcome("BOX-22", WITNESS)], "complete": True,
+        "requirements": [
+            outcome("metadata/box-axes/removing-undoes-adding", ""), outcome(COMMUTE, WITNESS)
+        ],
+        "complete": True,
     }  # fmt: skip
     path.write_text(json.dumps(document))
     return str(path)

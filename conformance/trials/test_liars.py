@@ -38,7 +38,7 @@ ASSERTING = Path(__file__).with_name("liars") / "asserting.py"
 @functools.cache
 def requirements() -> dict[str, catalogue.Requirement]:
     """Those that the laws of boxes, logical axes and objects are for."""
-    rows = [r for r in catalogue.load() if r.area in ("BOX", "LOG", "OBJ")]
+    rows = catalogue.select(["BOX", "LOG", "OBJ"])
     return {r.id: r for r in rows if r.capability in ("meta", "logical", "nnx")}
 
 
@@ -83,7 +83,7 @@ def asserting() -> Iterator[Unasserted]:
 @pytest.mark.parametrize("liar", LIARS, ids=[f"{li.breaks[0]}-{li.name}" for li in LIARS])
 def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar, asserting):
     check(liar.implementation, liar.name)
-    own = {*liar.breaks, *(f"LOG-9.{i}" for i in liar.breaks if shared(liar))}
+    own = {*liar.breaks, *(logical(i) for i in liar.breaks if shared(liar))}
     # What only the process without assertions can tell is told by its own liar, and by no other.
     laws = [
         law
@@ -100,25 +100,29 @@ def shared(liar: Liar) -> bool:
     return liar.name in SHARED
 
 
+def logical(identifier: str) -> str:
+    """The same requirement of logically partitioned boxes."""
+    return catalogue.variant(identifier, catalogue.LOGICAL)
+
+
 SHARED = frozenset(
     liar.name
     for liar in LIARS
-    if liar.breaks[0].startswith("BOX-")
-    and f"LOG-9.{liar.breaks[0]}" in requirements()
+    if logical(liar.breaks[0]) in requirements()
     and f"{liar.name}[logical]" not in {other.name for other in LIARS}
 )
 
 
 def test_every_requirement_has_a_law_and_a_liar():
     lied_about = {i for liar in LIARS for i in liar.breaks}
-    lied_about |= {f"LOG-9.{i}" for liar in LIARS for i in liar.breaks if shared(liar)}
+    lied_about |= {logical(i) for liar in LIARS for i in liar.breaks if shared(liar)}
     assert set(requirements()) == {law.requirement for law in LAWS} == lied_about
 
 
 def test_every_liar_is_tried():
     """This file, and those of lifted calls, the bridge, export and jobs, choose by the row."""
     areas = ("LIN", "JIT", "SHM", "BRG", "EXP", "DST")
-    others = {row.id for row in catalogue.load() if row.area in areas}
+    others = {row.id for row in catalogue.select(areas)}
     others |= {row.id for row in catalogue.load() if row.capability == "transforms"}
     assert {liar.breaks[0] for liar in liars()} <= set(requirements()) | others
 

@@ -163,7 +163,7 @@ def test_what_regressed_is_named_with_the_commits_and_fails(regressed):
     assert f"regressed between {first[:12]}..{second[:12]} (1 commit):" in printed
     lines = [line.split() for line in printed.splitlines()]
     laws = [line[2] for line in lines if line[:1] == ["law"]]
-    assert laws == ["BOX-5:"]
+    assert laws == ["metadata/box-axes/removing-undoes-adding:"]
     assert "passed -> failed" in printed
     assert f"{NAME}(reference, forward, 4): " in printed
     assert not any("(jax" in word for line in lines if line[:1] == ["count"] for word in line)
@@ -184,7 +184,10 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     assert f"{first[:12]}..{second[:12]}" in page.locator(".regressions").inner_text()
 
     page.get_by_role("link", name="Conformance").first.click()
-    row = page.locator("tr", has=page.get_by_role("link", name="BOX-5", exact=True))
+    row = page.locator(
+        "tr",
+        has=page.get_by_role("link", name="metadata/box-axes/removing-undoes-adding", exact=True),
+    )
     assert "failed" in row.inner_text()
     page.get_by_role("link", name="nightly").click()
 

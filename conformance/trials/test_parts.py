@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import scutch
 from scutch.adapters.draft import draft
-from scutch.catalogue import by_id
+from scutch.catalogue import by_id, plain, select
 from scutch.implementation import Implementation, Namespace, SetupError, Unclaimed, check
 from scutch.judging import suite
 from scutch.judging.trying import try_law
@@ -28,14 +28,14 @@ def verdicts(implementation, identifiers):
 
 
 def of_area(area):
-    return [row.id for row in by_id().values() if row.area == area and "BOX" not in row.id]
+    return [row.id for row in select(area) if row.id == plain(row.id)]
 
 
 def test_a_library_is_judged_by_the_laws_of_the_names_that_it_has():
     found = verdicts(part("logical_to_mesh_axes"), of_area("LOG"))
     assert {verdict for verdict, _ in found.values()} == {"passed", "unclaimed"}
     passed = {identifier for identifier, (verdict, _) in found.items() if verdict == "passed"}
-    assert passed >= {"LOG-1"}, found
+    assert passed >= {"metadata/logical-rules/first-free-rule-wins"}, found
     unclaimed = {reason for verdict, reason in found.values() if verdict == "unclaimed"}
     assert all(reason.startswith("does not claim ") for reason in unclaimed), unclaimed
 
@@ -53,7 +53,12 @@ def test_what_a_part_needs_of_others_is_not_claimed():
     assert implementation.claims == ("meta", "logical")
     with pytest.raises(Unclaimed, match=r"does not claim part 1: meta\.Partitioned"):
         implementation.meta.Partitioned  # noqa: B018
-    assert verdicts(implementation, ["BOX-5"])["BOX-5"][0] == "unclaimed"
+    assert (
+        verdicts(implementation, ["metadata/box-axes/removing-undoes-adding"])[
+            "metadata/box-axes/removing-undoes-adding"
+        ][0]
+        == "unclaimed"
+    )
 
 
 def test_a_name_that_is_claimed_and_missing_is_refused():
@@ -91,9 +96,11 @@ def test_a_first_adapter_claims_what_is_found(library):
     implementation = check(found["implementation"], "drafted")
     assert (implementation.name, implementation.version) == ("my_rules", "3.1")
     assert implementation.claims == ("meta", "logical")
-    assert verdicts(implementation, ["LOG-1", "BOX-14c"]) == {
-        "BOX-14c": ("passed", None), "LOG-1": ("passed", None),
-    }  # fmt: skip
+    both = (
+        "metadata/logical-rules/first-free-rule-wins",
+        "metadata/box-trees/unbox-keeps-plain-trees",
+    )
+    assert verdicts(implementation, both) == dict.fromkeys(both, ("passed", None))
 
 
 def test_a_first_adapter_of_what_is_like_flax_claims_capabilities():
@@ -112,7 +119,14 @@ def test_the_command_prints_it_and_the_run_takes_it(library):
     done = run("new-adapter", "my_rules")
     assert (done.returncode, done.stderr) == (0, "")
     (library / "my_adapter.py").write_text(done.stdout)
-    chosen = ("--requirement", "LOG-1", "--requirement", "BOX-5", "--profile", "quick")
+    chosen = (
+        "--requirement",
+        "metadata/logical-rules/first-free-rule-wins",
+        "--requirement",
+        "metadata/box-axes/removing-undoes-adding",
+        "--profile",
+        "quick",
+    )
     done = run("run", "--implementation", "my_adapter.py", *chosen)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "my_rules 3.1 conforms in all that it claims" in done.stdout

@@ -101,7 +101,12 @@ def test_a_bad_adapter_is_refused(judge, adapter, text, message):
 def test_an_adapter_may_import_what_lies_beside_it(judge, adapter, tmp_path):
     (tmp_path / "beside_it.py").write_text("VERSION = '3.1'\n")
     text = "import beside_it\nimplementation = Implementation('mine', beside_it.VERSION, meta=meta)"
-    code, said, _ = judge("--implementation", adapter(text), "--requirement", "BOX-9b")
+    code, said, _ = judge(
+        "--implementation",
+        adapter(text),
+        "--requirement",
+        "metadata/box-axes/removal-works-without-assertions",
+    )
     assert code == 0, said
     assert "mine 3.1 conforms" in said
 
@@ -195,15 +200,24 @@ implementation = Implementation("misbehaved", "1", meta=Namespace("misbehaved", 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_a_crash_and_a_hang_cost_one_law_each(judge, adapter, workers):
-    chosen = ("BOX-4a", "BOX-5", "BOX-6", "BOX-9a", "BOX-10")
+    chosen = (
+        "metadata/box-values/replacing-keeps-metadata",
+        "metadata/box-axes/removing-undoes-adding",
+        "metadata/box-axes/adding-undoes-removing",
+        "metadata/box-axes/wrong-name-is-refused",
+        "metadata/box-values/axes-keep-the-value",
+    )
     options = [option for r in chosen for option in ("--requirement", r)]
     where = adapter(MISBEHAVED)
     code, text, report = judge("--implementation", where, *options, "--law-timeout", "5", *workers)
     assert code == 1
     assert _verdicts(report) == {
-        "BOX-4a": "passed", "BOX-5": "passed", "BOX-6": "crashed", "BOX-9a": "timeout",
-        "BOX-10": "passed",
-    }  # fmt: skip
+        "metadata/box-values/replacing-keeps-metadata": "passed",
+        "metadata/box-axes/removing-undoes-adding": "passed",
+        "metadata/box-axes/adding-undoes-removing": "crashed",
+        "metadata/box-axes/wrong-name-is-refused": "timeout",
+        "metadata/box-values/axes-keep-the-value": "passed",
+    }
     assert report["complete"] is True
     crashed = next(r for r in report["requirements"] if r["verdict"] == "crashed")
     assert "exited with 3" in crashed["reason"]
@@ -229,9 +243,15 @@ implementation = Implementation("lacks", "1", meta=Namespace("lacks", meta, name
 
 def test_pytest_lists_what_was_skipped(judge, adapter):
     where = adapter(LACKING)
-    code, text, report = judge("--implementation", where, "--requirement", "BOX-12a", "-rs")
+    code, text, report = judge(
+        "--implementation",
+        where,
+        "--requirement",
+        "metadata/box-trees/map-calls-once-per-box",
+        "-rs",
+    )
     assert code == 2, text
-    assert _verdicts(report) == {"BOX-12a": "unclaimed"}
+    assert _verdicts(report) == {"metadata/box-trees/map-calls-once-per-box": "unclaimed"}
     assert "does not claim lacks.is_axis_metadata" in text
 
 
@@ -239,31 +259,39 @@ def test_pytest_lists_what_was_skipped(judge, adapter):
 
 
 def test_known_failures_make_the_difference(judge):
-    code, text, report = judge("--implementation", "flax", "--requirement", "BOX-15c")
+    code, text, report = judge(
+        "--implementation", "flax", "--requirement", "metadata/logical-boxes/rules-are-part-of-it"
+    )
     assert code == 0
-    assert _verdicts(report) == {"BOX-15c": "known"}
+    assert _verdicts(report) == {"metadata/logical-boxes/rules-are-part-of-it": "known"}
     assert "but for 1 known failure" in text
 
     code, text, report = judge(
-        "--implementation", "flax", "--requirement", "BOX-15c", "--known", "none"
+        "--implementation",
+        "flax",
+        "--requirement",
+        "metadata/logical-boxes/rules-are-part-of-it",
+        "--known",
+        "none",
     )
     assert code == 1
     (broken,) = report["requirements"]
     assert broken["verdict"] == "failed"
-    assert broken["counterexample"]["input"].startswith("test_updates_of_another_structure")
+    assert broken["counterexample"]["input"].startswith("test_rules_are_part_of_a_logical_box")
     assert broken["counterexample"]["input"] in text
     shown = text.partition("FAILURES")[2]
-    assert "updates, _ = _changed" in shown, "the law is shown"
+    assert "LogicallyPartitioned" in shown, "the law is shown"
     assert not any(part in shown for part in ("trying.py", "hypothesis/core.py", "runner.py"))
     assert broken["replay"] in text
 
     again = _execute([sys.executable, "-m", *shlex.split(broken["replay"])[2:]])
     assert again.returncode == 1
-    assert "failed    BOX-15c" in again.stdout
+    assert "failed    metadata/logical-boxes/rules-are-part-of-it" in again.stdout
 
 
 def test_many_root_causes_fit_a_screen(judge):
-    chosen = [f"--requirement=BOX-{row}" for row in ("2c", "9b", "11", "15c", "18f", "18g", "23b")]
+    old = ("BOX-9b", "BOX-11", "BOX-18g", "LOG-9.BOX-9b", "LOG-9.BOX-11", "LOG-9e", "LOG-10a")
+    chosen = [f"--requirement={each}" for each in old]
     code, text, report = judge("--implementation", "flax", "--known", "none", *chosen)
     broken = [r["id"] for r in report["requirements"] if r["verdict"] == "failed"]
     assert (code, len(broken) > 5) == (1, True), broken
@@ -275,41 +303,54 @@ def test_many_root_causes_fit_a_screen(judge):
 
 FORK = """
 import dataclasses
-import flax, jax
+import flax
 from flax.core import meta as upstream
 from scutch import flax_shaped
 
-class Own:
-    def replace_boxed(tree, updates):
-        before, after = (jax.tree.structure(each) for each in (upstream.unbox(tree), updates))
-        if before != after:
-            raise ValueError(f"{before} is not {after}")
-        return upstream.replace_boxed(tree, updates)
+@flax.struct.dataclass
+class Partitioned(upstream.Partitioned):
+    def remove_axis(self, index, params):
+        names = list(self.names)
+        if names[index] != params[upstream.PARTITION_NAME]:
+            raise ValueError(f"{index} of {names} is not {params}")
+        return self.replace(names=(*names[:index], *names[index + 1 :]))
 
+class Own:
     def map_axis_meta(fn, tree):
         upstream.map_axis_meta(fn, tree)
         return upstream.map_axis_meta(fn, tree)
 
+Own.Partitioned = Partitioned
 base = flax_shaped("my-fork", version=flax.__version__, package="flax", known="flax")
 implementation = dataclasses.replace(base, meta=Namespace("my-fork: meta", Own, base.meta))
 """
 
 
 def test_a_fork_is_told_what_is_its_own(judge, adapter):
-    chosen = ("--requirement", "BOX-12a", "--requirement", "BOX-15c", "--requirement", "BOX-18f")
+    mapping = "metadata/box-trees/map-calls-once-per-box"
+    removal = "metadata/box-axes/removal-works-without-assertions"
+    rules = "metadata/logical-boxes/rules-are-part-of-it"
+    chosen = [f"--requirement={each}" for each in (mapping, removal, rules)]
     code, text, report = judge("--implementation", adapter(FORK), *chosen)
     assert code == 1
-    assert _verdicts(report) == {"BOX-12a": "failed", "BOX-15c": "passed", "BOX-18f": "known"}
-    assert "against flax: 1 new (BOX-12a), 1 fixed (BOX-15c)" in text
+    assert _verdicts(report) == {mapping: "failed", removal: "passed", rules: "known"}
+    assert f"against flax: 1 new ({mapping}), 1 fixed ({removal})" in text
     code, text, _ = judge("--implementation", adapter(FORK), *chosen, "--known", "none")
-    assert "2 root causes: BOX-12a, BOX-18f" in text
+    assert f"2 root causes: {mapping}, {rules}" in text
 
 
 def test_a_should_is_reported_and_not_enforced(judge):
-    options = ("--implementation", "flax", "--requirement", "BOX-11", "--known", "none")
+    options = (
+        "--implementation",
+        "flax",
+        "--requirement",
+        "metadata/box-axes/negative-index-counts-array-axes",
+        "--known",
+        "none",
+    )
     code, text, report = judge(*options)
     assert code == 0
-    assert _verdicts(report) == {"BOX-11": "failed"}
+    assert _verdicts(report) == {"metadata/box-axes/negative-index-counts-array-axes": "failed"}
     assert "it departs from 1 should" in text
     code, _, _ = judge(*options, "--level", "should")
     assert code == 1
@@ -318,13 +359,16 @@ def test_a_should_is_reported_and_not_enforced(judge):
 def test_a_known_failure_that_is_gone_must_go(judge, tmp_path):
     path = tmp_path / "known.toml"
     path.write_text(
-        'implementation = "reference"\n[[known]]\nrequirement = "BOX-22"\nversions = ""\n'
+        'implementation = "reference"\n[[known]]\n'
+        'requirement = "metadata/box-values/axes-commute-with-replacing"\nversions = ""\n'
         'reason = "was once so"\nwitness = "test_axes_commute_with_replacing('
         'box=Box(1, ()), index=0, name=None, value=2)"\n'
     )
-    code, text, report = judge("--requirement", "BOX-22", "--known", str(path))
+    code, text, report = judge(
+        "--requirement", "metadata/box-values/axes-commute-with-replacing", "--known", str(path)
+    )
     assert code == 1
-    assert _verdicts(report) == {"BOX-22": "fixed"}
+    assert _verdicts(report) == {"metadata/box-values/axes-commute-with-replacing": "fixed"}
     assert "expected to fail, and passes" in text
 
 
@@ -333,7 +377,7 @@ def test_an_input_that_never_came_up_leaves_a_requirement_untested(judge, tmp_pa
     law.write_text(
         "from hypothesis import given, strategies as st\n"
         "from scutch.lawkit.marks import requirement\n\n"
-        "@requirement('BOX-7', must_reach=('never',))\n"
+        "@requirement('metadata/box-axes/beyond-rank-pads', must_reach=('never',))\n"
         "@given(st.integers())\n"
         "def test_hollow(number):\n"
         "    assert number == number\n"
@@ -343,12 +387,21 @@ def test_an_input_that_never_came_up_leaves_a_requirement_untested(judge, tmp_pa
          "-p", "scutch.plugin", "--requirement", "BOX-7", "--report", str(tmp_path / "r.json")],
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    assert _verdicts(_read(tmp_path / "r.json")) == {"BOX-7": "untested"}
+    assert _verdicts(_read(tmp_path / "r.json")) == {
+        "metadata/box-axes/beyond-rank-pads": "untested"
+    }
     assert "never came up: never" in done.stdout
 
 
 def test_the_same_seed_gives_the_same_counterexample(judge):
-    options = ("--implementation", "flax", "--requirement", "BOX-15c", "--known", "none")
+    options = (
+        "--implementation",
+        "flax",
+        "--requirement",
+        "metadata/logical-boxes/rules-are-part-of-it",
+        "--known",
+        "none",
+    )
     inputs = {judge(*options, "--seed", "5")[2]["requirements"][0]["counterexample"]["input"]
               for _ in range(2)}  # fmt: skip
     assert len(inputs) == 1

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ("--requirement", "BOX-1", "--requirement", "BOX-5", "--profile", "nightly")
+OPTIONS = (
+    "--requirement",
+    "metadata/box-values/only-boxes-are-metadata",
+    "--requirement",
+    "metadata/box-axes/removing-undoes-adding",
+    "--profile",
+    "nightly",
+)
 
 
 def _judge(folder, *options, examples=15):

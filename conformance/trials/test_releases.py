@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from scutch import cli, releases
+from scutch.catalogue import current
 from scutch.implementation import OPTIONS, SetupError, Unclaimed, flax_shaped
 from scutch.inputs.calls import parse_call
 from scutch.judging import known
@@ -21,6 +22,8 @@ from scutch_ci.checkout import NothingMeasured
 
 CALL = "test_a_box(box=Box(Array((2,)), ('data',)))"
 OTHER = "test_another(index=1)"
+UNDOES = "metadata/box-axes/removing-undoes-adding"
+PADS = "metadata/box-axes/beyond-rank-pads"
 
 
 def failed(*calls):
@@ -31,7 +34,7 @@ def failed(*calls):
 def record(release, *, held=(), **found):
     """A record; requirements are written `BOX_5=...`, a text is the verdict alone."""
     findings = {
-        name.replace("_", "-"): Finding(each) if isinstance(each, str) else each
+        current(name.replace("_", "-")): Finding(each) if isinstance(each, str) else each
         for name, each in found.items()
     }
     held = tuple(map(digest, held))
@@ -74,8 +77,16 @@ def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys)
     assert cli.main(["changes", "flax", "0.12.2", "0.12.4"]) == 0
     printed = capsys.readouterr().out
     broken = printed.partition("Requirements: broken")[2].partition("Requirements: mended")[0]
-    assert "LOG-9.BOX-20d" in broken
+    assert "metadata/box-equality/equality-compares-all-contents[logical]" in broken
     assert "scutch run --implementation flax --replay" in broken
+
+
+def test_two_requirements_of_0_1_that_became_one_have_the_graver_finding():
+    """A record that was written by 0.1 has the old ids; what is not asked any more is left out."""
+    text = record("1").to_text()
+    old = '{"BOX-8a": "passed", "BOX-13d": {"verdict": "failed", "broken": []}, "OBJ-1l": "failed"}'
+    found = Record.from_text(text.replace('"requirements": {}', f'"requirements": {old}'))
+    assert found.requirements == {"metadata/box-axes/needs-partition-name": Finding("failed")}
 
 
 # ---------------------------------------------------------------- what changes
@@ -84,16 +95,30 @@ def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys)
 def test_a_finding_says_what_was_seen_and_not_what_is_known():
     found = Counterexample("test_x", "test_x()", "AssertionError: a\nb")
     broke = Trial(
-        "test_x", "BOX-5", "passed", broke=True, expected=found.input, counterexample=found
+        "test_x",
+        UNDOES,
+        "passed",
+        broke=True,
+        expected=found.input,
+        counterexample=found,
     )
-    held = Trial("test_y", "BOX-5", "passed", examples=4, expected="test_y()")
+    held = Trial(
+        "test_y",
+        UNDOES,
+        "passed",
+        examples=4,
+        expected="test_y()",
+    )
     found = Finding.of("fixed", [broke, held], "the entry must go")
     assert found == Finding("failed", (Counterexample("test_x", "test_x()", "AssertionError: a"),))
     assert Finding.of("fixed", [held], "the entry must go") == Finding("passed")
     unmet = replace(held, unmet=("cycle",))
     assert Finding.of("fixed", [unmet]).verdict == "untested"
     assert Finding.from_json(found.to_json()) == found
-    crashed = Finding.of("crashed", [Trial("test_x", "BOX-5", "crashed", reason="signal 11")])
+    crashed = Finding.of(
+        "crashed",
+        [Trial("test_x", UNDOES, "crashed", reason="signal 11")],
+    )
     assert Finding.from_json(crashed.to_json()) == crashed
 
 
@@ -104,10 +129,14 @@ def test_each_change_is_in_its_group():
                  BOX_10=failed(CALL), BOX_3=failed(OTHER), BOX_22="passed")  # fmt: skip
     upgrade = changes.compare(old, new)
     kinds = {each.requirement: each.kind for each in upgrade.changes}
-    assert kinds == {"BOX-1": "broken", "BOX-5": "mended", "BOX-6": "new", "BOX-7": "gone",
-                     "BOX-3": "otherwise"}  # fmt: skip
-    assert list(kinds) == ["BOX-1", "BOX-3", "BOX-5", "BOX-6", "BOX-7"]
-    assert upgrade.uncompared == ("BOX-10",)
+    assert list(kinds.items()) == [
+        (UNDOES, "mended"),
+        ("metadata/box-axes/adding-undoes-removing", "new"),
+        (PADS, "gone"),
+        ("metadata/box-values/only-boxes-are-metadata", "broken"),
+        ("metadata/box-values/unbox-returns-same-object", "otherwise"),
+    ]
+    assert upgrade.uncompared == ("metadata/box-values/axes-keep-the-value",)
 
 
 def test_a_change_is_shown_by_a_call_and_the_release_that_it_does_not_break(recorded):
@@ -133,7 +162,7 @@ def test_scripts_of_the_release_that_is_there_are_written(recorded, monkeypatch,
     recorded(old, new)
     monkeypatch.setattr(upgrades, "script", lambda requirement, call, *_, **__: f"# {call}\n")
     lines = upgrades.write(changes.compare(old, new), tmp_path / "scripts")
-    file = tmp_path / "scripts" / "BOX-5-test_a_box.py"
+    file = tmp_path / "scripts" / "metadata-box-axes-removing-undoes-adding-test_a_box.py"
     assert file.read_text() == f"# {CALL}\n"
     assert lines == [
         f"{file}: exits with 1 on flax {there}",
@@ -160,7 +189,7 @@ def test_scripts_of_the_release_that_is_there_are_written(recorded, monkeypatch,
 def test_since_when_until_when_a_requirement_is_broken(verdicts, expected):
     states = {"B": failed(CALL), ".": "passed", "u": "unclaimed", "?": "untested"}
     found = [record(str(n), BOX_5=states[each]) for n, each in enumerate(verdicts, 1)]
-    assert [*map(str, changes.spans(found, "BOX-5"))] == expected
+    assert [*map(str, changes.spans(found, UNDOES))] == expected
 
 
 def test_what_is_not_recorded_is_refused(capsys, recorded):
@@ -186,7 +215,10 @@ def test_a_run_is_compared_with_a_recorded_release(tmp_path):
     done = run("flax==0.12.12")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "flax 0.12.12 -> reference" in done.stdout
-    assert "Requirements: mended: not broken any more (1)\n  BOX-9b" in done.stdout
+    assert (
+        "Requirements: mended: not broken any more (1)\n"
+        "  metadata/box-axes/removal-works-without-assertions" in done.stdout
+    )
     assert run("flax==9").returncode == 2
 
 
@@ -247,13 +279,13 @@ def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, 
     records.mkdir()
     (records / made_up.file).write_text(made_up.to_text())
     options = ["--environments", str(tmp_path / "env"), "--records", str(records),
-               "--requirement", "BOX-5", "--examples", "3"]  # fmt: skip
+               "--requirement", UNDOES, "--examples", "3"]  # fmt: skip
     assert matrix.main(options) == 0
     printed = capsys.readouterr().out
     assert f"1/1    flax-{release}" in printed
     assert "1 release recorded" in printed
     found = Record.from_text((records / f"flax-{release}.json").read_text())
-    assert {name: each.verdict for name, each in found.requirements.items()} == {"BOX-5": "passed"}
+    assert {name: each.verdict for name, each in found.requirements.items()} == {UNDOES: "passed"}
     assert found.holds(call)
     assert not found.holds(CALL)
 
@@ -262,7 +294,10 @@ def test_a_release_is_tried_first_with_what_is_known_and_then_with_what_breaks_i
     tmp_path,
 ):
     entry = known.shipped()[0]
-    others = {entry.requirement: failed(entry.test + "(1)"), "BOX-5": failed(CALL)}
+    others = {
+        entry.requirement: failed(entry.test + "(1)"),
+        UNDOES: failed(CALL),
+    }
     neighbour = replace(record("0.12.9"), implementation=entry.implementation, requirements=others)
     (tmp_path / neighbour.file).write_text(neighbour.to_text())
     tried = matrix.Matrix(tmp_path, tmp_path, 1, 0).witnesses(targets.Target("flax", "0.12.8"))
@@ -296,31 +331,31 @@ def test_what_was_found_is_kept_when_the_run_ends_and_not_before(tmp_path, monke
     target = targets.Target("flax", "0.12.8")
     before = replace(record("0.12.8", BOX_5=Finding("untested")), implementation="flax")
     (tmp_path / before.file).write_text(before.to_text())
-    judged = matrix.Matrix(tmp_path, tmp_path, 1, 0, ("BOX-5",))
-    folder = judged.part(target, "BOX-5")
+    judged = matrix.Matrix(tmp_path, tmp_path, 1, 0, (UNDOES,))
+    folder = judged.part(target, UNDOES)
     folder.mkdir(parents=True)
     (folder / "report.json").write_text("cut off")
     monkeypatch.setattr(matrix, "environment", lambda target, folder, log: sys.executable)
-    after = replace(before, requirements={"BOX-5": Finding("passed")})
+    after = replace(before, requirements={UNDOES: Finding("passed")})
     (folder / "seconds").write_text("9\n")
     monkeypatch.setattr(matrix.Matrix, "run", lambda *_: (None, []))
     monkeypatch.setattr(matrix, "recorded", lambda *_: after)
     judged.complete(target, again=False)
-    assert judged.record(target).requirements["BOX-5"].verdict == "passed"
+    assert judged.record(target).requirements[UNDOES].verdict == "passed"
     assert not folder.exists()
 
 
 def test_what_a_call_breaks_is_added_to_the_record():
-    called = [known.Known("mine", "BOX-5", "", "", CALL, None, ""),
-              known.Known("mine", "BOX-7", "", "", OTHER, None, "")]  # fmt: skip
-    broke = Trial("test_a_box", "BOX-5", "passed", broke=True,
+    called = [known.Known("mine", UNDOES, "", "", CALL, None, ""),
+              known.Known("mine", PADS, "", "", OTHER, None, "")]  # fmt: skip
+    broke = Trial("test_a_box", UNDOES, "passed", broke=True,
                   counterexample=Counterexample("test_a_box", CALL, "AssertionError"))  # fmt: skip
-    held = Trial("test_another", "BOX-7", "passed", examples=1)
+    held = Trial("test_another", PADS, "passed", examples=1)
     before = record("1", BOX_5="passed", BOX_7="passed")
     after = matrix.crossed(before, called, [broke, held])
-    assert after.requirements["BOX-5"].witnesses == {"test_a_box": CALL}
-    assert after.requirements["BOX-5"].verdict == "failed"
-    assert after.requirements["BOX-7"].verdict == "passed"
+    assert after.requirements[UNDOES].witnesses == {"test_a_box": CALL}
+    assert after.requirements[UNDOES].verdict == "failed"
+    assert after.requirements[PADS].verdict == "passed"
     assert (after.holds(CALL), after.holds(OTHER)) == (False, True)
 
 
@@ -329,11 +364,11 @@ def test_a_call_that_breaks_a_law_in_another_way_than_the_gravest_does_not_hold(
         Counterexample("test_a_box", call, "AssertionError", way)
         for call, way in (("test_a_box(0)", "one"), (CALL, "another"))
     )
-    trial = Trial("test_a_box", "BOX-5", "failed", expected=CALL, counterexample=gravest,
-                  also=(other,))  # fmt: skip
-    called = [known.Known("mine", "BOX-5", "", "", CALL, None, "")]
+    trial = Trial("test_a_box", UNDOES, "failed", expected=CALL,
+                  counterexample=gravest, also=(other,))  # fmt: skip
+    called = [known.Known("mine", UNDOES, "", "", CALL, None, "")]
     after = matrix.crossed(record("1", BOX_5=failed("test_a_box(0)")), called, [trial])
-    calls = [each.input for each in after.requirements["BOX-5"].broken]
+    calls = [each.input for each in after.requirements[UNDOES].broken]
     assert calls == ["test_a_box(0)", CALL]
     assert not after.holds(CALL)
 
@@ -357,6 +392,6 @@ witness = """{CALL}"""
     assert text.startswith("# kept")
     (entry,) = known.parse(text, "")
     assert (entry.versions, entry.reason) == (">=1,<=4,!=2", "written by people")
-    assert f"BOX-5 >=4,<=4: no entry yet: {OTHER}" in capsys.readouterr().out
+    assert f"{UNDOES} >=4,<=4: no entry yet: {OTHER}" in capsys.readouterr().out
     assert known_ranges.update(found, tmp_path) == 0
     assert (tmp_path / "mine.toml").read_text() == text

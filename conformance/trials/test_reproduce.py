@@ -48,7 +48,9 @@ def run(text, folder):
 
 
 def test_a_script_fails_while_the_fault_is_there_and_not_after(fork):
-    text = reproduce.script("BOX-11", ADDED, str(fork / "adapter.py"))
+    text = reproduce.script(
+        "metadata/box-axes/negative-index-counts-array-axes", ADDED, str(fork / "adapter.py")
+    )
     assert "import scutch" not in text
     assert "from scutch" not in text
     assert len(text.splitlines()) <= 40
@@ -92,7 +94,10 @@ def test_a_script_is_about_one_implementation():
     assert scripts.script_of("flax", requirement, "test_another(x=1)") is None
 
 
-@pytest.mark.parametrize("requirement", ["BOX-9b", "BRG-7i"])
+@pytest.mark.parametrize(
+    "requirement",
+    ["metadata/box-axes/removal-works-without-assertions", "bridge/wrappers/tolinen-finds-methods"],
+)
 def test_a_shipped_script_fails_on_the_flax_that_is_installed(requirement, tmp_path):
     key = next(key for key in FLAX if key[0] == requirement)
     broken = FLAX[key].applies("flax", load("flax").version)
@@ -101,7 +106,9 @@ def test_a_shipped_script_fails_on_the_flax_that_is_installed(requirement, tmp_p
 
 
 def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
-    entry = next(e for e in FLAX.values() if e.requirement == "BRG-7i")
+    entry = next(
+        e for e in FLAX.values() if e.requirement == "bridge/wrappers/tolinen-finds-methods"
+    )
     for program, problem in (("", "ended with 0"), ("1 / 0", "fails on the reference")):
         other = dataclasses.replace(entry, script=program)
         monkeypatch.setattr(known, "shipped", lambda other=other: (other,))
@@ -111,17 +118,21 @@ def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
 
 def test_an_issue_has_the_text_the_script_and_the_versions():
     text = reproduce.issue(
-        "BOX-11", '"""A title (BOX-11).\n\nflax 1, jax 2.\nit came\n"""\nprint(1)\n'
+        "metadata/box-axes/negative-index-counts-array-axes",
+        '"""A title (BOX-11).\n\nflax 1, jax 2.\nit came\n"""\nprint(1)\n',
     )
-    assert text.startswith("# A negative index means what it means for the array\n")
+    assert text.startswith("# A negative index names the axis that the array gains\n")
     assert "```python\nprint(1)\n```" in text
     assert "## What came\n\n```text\nit came\n```" in text
     assert "## Versions\n\nflax 1, jax 2.\n" in text
 
 
 def test_where_nothing_is_broken_there_is_no_script():
-    with pytest.raises(reproduce.NotReproducible, match="does not break BOX-11 of reference"):
-        reproduce.script("BOX-11", ADDED, "reference")
+    with pytest.raises(
+        reproduce.NotReproducible,
+        match=r"does not break metadata/box-axes/negative-index\S+ of reference",
+    ):
+        reproduce.script("metadata/box-axes/negative-index-counts-array-axes", ADDED, "reference")
 
 
 @pytest.mark.parametrize(

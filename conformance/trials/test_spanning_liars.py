@@ -6,7 +6,7 @@ from scutch.judging import suite
 from scutch.judging.trying import try_law
 from trials.liars import liars
 
-ROWS = {row.id: row for row in catalogue.load() if row.area == "DST"}
+ROWS = {row.id: row for row in catalogue.select("processes")}
 LAWS = suite.tried_by(ROWS)
 SPANNING = [liar for liar in liars() if liar.breaks[0] in ROWS]
 

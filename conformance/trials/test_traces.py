@@ -382,7 +382,11 @@ def test_a_form_that_drops_too_much_is_a_fault_of_the_judge(monkeypatch):
 
 
 def tried_where_nothing_is_near(monkeypatch, *, by_traces):
-    law = next(each for each in suite.laws() if each.requirement == "LIN-9c")
+    law = next(
+        each
+        for each in suite.laws()
+        if each.requirement == "transformations/equals-jax/jit-of-linen"
+    )
     monkeypatch.setattr(sys.modules[law.function.__module__], "near", lambda *a, **k: False)
     monkeypatch.setattr(agreement, "RUN_OF_EQUAL", 1)
     return try_law(law, load("reference"), examples=5, by_traces=by_traces, shrink=False)
@@ -391,7 +395,11 @@ def tried_where_nothing_is_near(monkeypatch, *, by_traces):
 def test_a_fault_of_the_judge_leaves_the_requirement_untested(monkeypatch):
     trial = tried_where_nothing_is_near(monkeypatch, by_traces=True)
     assert trial.outcome == "untried"
-    (ruling,) = rule([catalogue.by_id()["LIN-9c"]], [trial], claims=load("reference").claims)
+    (ruling,) = rule(
+        [catalogue.by_id()["transformations/equals-jax/jit-of-linen"]],
+        [trial],
+        claims=load("reference").claims,
+    )
     assert ruling.verdict == "untested"
     assert THE_JUDGE in ruling.reason
 

@@ -36,7 +36,14 @@ REFERENCE = Implementation("reference", "0", meta=meta)
 
 
 def law_of(function, *fixtures, must_reach=()):
-    return Law(function.__name__, function, "BOX-5", must_reach, None, fixtures)
+    return Law(
+        function.__name__,
+        function,
+        "metadata/box-axes/removing-undoes-adding",
+        must_reach,
+        None,
+        fixtures,
+    )
 
 
 @given(number=st.integers(0, 1000))
@@ -267,7 +274,7 @@ def test_a_fixture_that_is_unknown_is_refused():
     def test_odd(monkeypatch):
         pass
 
-    marked = scutch.lawkit.marks.requirement("BOX-5")(test_odd)
+    marked = scutch.lawkit.marks.requirement("metadata/box-axes/removing-undoes-adding")(test_odd)
     with pytest.raises(scutch.SetupError, match="takes monkeypatch; expected arguments that"):
         list(suite.laws_of(SimpleNamespace(__name__="mine"), "test_odd", marked))
 
@@ -335,13 +342,21 @@ def test_an_order_of_an_implementation_is_a_failure(act, drawn):
 
 
 def test_a_law_of_the_suite_is_not_passed_by_rejecting_every_input():
-    trial = try_law(the_law("BOX-5"), _raising(hypothesis.reject), examples=20)
+    trial = try_law(
+        the_law("metadata/box-axes/removing-undoes-adding"),
+        _raising(hypothesis.reject),
+        examples=20,
+    )
     assert trial.outcome == "failed"
     assert trial.counterexample.input.startswith("test_removing_an_added_axis_restores_the_box(")
 
 
 def test_an_error_without_words_is_told_by_its_type():
-    trial = try_law(the_law("BOX-5"), _raising(lambda: _raise(Mute())), examples=20)
+    trial = try_law(
+        the_law("metadata/box-axes/removing-undoes-adding"),
+        _raising(lambda: _raise(Mute())),
+        examples=20,
+    )
     assert trial.reason == "Mute: (no message: str() raised RuntimeError)"
 
 
@@ -350,7 +365,11 @@ def test_a_user_can_interrupt_a_run_that_is_not_isolated():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            try_law(the_law("BOX-5"), _raising(lambda: _raise(KeyboardInterrupt())), examples=5)
+            try_law(
+                the_law("metadata/box-axes/removing-undoes-adding"),
+                _raising(lambda: _raise(KeyboardInterrupt())),
+                examples=5,
+            )
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -3,7 +3,8 @@
 The command line and the report name laws, and must not import JAX to do so: the index is made from
 the text of `scutch.laws`.
 
-    laws_of("BOX-22")     # ('test_box_axes.py::test_axes_commute_with_replacing',)
+    laws_of("metadata/box-axes/axes-commute-with-replacing")
+    # ('test_box_axes.py::test_axes_commute_with_replacing',)
 """
 
 import ast
@@ -11,6 +12,8 @@ import functools
 import re
 from collections.abc import Iterable
 from importlib import resources
+
+from scutch.catalogue import current, plain
 
 _MARK_OR_LAW = re.compile(
     r'^(?:@(?:pytest\.mark\.)?requirement\(\s*("[^"]+"(?:,\s*"[^"]+")*)|def (\w+))', re.MULTILINE
@@ -21,9 +24,9 @@ _MARK_OR_LAW = re.compile(
 def laws_of(identifier: str) -> tuple[str, ...]:
     """The laws of a requirement, as `file::function`, in the order of files and of their text.
 
-    Those of LOG-9.BOX-2a are BOX-2a's own, tried on the other box class.
+    A variant on logical boxes has the laws of the plain requirement, tried on the other box class.
     """
-    return _index().get(identifier.rpartition(".")[2], ())
+    return _index().get(plain(identifier), ())
 
 
 def code_of(law: str) -> str:
@@ -76,6 +79,7 @@ def _index() -> dict[str, tuple[str, ...]]:
             marked += re.findall(r'"([^"]+)"', identifiers)
             if law:
                 for each in marked:
-                    found[each] = (*found.get(each, ()), f"{file}::{law}")
+                    own = current(each)
+                    found[own] = (*found.get(own, ()), f"{file}::{law}")
                 marked = []
     return found

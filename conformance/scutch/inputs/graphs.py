@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from scutch.lawkit.equality import alike, alike_in_any_order
+from scutch.lawkit.tolerances import CALLS, near
 
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 """The names that attributes of described objects have."""
@@ -290,7 +291,9 @@ def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
     return root
 
 
-def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]] = ()) -> str:
+def differences(
+    nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]] = (), *, close: bool = False
+) -> str:
     """Say where two values are not isomorphic; this decides equality of graphs in every law.
 
     They must agree in types, attributes, static data, values and metadata, and two paths that lead
@@ -301,6 +304,7 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
       one: A graph, or a container of graphs.
       other: What it is compared with.
       paired: Pairs of a node of `one` and the node of `other` that must stand in its places.
+      close: Whether arrays of floats may differ by rounding.
 
     Returns:
       The first difference in words, empty if there is none.
@@ -325,7 +329,12 @@ def differences(nnx: Any, one: Any, other: Any, paired: Iterable[tuple[Any, Any]
             return differ(f"the value of {path}", a.get_raw_value(), b.get_raw_value())
         inside, others = children(nnx, a), children(nnx, b)
         if inside is None or others is None:
-            return "" if alike(a, b) else f"{path} is {a!r} and {b!r}"
+            floats = close and is_array(a) and is_array(b) and a.dtype == b.dtype
+            if alike(a, b) or (
+                floats and np.issubdtype(a.dtype, np.inexact) and near(a, b, **CALLS)
+            ):
+                return ""
+            return f"{path} is {a!r} and {b!r}"
         keys, other_keys = [k for k, _ in inside], [k for k, _ in others]
         if not alike(keys, other_keys):
             return f"{path} has {keys} here and {other_keys} there"

@@ -1,8 +1,9 @@
 """The box classes that the laws of boxes are tried on.
 
-A law of BOX says what holds for *a* box. It is tried on each *subject*, a box class under judgment:
-the directly partitioned box of document `000_`, and the logically partitioned one of `002_`, whose
-requirements have the prefix `LOG-9.`. An owner's own class is one more, by `scutch.judge_box`.
+A law of boxes says what holds for *a* box. It is tried on each *subject*, a box class under
+judgment: the directly partitioned box of document `000_`, and the logically partitioned one of
+`002_`, whose requirements end with `[logical]`. An owner's own class is one more, by
+`scutch.judge_box`.
 
     subject = SUBJECTS['logical'](implementation)
     box = subject.make(np.zeros((2, 3)), ('data', None), None)
@@ -157,6 +158,3 @@ SUBJECTS: Mapping[str, Callable[[Implementation], Subject]] = MappingProxyType(
     {PARTITIONED: partitioned, "logical": logical}
 )
 """The subjects of an implementation, by name; the first is the one that laws mean by a box."""
-
-PREFIXES: Mapping[str, str] = MappingProxyType({PARTITIONED: "", "logical": "LOG-9."})
-"""What the identifiers of the requirements of each subject begin with."""

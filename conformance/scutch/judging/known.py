@@ -5,7 +5,7 @@ A file names the implementation and has one `[[known]]` table for each law that 
     implementation = "flax"
 
     [[known]]
-    requirement = "BOX-9b"
+    requirement = "metadata/box-axes/removal-works-without-assertions"
     versions = ">=0.6.9"
     reason = "remove_axis pops inside an assert, which Python drops under -O"
     upstream = "https://..."
@@ -30,7 +30,7 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from scutch.catalogue import by_id
+from scutch.catalogue import by_id, current, retired
 from scutch.implementation import Implementation, SetupError
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging.verdicts import Expectation
@@ -49,7 +49,7 @@ class Known:
 
     Args:
       implementation: The name that it is about.
-      requirement: The identifier that fails.
+      requirement: The id that fails; a file may have its old id.
       versions: A version range, such as `>=0.12,<0.13`; empty for all.
       reason: Why the implementation departs.
       witness: The smallest call that breaks the law.
@@ -117,7 +117,7 @@ def read(file: Path) -> tuple[Known, ...]:
 
 
 def parse(text: str, file: str) -> tuple[Known, ...]:
-    """The entries of a text.
+    """The entries of a text; an entry about a requirement that is retired is left out.
 
     Args:
       text: TOML, as the module describes it.
@@ -147,7 +147,10 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
         raise SetupError(f"known failures {file}", "expected [[known]] tables")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip() == "[[known]]"]
     lines += [1] * (len(entries) - len(lines))
-    return tuple(_entry(name, e, f"{file}:{n}") for e, n in zip(entries, lines, strict=False))
+    placed = zip(entries, lines, strict=False)
+    return tuple(
+        _entry(name, e, f"{file}:{n}") for e, n in placed if e.get("requirement") not in retired()
+    )
 
 
 def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
@@ -166,7 +169,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
         raise refuse(f"{ERRORS} is empty; expected a string at least, or no such key")
     if extra := sorted(set(entry) - {*KEYS, ERRORS}):
         raise refuse(f"unknown key {extra[0]!r}; expected {', '.join([*KEYS, ERRORS])}")
-    if entry["requirement"] not in by_id():
+    if current(entry["requirement"]) not in by_id():
         raise refuse(f"unknown requirement {entry['requirement']!r}; `scutch list` shows all")
     try:
         SpecifierSet(entry["versions"])
@@ -177,7 +180,7 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
     except NotACall as error:
         raise refuse(f"witness: {error}") from None
     return Known(
-        name, entry["requirement"], entry["versions"], entry["reason"], entry["witness"],
+        name, current(entry["requirement"]), entry["versions"], entry["reason"], entry["witness"],
         entry.get("upstream"), place, tuple(errors), entry.get("script"),
     )  # fmt: skip
 

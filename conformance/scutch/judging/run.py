@@ -3,7 +3,7 @@
 `settle` checks every option and imports the implementation in a process of its own, to learn its
 name, version and claims. The `Run` that it returns is plain data, the same in every process.
 
-    run = settle("flax", profile="quick", patterns=["BOX"])
+    run = settle("flax", profile="quick", patterns=["metadata"])
     run.version, run.claims, len(run.requirements)
 """
 
@@ -176,7 +176,7 @@ def settle(
         expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
         raise SetupError(f"--processes {processes}", expected)
     if launched and not patterns:
-        patterns = ("DST",)
+        patterns = ("processes",)
     if patterns:
         catalogue.select(patterns)
     if replay:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from scutch.catalogue import current
+
 SUFFIX = ".scripts.json"
 LONGEST = 40
 """The most lines of a script that comes with the suite."""
@@ -38,7 +40,7 @@ class Script:
     def of(cls, data: Mapping[str, Any]) -> "Script":
         """The script that `data` has stored."""
         text = "".join(f"{line}\n" for line in data["text"])
-        return cls(data["requirement"], data["witness"], text, data["exits"])
+        return cls(current(data["requirement"]), data["witness"], text, data["exits"])
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -84,5 +86,5 @@ def script_of(implementation: str, requirement: str, call: str) -> str | None:
     Returns:
       Its text, or `None`.
     """
-    found = shipped(implementation).get((requirement, call))
+    found = shipped(implementation).get((current(requirement), call))
     return found.text if found else None

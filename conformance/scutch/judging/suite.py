@@ -4,7 +4,7 @@ A *law* is a function with the mark `requirement`. What it judges are *fixtures*
 in `FIXTURES`; its other arguments are drawn. A law whose module says `usefixtures("subject")` is
 tried on each box class of `inputs.subjects.SUBJECTS`, and is one `Law` for each of them:
 
-    [law.name for law in laws() if law.requirement.endswith("BOX-22")]
+    [law.name for law in laws() if "axes-commute-with-replacing" in law.requirement]
     # ['test_axes_commute_with_replacing', 'test_axes_commute_with_replacing[logical]']
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from scutch import laws as shipped
-from scutch.catalogue import index
+from scutch.catalogue import by_id, current, index, variant
 from scutch.implementation import CAPABILITIES, Implementation, SetupError, load
-from scutch.inputs.subjects import PARTITIONED, PREFIXES, Subject
+from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 
 SUBJECT = "subject"
 UNASSERTED = "unasserted"
@@ -38,7 +38,7 @@ class Law:
     Args:
       name: Unique in the suite: `test_x`, or `test_x[logical]` on another box class than the first.
       function: The law, under its `@given`.
-      requirement: The identifier that it tries, such as `BOX-5` or `LOG-9.BOX-5`.
+      requirement: The id that it tries, with `[logical]` where that is its box class.
       must_reach: Names that the law must call `reached` with, or the requirement is untested.
       subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
       fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
@@ -147,13 +147,15 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
             f"{', '.join(FIXTURES)}",
         )
     on_subjects = SUBJECT in fixtures or SUBJECT in _used(getattr(module, "pytestmark", ()))
-    prefixes: Iterable[tuple[str | None, str]] = PREFIXES.items() if on_subjects else [(None, "")]
-    if on_subjects and not identifier.startswith("BOX"):
-        prefixes = [(PARTITIONED, "")]  # other areas have no rows for the other box classes
-    for subject, prefix in prefixes:
+    identifier = current(identifier)
+    tried: dict[str | None, str] = {PARTITIONED if on_subjects else None: identifier}
+    if on_subjects:  # few groups have requirements of the other box classes
+        variants = {name: variant(identifier, name) for name in SUBJECTS if name != PARTITIONED}
+        tried |= {name: own for name, own in variants.items() if own in by_id()}
+    for subject, own in tried.items():
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
         yield Law(
-            title, function, prefix + identifier, must_reach, subject, fixtures,
+            title, function, own, must_reach, subject, fixtures,
             in_job=getattr(function, "scutch_in_job", False),
             options=getattr(function, "scutch_options", ()),
         )  # fmt: skip
@@ -166,6 +168,6 @@ def _used(marks: Any) -> set[str]:
 
 def tried_by(requirements: Iterable[str]) -> tuple[Law, ...]:
     """The laws that try any of these requirements, given as identifiers; no others are imported."""
-    wanted = set(requirements)
+    wanted = set(map(current, requirements))
     files = index.files_of(wanted)
     return tuple(law for file in files for law in laws_in(file) if law.requirement in wanted)

@@ -28,6 +28,11 @@ from scutch.catalogue.index import laws_of
 VERDICTS = (
     "passed", "failed", "known", "fixed", "blocked", "unclaimed", "untested", "crashed", "timeout",
 )  # fmt: skip
+GRAVITY = (
+    "crashed", "timeout", "failed", "blocked", "fixed", "untested", "known", "passed", "unclaimed",
+)  # fmt: skip
+"""The verdicts, gravest first: of several older requirements that became one, the first counts."""
+
 CONFORMING = frozenset({"passed", "known", "unclaimed"})
 FIXED_UPSTREAM = "fails in what it descends from, and passes here"
 ROOTS = frozenset({"failed", "crashed", "timeout"})

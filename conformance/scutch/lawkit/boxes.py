@@ -4,10 +4,13 @@ A box is a pytree node, so JAX walks through it to the leaves of its value. Laws
 stop at the *outermost* boxes: those that lie in no other box.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+
+NAMING = ("names", "called", "sharding", "sharding_names", "out_sharding")
+"""Where a box or the metadata of a variable has the names of its axes."""
 
 
 def outermost(meta: Any, tree: Any) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -32,6 +35,27 @@ def outermost_boxes(meta: Any, tree: Any) -> list[Any]:
       tree: Any pytree.
     """
     return [leaf for leaf in outermost(meta, tree)[0] if meta.is_axis_metadata(leaf)]
+
+
+def unplaced(value: Any) -> bool:
+    """Whether a box or a variable in nested containers names axes, and has no mesh of its own.
+
+    Since Flax 0.12 a variable with names is made under a mesh only, so that a crossing may be
+    refused.
+
+    Args:
+      value: A box, a variable, or nested lists, tuples and mappings of them.
+    """
+    if isinstance(value, Mapping):
+        return any(map(unplaced, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(unplaced, value))
+    if isinstance(value, type) or not hasattr(value, "__dict__"):
+        return False
+    held = value.get_metadata() if hasattr(value, "get_metadata") else vars(value)
+    held = {**held, **held.get("metadata", {})} if isinstance(held.get("metadata"), dict) else held
+    named = any(held.get(name) for name in NAMING)
+    return named and held.get("mesh") is None
 
 
 def emptied(box: Any) -> Any:

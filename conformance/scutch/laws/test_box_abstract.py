@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scutch.lawkit.boxes import names_of, outermost_boxes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import raised, reached, requirement
 from scutch.lawkit.placement import in_context
 from scutch.strategies import abstract_values, any_boxes, axis_names, placed_boxes, trees
 
@@ -36,7 +36,7 @@ def _abstract(tree):
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
 
 
-@requirement("BOX-23a", must_reach=("box",))
+@requirement("metadata/box-values/abstract-values-count-as-arrays", must_reach=("box",))
 @given(tree=abstract_trees, index=st.integers(0, 3), name=axis_names())
 def test_abstract_values_are_treated_as_arrays_are(meta, subject, tree, index, name):
     """Every tree function gives on abstract values what it gives on arrays of their shapes, made
@@ -60,16 +60,18 @@ def test_abstract_values_are_treated_as_arrays_are(meta, subject, tree, index, n
     assert alike(jax.tree_util.tree_leaves(specs), jax.tree_util.tree_leaves(expected))
 
 
-@requirement("BOX-23b", must_reach=("context", "own"))
+@requirement("metadata/box-values/abstract-values-under-mesh", must_reach=("context", "own"))
 @given(placed=st.one_of(placed_boxes(abstract=True), placed_boxes(abstract=True, own_mesh=True)))
 def test_abstract_values_are_accepted_under_a_mesh(meta, subject, placed):
     """Unboxing an abstract value under a mesh, in context or in the box, keeps its shape
-    and dtype.
+    and dtype, or raises an error, as JAX's own constraint does.
     """
     box, mesh = placed
     assume(subject.tuples or not any(isinstance(name, tuple) for name in names_of(box)))
     value = box.unbox(apply_constraint=False)
     with in_context(mesh if box.mesh is None else None):
         reached("context" if box.mesh is None else "own")
-        for opened in (box.unbox(), meta.unbox({"box": box})["box"]):
-            assert alike((opened.shape, opened.dtype), (value.shape, value.dtype))
+        for unboxed in (lambda: box.unbox(), lambda: meta.unbox({"box": box})["box"]):
+            found = []
+            if raised(lambda call=unboxed, found=found: found.append(call())) is None:
+                assert alike((found[0].shape, found[0].dtype), (value.shape, value.dtype))

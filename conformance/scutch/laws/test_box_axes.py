@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("subject")
 positions = st.integers(0, 4)
 
 
-@requirement("BOX-5")
+@requirement("metadata/box-axes/removing-undoes-adding")
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(subject, box, index, name):
     """`add_axis` and then `remove_axis` with the same arguments gives back a box like the first."""
@@ -33,7 +33,7 @@ def test_removing_an_added_axis_restores_the_box(subject, box, index, name):
     assert alike(box.add_axis(index, params).remove_axis(index, params), box)
 
 
-@requirement("BOX-6")
+@requirement("metadata/box-axes/adding-undoes-removing")
 @given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
 def test_adding_a_removed_axis_restores_the_box(subject, box, index):
     """`remove_axis` and then `add_axis` with the same arguments gives back a box like the first."""
@@ -43,7 +43,7 @@ def test_adding_a_removed_axis_restores_the_box(subject, box, index):
     assert alike(box.remove_axis(index, params).add_axis(index, params), box)
 
 
-@requirement("BOX-6")
+@requirement("metadata/box-axes/adding-undoes-removing")
 @given(box=any_boxes(), index=positions, name=axis_names())
 def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name):
     """An axis that was added, removed and added again is there as after the first time."""
@@ -52,7 +52,7 @@ def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name)
     assert alike(added.remove_axis(index, params).add_axis(index, params), added)
 
 
-@requirement("BOX-27a")
+@requirement("metadata/box-axes/adding-names-the-axis")
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
     """`add_axis` inserts the partition name at the index, among the names that the box has."""
@@ -61,7 +61,7 @@ def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
     assert alike(subject.named(added), (*names[:index], name, *names[index:]))
 
 
-@requirement("BOX-27b")
+@requirement("metadata/box-axes/removing-takes-the-name")
 @given(box=st.one_of(any_boxes(arrays(min_rank=1)), boxes_with_mesh(min_rank=1)), index=positions)
 def test_a_removed_axis_takes_its_name_along(subject, box, index):
     """`remove_axis` takes the name at the index away, and leaves the other names in their order."""
@@ -71,7 +71,7 @@ def test_a_removed_axis_takes_its_name_along(subject, box, index):
     assert alike(subject.named(removed), (*names[:index], *names[index + 1 :]))
 
 
-@requirement("BOX-7")
+@requirement("metadata/box-axes/beyond-rank-pads")
 @given(box=boxes(), gap=st.integers(1, 3), name=axis_names())
 def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
     """`add_axis` at an index beyond the rank fills the gap with `None`; removing the axis again
@@ -84,7 +84,7 @@ def test_an_axis_beyond_the_rank_pads(meta, box, gap, name):
     assert entries(names_of(added.remove_axis(index, params))) == entries(names_of(box))
 
 
-@requirement("BOX-8a")
+@requirement("metadata/box-axes/needs-partition-name")
 @given(box=boxes(), index=positions)
 def test_adding_needs_a_partition_name(box, index):
     """`add_axis` without a partition name raises the partitioning error."""
@@ -92,7 +92,7 @@ def test_adding_needs_a_partition_name(box, index):
     assert is_partitioning_error(error), f"expected the partitioning error, not {error!r}"
 
 
-@requirement("BOX-8b")
+@requirement("metadata/box-axes/needs-partition-name")
 @given(box=boxes(arrays(min_rank=1)), index=positions)
 def test_removing_needs_a_partition_name(box, index):
     """`remove_axis` without a partition name raises the partitioning error."""
@@ -100,7 +100,9 @@ def test_removing_needs_a_partition_name(box, index):
     assert is_partitioning_error(error), f"expected the partitioning error, not {error!r}"
 
 
-@requirement("BOX-8d", must_reach=("add_axis", "remove_axis"))
+@requirement(
+    "metadata/box-axes/needs-partition-name[message]", must_reach=("add_axis", "remove_axis")
+)
 @given(
     box=boxes(arrays(min_rank=1)),
     index=positions,
@@ -116,7 +118,7 @@ def test_the_partitioning_error_names_the_box(box, index, method):
     )
 
 
-@requirement("BOX-8c")
+@requirement("metadata/box-axes/none-is-a-name")
 @given(box=any_boxes(arrays()), index=positions)
 def test_none_is_a_partition_name(subject, box, index):
     """A partition name of `None` adds an axis that is named `None`, and removes it again: it does
@@ -129,7 +131,7 @@ def test_none_is_a_partition_name(subject, box, index):
     assert alike(added.remove_axis(index, params), box)
 
 
-@requirement("BOX-9a")
+@requirement("metadata/box-axes/wrong-name-is-refused")
 @given(box=boxes(arrays(min_rank=1)), index=positions, name=axis_names())
 def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     """`remove_axis` raises an error when the partition name is not the name of the axis at the
@@ -140,7 +142,9 @@ def test_an_axis_of_another_name_is_not_removed(meta, box, index, name):
     refused(lambda: box.remove_axis(index, {meta.PARTITION_NAME: name}))
 
 
-@requirement("BOX-9b", must_reach=("right name", "wrong name"))
+@requirement(
+    "metadata/box-axes/removal-works-without-assertions", must_reach=("right name", "wrong name")
+)
 @given(
     names=st.lists(axis_names(), min_size=1, max_size=3).map(tuple),
     index=positions,
@@ -160,7 +164,7 @@ def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, 
         assert left is None, f"the axis {names[index]!r} was removed as {name!r}: {left} is left"
 
 
-@requirement("BOX-11", must_reach=("last",))
+@requirement("metadata/box-axes/negative-index-counts-array-axes", must_reach=("last",))
 @given(box=boxes(arrays(max_rank=3)), back=st.integers(1, 4), name=axis_names())
 def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
     """`add_axis(-k, params)` puts the name at the axis that `numpy.expand_dims(value, -k)`
@@ -176,7 +180,7 @@ def test_a_negative_index_adds_the_axis_of_the_array(meta, box, back, name):
     assert names_of(added) == (*names_of(box)[:place], name, *names_of(box)[place:])
 
 
-@requirement("BOX-11", must_reach=("last",))
+@requirement("metadata/box-axes/negative-index-counts-array-axes", must_reach=("last",))
 @given(box=boxes(arrays(min_rank=1)), back=st.integers(1, 4))
 def test_a_negative_index_removes_the_axis_of_the_array(meta, box, back):
     """`remove_axis(-k, params)` takes away the name of the axis that is counted `k` from

@@ -47,7 +47,7 @@ comparable = st.one_of(
 )
 
 
-@requirement("BOX-19a")
+@requirement("metadata/box-values/initializer-boxes-its-result")
 @given(
     value=values(),
     names=names,
@@ -70,7 +70,7 @@ def test_with_partitioning_boxes_the_result(subject, value, names, mesh, argumen
     assert alike(box, subject.make(value, names, mesh))
 
 
-@requirement("BOX-19b", must_reach=("function", "partial"))
+@requirement("metadata/box-values/initializer-keeps-its-name", must_reach=("function", "partial"))
 @given(kind=st.sampled_from(["function", "partial"]), name=identifiers, doc=st.text(max_size=20))
 def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
     """The wrapped initializer has the `__name__` and the `__doc__` of the original; one without
@@ -89,7 +89,7 @@ def test_with_partitioning_keeps_name_and_docstring(subject, kind, name, doc):
         assert alike((wrapped.__name__, wrapped.__doc__), (name, doc))
 
 
-@requirement("BOX-20a", must_reach=("set", "delete"))
+@requirement("metadata/box-equality/boxes-are-immutable", must_reach=("set", "delete"))
 @given(
     pair=copies(boxes()),
     field=st.sampled_from(["value", "names", "mesh"]),
@@ -105,7 +105,7 @@ def test_boxes_are_immutable(pair, field, action):
     assert alike(box, before)
 
 
-@requirement("BOX-20b", must_reach=("nested",))
+@requirement("metadata/box-equality/copies-equal-the-original", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()), deep=st.booleans())
 def test_copies_are_alike(meta, box, deep):
     """`copy.copy` and `copy.deepcopy` of a box give a box like it."""
@@ -115,14 +115,17 @@ def test_copies_are_alike(meta, box, deep):
     assert alike(twin, box)
 
 
-@requirement("BOX-20c")
+@requirement("metadata/box-equality/pickling-restores-the-box")
 @given(box=boxes(st.one_of(arrays(), numbers(), abstract_values())))
 def test_boxes_survive_pickling(box):
     """A box that is pickled and unpickled is like the original."""
     assert alike(pickle.loads(pickle.dumps(box)), box)
 
 
-@requirement("BOX-20d", must_reach=("equal", "value", "names", "mesh"))
+@requirement(
+    "metadata/box-equality/equality-compares-all-contents",
+    must_reach=("equal", "value", "names", "mesh"),
+)
 @given(
     pair=st.tuples(
         st.tuples(comparable, names, st.one_of(st.none(), meshes())),
@@ -156,7 +159,7 @@ def test_equality_follows_the_whole_content(subject, pair):
     assert not any(answers), "arrays of other shapes"
 
 
-@requirement("BOX-20d")
+@requirement("metadata/box-equality/equality-compares-all-contents")
 @given(box=boxes(comparable), kind=foreign_boxes(comparable))
 def test_boxes_of_other_classes_are_unequal(box, kind):
     """A box is unequal to a box of a foreign class, to its own value, and to its own names; and
@@ -171,7 +174,7 @@ def test_boxes_of_other_classes_are_unequal(box, kind):
     assert says_unequal(box, box.names)
 
 
-@requirement("BOX-20e", must_reach=("equal",))
+@requirement("metadata/box-equality/equal-boxes-hash-equal", must_reach=("equal",))
 @given(pair=copies(boxes(comparable)))
 def test_equal_boxes_have_equal_hashes(pair):
     """Two boxes made from equal parts have equal hashes, and find each other as keys of a
@@ -184,7 +187,7 @@ def test_equal_boxes_have_equal_hashes(pair):
     assert alike({one: 1}[other], 1)
 
 
-@requirement("BOX-20e", must_reach=("equal",))
+@requirement("metadata/box-equality/equal-boxes-hash-equal", must_reach=("equal",))
 @given(value=comparable, names=names, other=names)
 def test_hashes_follow_equality(subject, value, names, other):
     """Two boxes that the implementation calls equal have equal hashes."""
@@ -197,7 +200,7 @@ def test_hashes_follow_equality(subject, value, names, other):
 METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis")
 
 
-@requirement("BOX-21a", must_reach=METHODS)
+@requirement("metadata/box-subclasses/incomplete-class-is-refused", must_reach=METHODS)
 @given(
     missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True),
     others=st.lists(identifiers, max_size=2),
@@ -218,7 +221,7 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep)
     assert meta.is_axis_metadata(complete())
 
 
-@requirement("BOX-21c", must_reach=METHODS)
+@requirement("metadata/box-subclasses/incomplete-class-is-refused[message]", must_reach=METHODS)
 @given(missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True))
 def test_the_refusal_of_an_incomplete_class_names_the_methods(meta, missing):
     """The error for a subclass that lacks some of the four methods has their names."""
@@ -233,7 +236,9 @@ def _method(self, *arguments):
     return self
 
 
-@requirement("BOX-21b", must_reach=("Wrapped", "Annotated", "Padded"))
+@requirement(
+    "metadata/box-subclasses/foreign-boxes-take-part", must_reach=("Wrapped", "Annotated", "Padded")
+)
 @given(box=foreign_boxes(), index=st.integers(0, 5), name=axis_names(), value=values())
 def test_foreign_boxes_take_part(meta, box, index, name, value):
     """Every tree function does to a box of a foreign class what the method of that class does."""
@@ -275,7 +280,7 @@ def _with_own(base, overridden):
     return type("Own", (base,), {name: own[name] for name in overridden})
 
 
-@requirement("BOX-26a", must_reach=OVERRIDDEN)
+@requirement("metadata/box-subclasses/overridden-methods-are-used", must_reach=OVERRIDDEN)
 @given(
     overridden=st.lists(st.sampled_from(OVERRIDDEN), min_size=1, max_size=3, unique=True),
     value=numbers(), mesh=meshes(axes=(("data",),)), index=st.integers(0, 1),
@@ -305,7 +310,7 @@ def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
     assert alike(inside(meta.get_sharding(tree, mesh)), box.get_sharding(mesh))
 
 
-@requirement("BOX-24")
+@requirement("metadata/box-values/inputs-stay-unchanged")
 @given(pair=copies(box_trees()), index=st.integers(0, 3), name=axis_names())
 def test_no_function_changes_its_inputs(meta, subject, pair, index, name):
     """After every function of the area, the tree with its boxes and containers, and the parameters,

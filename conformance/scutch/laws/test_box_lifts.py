@@ -27,7 +27,7 @@ LIFTS = ("scan", "vmap")
 COPIES = 4
 
 
-@requirement("LIN-2f", must_reach=LIFTS)
+@requirement("transformations/fits-rank/lifts-of-linen[own-methods]", must_reach=LIFTS)
 @given(
     kind=st.sampled_from(LIFTS),
     box=boxes(arrays(dtypes=("float32",), max_rank=2)),
@@ -62,7 +62,7 @@ def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name
     assert all(alike(emptied(inside), emptied(box)) for inside in seen)
 
 
-@requirement("BRG-4d")
+@requirement("bridge/variables/foreign-box-crosses")
 @given(col=collection_names(), box=boxes(arrays(max_rank=2)))
 def test_a_box_crosses_and_returns(bridge, subject, col, box):
     """A box that crosses to a variable and returns is what it was."""

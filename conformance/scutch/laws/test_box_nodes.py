@@ -34,7 +34,7 @@ floats = arrays(dtypes=("float32",), max_rank=2)
 vectors = arrays(dtypes=("float32",), max_rank=1)
 
 
-@requirement("BOX-1")
+@requirement("metadata/box-values/only-boxes-are-metadata")
 @given(box=st.one_of(any_boxes(), nested_boxes()))
 def test_a_box_is_axis_metadata(meta, box):
     """`is_axis_metadata` is true of every box, of the implementation's classes and of
@@ -43,7 +43,7 @@ def test_a_box_is_axis_metadata(meta, box):
     assert meta.is_axis_metadata(box) is True
 
 
-@requirement("BOX-1")
+@requirement("metadata/box-values/only-boxes-are-metadata")
 @given(tree=trees())
 def test_nothing_else_is_axis_metadata(meta, tree):
     """`is_axis_metadata` is false of arrays, containers, specs and classes."""
@@ -52,7 +52,7 @@ def test_nothing_else_is_axis_metadata(meta, tree):
     assert meta.is_axis_metadata(meta.Partitioned) is False
 
 
-@requirement("BOX-2a", must_reach=("nested",))
+@requirement("metadata/box-nodes/leaves-are-the-value", must_reach=("nested",))
 @given(box=st.one_of(any_boxes(), nested_boxes()))
 def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
     """Flattening a box gives the same leaf objects, in the same order, as flattening its value."""
@@ -62,7 +62,7 @@ def test_the_leaves_of_a_box_are_those_of_its_value(meta, box):
     assert_same_objects(jax.tree_util.tree_leaves(box), jax.tree_util.tree_leaves(value))
 
 
-@requirement("BOX-2b")
+@requirement("metadata/box-nodes/unflattening-restores-the-box")
 @given(box=st.one_of(any_boxes(), nested_boxes(), boxes_with_mesh()))
 def test_unflattening_restores_a_box(box):
     """A box that is flattened and unflattened is like the original."""
@@ -70,7 +70,10 @@ def test_unflattening_restores_a_box(box):
     assert alike(jax.tree_util.tree_unflatten(structure, leaves), box)
 
 
-@requirement("BOX-2c", must_reach=("equal", "names", "value", "class"))
+@requirement(
+    "metadata/box-nodes/structure-holds-class-names",
+    must_reach=("equal", "names", "value", "class"),
+)
 @given(one=any_boxes(arrays(max_rank=2)), other=any_boxes(arrays(max_rank=2)))
 def test_structure_is_class_names_and_value_structure(subject, one, other):
     """Two boxes have equal tree structures exactly when their classes, all that is static in them
@@ -100,7 +103,7 @@ def _confused_by_jax(one, other):
     return says_equal(structures[0], structures[1]) and kinds[0] is not kinds[1]
 
 
-@requirement("BOX-2h", must_reach=("equal", "unequal"))
+@requirement("metadata/box-nodes/structure-holds-the-mesh", must_reach=("equal", "unequal"))
 @given(box=boxes(arrays(max_rank=2)), meshes=st.tuples(*2 * [st.integers(0, 3)]))
 def test_structure_holds_the_mesh(subject, box, meshes):
     """Two boxes that differ in their meshes alone have different tree structures; with equal meshes
@@ -120,7 +123,7 @@ def test_structure_holds_the_mesh(subject, box, meshes):
     assert says_equal(structures[0], structures[1]) is equal
 
 
-@requirement("BOX-2d", must_reach=("box",))
+@requirement("metadata/box-nodes/tree-map-keeps-boxes", must_reach=("box",))
 @given(tree=st.one_of(box_trees(), boxes_with_mesh()))
 def test_tree_map_keeps_boxes(meta, tree):
     """`jax.tree.map` applies its function to the leaves inside boxes, never to a box, and the
@@ -147,7 +150,7 @@ class Wrapped:
         self.leaf = leaf
 
 
-@requirement("BOX-2e")
+@requirement("metadata/box-nodes/tracing-keeps-boxes")
 @given(box=any_boxes(floats), name=st.sampled_from(["eval_shape", "jit"]))
 def test_tracing_carries_boxes(box, name):
     """A function that is traced by `jax.jit` or `jax.eval_shape` receives and returns boxes of the
@@ -166,7 +169,7 @@ def test_tracing_carries_boxes(box, name):
     assert alike(emptied(received[0]), emptied(box))
 
 
-@requirement("BOX-2f")
+@requirement("metadata/box-nodes/gradients-are-boxed-alike")
 @given(boxed=st.dictionaries(st.sampled_from("ab"), any_boxes(vectors), min_size=1, max_size=2))
 def test_gradients_are_boxed_alike(boxed):
     """The gradient of a sum of squares is the tree of parameters with every value doubled, in the
@@ -180,7 +183,7 @@ def test_gradients_are_boxed_alike(boxed):
     assert alike(gradients, jax.tree_util.tree_map(lambda x: 2 * x, boxed))
 
 
-@requirement("BOX-2g")
+@requirement("metadata/box-nodes/tracing-keeps-boxes")
 @given(box=any_boxes(arrays(dtypes=("float32",), min_rank=1, max_rank=3)))
 def test_vmap_and_scan_carry_boxes(box):
     """`jax.vmap` and `jax.lax.scan` map over the values inside boxes; class, names and mesh are
@@ -201,7 +204,7 @@ def test_vmap_and_scan_carry_boxes(box):
     assert all(alike(emptied(row), emptied(box)) for row in received)
 
 
-@requirement("BOX-2e")
+@requirement("metadata/box-nodes/tracing-keeps-boxes")
 @given(box=any_boxes(values()))
 def test_identity_survives_tracing(box):
     """Boxes of arrays, numbers and keys can be traced by `jax.eval_shape`, and come out with the

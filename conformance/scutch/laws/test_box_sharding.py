@@ -21,7 +21,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.lawkit.boxes import names_of
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import raised, reached, requirement
 from scutch.lawkit.placement import assert_placed, constraints, entries, has_sharding, in_context
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
@@ -41,7 +41,7 @@ def _pairs(meta, tree, specs):
     return list(zip(found, answers, strict=True))
 
 
-@requirement("BOX-16a", must_reach=("own", "foreign"))
+@requirement("metadata/box-specs/names-become-the-spec", must_reach=("own", "foreign"))
 @given(tree=box_trees(nested=False))
 def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
     """`get_partition_spec(tree)` has `PartitionSpec(*box.names)` in the place of each box."""
@@ -51,7 +51,7 @@ def test_the_spec_of_a_box_is_its_names(meta, subject, tree):
             assert alike(spec, PartitionSpec(*subject.named(leaf)))
 
 
-@requirement("BOX-16b", must_reach=("array",))
+@requirement("metadata/box-specs/arrays-have-empty-specs", must_reach=("array",))
 @given(tree=trees(st.one_of(leaves(), foreign_boxes(arrays()))))
 def test_an_unboxed_array_has_an_empty_spec(meta, tree):
     """`get_partition_spec(tree)` has `PartitionSpec()` in the place of everything that has a shape
@@ -63,7 +63,7 @@ def test_an_unboxed_array_has_an_empty_spec(meta, tree):
             assert alike(spec, PartitionSpec())
 
 
-@requirement("BOX-16c", must_reach=("number",))
+@requirement("metadata/box-specs/other-leaves-have-none", must_reach=("number",))
 @given(tree=trees(leaves()))
 def test_anything_else_has_no_spec(meta, tree):
     """`get_partition_spec(tree)` has `None` in the place of everything without a shape."""
@@ -73,7 +73,7 @@ def test_anything_else_has_no_spec(meta, tree):
             assert spec is None
 
 
-@requirement("BOX-17a", must_reach=("box", "none"))
+@requirement("metadata/box-specs/sharding-follows-the-spec", must_reach=("box", "none"))
 @given(
     placed=placed_boxes(),
     own=st.one_of(st.none(), meshes()),
@@ -96,7 +96,7 @@ def test_the_sharding_is_that_of_the_spec(meta, subject, placed, own, plain):
             assert alike(sharding, NamedSharding(mesh, spec))
 
 
-@requirement("BOX-17b")
+@requirement("metadata/box-specs/shardings-serve-jit")
 @given(placed=placed_boxes(max_rank=2))
 def test_shardings_serve_as_out_shardings(meta, subject, placed):
     """A function jitted with `out_shardings=get_sharding(abstract, mesh)` returns arrays with those
@@ -121,7 +121,7 @@ def _same(kind):
     return lambda tree: tree
 
 
-@requirement("BOX-18a")
+@requirement("metadata/box-constraints/tracing-records-a-constraint")
 @given(placed=placed_boxes())
 def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
     """Under a mesh in context, tracing `unbox` records one constraint, with the spec of the box."""
@@ -132,7 +132,7 @@ def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
     assert found == [entries(names_of(box))]
 
 
-@requirement("BOX-18b")
+@requirement("metadata/box-constraints/context-mesh-places-the-array")
 @given(placed=placed_boxes(max_rank=2))
 def test_an_array_unboxed_under_a_mesh_lies_on_it(meta, subject, placed):
     """Under a mesh in context, `unbox` returns an equal array that is sharded as the names of the
@@ -141,7 +141,7 @@ def test_an_array_unboxed_under_a_mesh_lies_on_it(meta, subject, placed):
     _check_unboxed(meta, subject, placed, in_context(placed[1]))
 
 
-@requirement("BOX-18c")
+@requirement("metadata/box-constraints/own-mesh-places-the-array")
 @given(placed=placed_boxes(own_mesh=True, max_rank=2))
 def test_the_mesh_of_a_box_constrains(meta, subject, placed):
     """A box that holds a mesh unboxes to an array that is sharded on it, with no mesh in
@@ -150,7 +150,7 @@ def test_the_mesh_of_a_box_constrains(meta, subject, placed):
     _check_unboxed(meta, subject, placed, in_context(None))
 
 
-@requirement("BOX-18d", must_reach=("another mesh",))
+@requirement("metadata/box-constraints/own-mesh-wins", must_reach=("another mesh",))
 @given(
     placed=placed_boxes(own_mesh=True, max_rank=2),
     context=meshes(axes=(("data", "model"), ("data",))),
@@ -165,7 +165,7 @@ def test_the_mesh_of_a_box_wins(meta, subject, placed, context):
     _check_unboxed(meta, subject, placed, in_context(context))
 
 
-@requirement("BOX-18e", must_reach=("context", "own"))
+@requirement("metadata/box-constraints/constraint-can-be-declined", must_reach=("context", "own"))
 @given(placed=st.one_of(placed_boxes(), placed_boxes(own_mesh=True)))
 def test_no_constraint_when_told_so(subject, placed):
     """`unbox(apply_constraint=False)` returns the wrapped object itself, with a mesh in context or
@@ -178,7 +178,7 @@ def test_no_constraint_when_told_so(subject, placed):
         assert box.unbox(apply_constraint=False) is _wrapped(box)
 
 
-@requirement("BOX-18f", must_reach=("context", "own"))
+@requirement("metadata/box-constraints/explicit-axes-move-or-refuse", must_reach=("context", "own"))
 @given(
     placed=st.one_of(
         placed_boxes(explicit=True, max_rank=2),
@@ -187,18 +187,23 @@ def test_no_constraint_when_told_so(subject, placed):
 )
 def test_an_array_unboxed_under_explicit_axes_lies_on_them(meta, subject, placed):
     """Under a mesh whose axes are `Explicit`, in context or in the box, `unbox` returns an equal
-    array that is sharded as the names of the box say; inside `jax.jit`, too.
+    array that is sharded as the names of the box say, or raises an error; inside `jax.jit`, too.
     """
     box, mesh = placed
+    _assume_names(subject, box)
     reached("context" if box.mesh is None else "own")
-    around = mesh if box.mesh is None else None
-    _check_unboxed(meta, subject, placed, in_context(around))
-    with in_context(around):
-        traced = jax.jit(lambda box: box.unbox())(box)
-    assert_placed(traced, _wrapped(box), _sharding(box, mesh))
+    with in_context(mesh if box.mesh is None else None):
+        for unboxed in (
+            lambda: box.unbox(),
+            lambda: meta.unbox({"part": [box]})["part"][0],
+            lambda: jax.jit(lambda box: box.unbox())(box),
+        ):
+            found: list[jax.Array] = []
+            if raised(lambda call=unboxed, found=found: found.append(call())) is None:
+                assert_placed(found[0], _wrapped(box), _sharding(box, mesh))
 
 
-@requirement("BOX-18g")
+@requirement("metadata/box-constraints/deprecated-context-counts")
 @given(placed=placed_boxes(max_rank=2))
 def test_the_deprecated_context_counts(meta, subject, placed):
     """Under `with mesh:`, JAX's deprecated way to put a mesh in context, `unbox` returns an equal

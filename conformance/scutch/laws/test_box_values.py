@@ -24,14 +24,14 @@ from scutch.strategies import (
 pytestmark = pytest.mark.usefixtures("subject")
 
 
-@requirement("BOX-3")
+@requirement("metadata/box-values/unbox-returns-same-object")
 @given(value=values(), names=st.lists(axis_names(), max_size=3).map(tuple))
 def test_unbox_gives_the_very_object(subject, value, names):
     """`unbox` returns the object that was wrapped, not a copy of it."""
     assert subject.make(value, names, None).unbox() is value
 
 
-@requirement("BOX-3", must_reach=("nested",))
+@requirement("metadata/box-values/unbox-returns-same-object", must_reach=("nested",))
 @given(box=nested_boxes(), names=st.lists(axis_names(), max_size=3).map(tuple))
 def test_unbox_takes_one_layer_off(meta, subject, box, names):
     """`unbox` of a box that wraps a box returns the inner box."""
@@ -41,7 +41,7 @@ def test_unbox_takes_one_layer_off(meta, subject, box, names):
     assert meta.is_axis_metadata(inner)
 
 
-@requirement("BOX-4a")
+@requirement("metadata/box-values/replacing-keeps-metadata")
 @given(box=any_boxes(), value=values())
 def test_replacing_keeps_all_but_the_value(subject, box, value):
     """`replace_boxed(value)` gives a box of the same class and names that wraps `value`; with the
@@ -55,7 +55,7 @@ def test_replacing_keeps_all_but_the_value(subject, box, value):
     assert subject.names is None or alike(subject.names(replaced), subject.names(box))
 
 
-@requirement("BOX-4a")
+@requirement("metadata/box-values/replacing-keeps-metadata")
 @given(box=boxes_with_mesh(), value=values())
 def test_replacing_keeps_the_mesh(box, value):
     """`replace_boxed` of a box that holds a mesh gives a box that holds the same mesh."""
@@ -63,7 +63,7 @@ def test_replacing_keeps_the_mesh(box, value):
     assert alike(box.replace_boxed(value).replace_boxed(0), box.replace_boxed(0))
 
 
-@requirement("BOX-4b")
+@requirement("metadata/box-values/inputs-stay-unchanged")
 @given(
     pair=st.one_of(copies(any_boxes()), copies(any_boxes(numbers()))),
     value=st.one_of(values(), numbers()),
@@ -78,7 +78,7 @@ def test_replacing_leaves_the_box_alone(subject, pair, value):
     assert alike(box, before)
 
 
-@requirement("BOX-10", must_reach=("removed",))
+@requirement("metadata/box-values/axes-keep-the-value", must_reach=("removed",))
 @given(pair=copies(any_boxes()), index=st.integers(0, 5), name=axis_names())
 def test_axes_touch_names_only(subject, pair, index, name):
     """`add_axis` and `remove_axis` give boxes that wrap the same object; the box itself and the
@@ -97,7 +97,7 @@ def test_axes_touch_names_only(subject, pair, index, name):
     assert alike(params, subject.params(name) | {"other": 1})
 
 
-@requirement("BOX-22")
+@requirement("metadata/box-values/axes-commute-with-replacing")
 @given(box=any_boxes(), index=st.integers(0, 4), name=axis_names(), value=values())
 def test_axes_commute_with_replacing(subject, box, index, name, value):
     """`add_axis` or `remove_axis` before `replace_boxed` gives the same box as after it."""

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.lawkit.boxes import unplaced
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal
-from scutch.lawkit.marks import is_partitioning_error, options, reached, refused, requirement
+from scutch.lawkit.marks import (
+    is_partitioning_error,
+    options,
+    raised,
+    reached,
+    refused,
+    requirement,
+)
 from scutch.strategies import axis_names, variables
 
 hooks = st.lists(st.sampled_from(HOOKS), max_size=2, unique=True)
@@ -29,7 +37,9 @@ def _given(variable):
     return {n: each for n, each in metadata(variable).items() if holds(("note", "tag", *HOOKS), n)}
 
 
-@requirement("BRG-5a", must_reach=("vanilla", "metadata", "hook", "empty hook"))
+@requirement(
+    "bridge/variables/vanilla-is-blank", must_reach=("vanilla", "metadata", "hook", "empty hook")
+)
 @given(variable=variables(), full=hooks, empty=hooks)
 def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
     """A variable is vanilla exactly when it has no metadata and all of its hooks are empty; then
@@ -51,7 +61,7 @@ def test_vanilla_is_without_hooks_and_metadata(bridge, variable, full, empty):
         assert linen is value or not hasattr(value, "shape")
 
 
-@requirement("BRG-5b", must_reach=("metadata", "hook"))
+@requirement("bridge/variables/others-become-nnxmeta", must_reach=("metadata", "hook"))
 @given(variable=variables(), chosen=hooks)
 def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     """The box of a variable that is not vanilla holds its type, value and all metadata, and
@@ -73,7 +83,7 @@ def test_any_other_variable_becomes_a_box_of_it(bridge, nnx, variable, chosen):
     assert not differences(nnx, back, variable)
 
 
-@requirement("BRG-5c", must_reach=("tree", "array"))
+@requirement("bridge/variables/nnxmeta-is-box", must_reach=("tree", "array"))
 @given(variable=variables(), replacement=st.sampled_from([1.5, "text", ()]))
 def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replacement):
     """`unbox` of an `NNXMeta` gives its value, and `replace_boxed` a box with the same type and
@@ -97,7 +107,7 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
     assert alike(meta.replace_boxed(tree, meta.unbox(tree)), tree)
 
 
-@requirement("BRG-5c", must_reach=("differ", "list"))
+@requirement("bridge/variables/nnxmeta-is-box", must_reach=("differ", "list"))
 @given(one=st.tuples(kinds, simple, noted), other=st.tuples(kinds, simple, noted))
 def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
     """The leaves of an `NNXMeta` are those of its value; two boxes have equal tree structures when
@@ -143,7 +153,7 @@ def _names(box):
     return tuple(box.metadata.get("out_sharding", ()))
 
 
-@requirement("BRG-5d")
+@requirement("bridge/variables/nnxmeta-changes-axes")
 @options("nnx.Variable.out_sharding")
 @given(named=_named(), index=positions, name=axis_names())
 def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, named, index, name):
@@ -161,7 +171,7 @@ def test_an_axis_added_to_the_box_of_a_variable_has_its_name(bridge, nnx, meta, 
     assert alike(added.remove_axis(index, params), box)
 
 
-@requirement("BRG-5d")
+@requirement("bridge/variables/nnxmeta-changes-axes")
 @options("nnx.Variable.out_sharding")
 @given(named=_named(), index=positions, name=axis_names())
 def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, named, index, name):
@@ -177,19 +187,26 @@ def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, n
     assert alike(_names(box), names)
 
 
-@requirement("BRG-5e", must_reach=("named", "unnamed"))
+@requirement("bridge/variables/nnxmeta-knows-spec", must_reach=("named", "unnamed"))
 @options("nnx.Variable.out_sharding")
 @given(named=_named(), annotated=st.booleans())
 def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
     """`get_partition_spec` of the box of a variable, with names or without, alone or in a tree, is
-    the spec that `nnx.get_partition_spec` gives for the variable.
+    the spec that `nnx.get_partition_spec` gives for the variable; names without a mesh may be
+    refused.
     """
     reached("named" if annotated else "unnamed")
     notes = {"out_sharding": named[0], "eager_sharding": False} if annotated else {}
     flat = [n for name in named[0] if name for n in ((name,) if isinstance(name, str) else name)]
     assume(len({*map(plain_text, flat)}) == len(flat))
     variable = nnx.Param(np.asarray(named[1]), note="some", **notes)
-    box = bridge.to_linen_var(variable)
+    made = []
+    error = raised(lambda: made.append(bridge.to_linen_var(variable)))
+    if error is not None and not unplaced(variable):
+        raise error
+    if error is not None or (unplaced(variable) and raised(made[0].get_partition_spec) is not None):
+        return
+    box = made[0]
     spec = nnx.get_partition_spec(variable).get_raw_value()
     assert alike(box.get_partition_spec(), spec)
     assert alike(meta.get_partition_spec({"x": box}), {"x": spec})

@@ -62,7 +62,7 @@ def _several(linen):
 METHODS = ("other", "third")
 
 
-@requirement("BRG-7m", must_reach=(*METHODS, "by name", "function"))
+@requirement("bridge/wrappers/lazy-init-takes-method", must_reach=(*METHODS, "by name", "function"))
 @costly
 @given(
     method=st.sampled_from(METHODS), by_name=st.booleans(), width=WIDTHS,
@@ -106,7 +106,7 @@ def _without(tree, path):
     return {key: value for key, value in tree.items() if not alike(key, name)}
 
 
-@requirement("BRG-7n", must_reach=("deep", "shallow"))
+@requirement("bridge/wrappers/tolinen-refuses-missing-parameters", must_reach=("deep", "shallow"))
 @given(width=WIDTHS, place=st.integers(0, 9), seed=st.integers(0, 3))
 def test_a_wrapped_nnx_module_does_not_start_anew(nnx, bridge, width, place, seed):
     """`apply` of a wrapped NNX module with variables of which one is missing raises an error."""
@@ -137,7 +137,9 @@ def test_a_wrapped_nnx_module_does_not_start_anew(nnx, bridge, width, place, see
     refused(lambda: module.apply(lacking, X))
 
 
-@requirement("BRG-7f", must_reach=("new", "registered", "made by the call"))
+@requirement(
+    "bridge/wrappers/tolinen-equals-module", must_reach=("new", "registered", "made by the call")
+)
 @given(
     base=st.sampled_from(["Variable", "Param", "BatchStat"]), registered=st.booleans(),
     made=st.booleans(), value=st.integers(-9, 9),
@@ -180,7 +182,7 @@ def test_variables_of_a_class_of_the_users_own_are_a_collection(
     assert alike(np.asarray(changed[name]["held"]), np.float32(value + 1))
 
 
-@requirement("BRG-7o", must_reach=("missing", "shape"))
+@requirement("bridge/wrappers/tonnx-refuses-missing-parameters", must_reach=("missing", "shape"))
 @given(width=WIDTHS, seed=st.integers(0, 3), how=st.sampled_from(["missing", "shape"]))
 def test_a_wrapped_linen_module_does_not_start_anew(linen, nnx, bridge, width, seed, how):
     """A call of a wrapped Linen module of which a parameter is missing, or has another shape,
@@ -240,7 +242,9 @@ def _counting(linen, collection, depth):
 DEPTHS = ("alone", "a part", "a part of a part")
 
 
-@requirement("BRG-7p", must_reach=("position", "keyword", "equal", "another"))
+@requirement(
+    "bridge/wrappers/to-linen-is-static", must_reach=("position", "keyword", "equal", "another")
+)
 @costly
 @given(widths=st.lists(WIDTHS, min_size=2, max_size=4), keyword=st.booleans())
 def test_a_wrapped_nnx_module_is_a_static_argument(nnx, bridge, widths, keyword):
@@ -274,7 +278,9 @@ def test_a_wrapped_nnx_module_is_a_static_argument(nnx, bridge, widths, keyword)
         assert len(traced) == len({*widths[: number + 1]})
 
 
-@requirement("BRG-9b", must_reach=(*DEPTHS, "read", "counted again"))
+@requirement(
+    "bridge/wrappers/later-variables-are-kept", must_reach=(*DEPTHS, "read", "counted again")
+)
 @given(
     seed=st.integers(0, 3), depth=st.integers(0, 2),
     collection=st.sampled_from(["cache", "batch_stats", "notes"]),
@@ -302,7 +308,7 @@ def test_what_a_later_call_makes_is_kept(linen, bridge, seed, depth, collection,
         variables = {**variables, **updates}
 
 
-@requirement("BRG-7d", must_reach=("one key", "several keys"))
+@requirement("bridge/wrappers/streams-follow-seeds", must_reach=("one key", "several keys"))
 @given(seed=st.integers(0, 3), other=st.integers(0, 3), split=st.sampled_from([None, 2, 3]))
 def test_streams_that_an_object_splits_follow_the_keys(nnx, bridge, seed, other, split):
     """In a wrapped NNX module, the streams that its constructor forks have as many keys as it asks
@@ -342,7 +348,9 @@ WAYS = ("of a part", "of a part made in a method", "of a bound one", "by its nam
 """How a method of a wrapped NNX module is called."""
 
 
-@requirement("BRG-7q", must_reach=(*WAYS, "by init", "changed", "unchanged"))
+@requirement(
+    "bridge/wrappers/tolinen-has-methods", must_reach=(*WAYS, "by init", "changed", "unchanged")
+)
 @given(
     way=st.sampled_from(WAYS), mode=st.sampled_from([COUNTING, PLAIN, NEGATED]), width=WIDTHS,
     scale=st.sampled_from([1.0, -0.5]), by_init=st.booleans(), place=numbered_names("inner", "x"),

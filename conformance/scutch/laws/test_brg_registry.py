@@ -36,7 +36,9 @@ def _new(nnx, base, stem):
     return type(_fresh(stem), (variable_types(nnx)[base],), {})
 
 
-@requirement("BRG-1a", must_reach=("registered", "new name", "new type"))
+@requirement(
+    "bridge/registry/names-and-types-invert", must_reach=("registered", "new name", "new type")
+)
 @given(stem=stems, base=bases, how=st.sampled_from(["registered", "new name", "new type"]))
 def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
     """`variable_type` and `variable_type_name` are inverse for a registered pair, for a new name,
@@ -59,7 +61,7 @@ def test_names_and_types_lead_back_to_each_other(bridge, nnx, stem, base, how):
         assert bridge.variable_type(name) is typ
 
 
-@requirement("BRG-1b")
+@requirement("bridge/registry/threads-get-one-type")
 @few("each input starts threads")
 @given(stem=stems, count=st.integers(2, 4))
 def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
@@ -79,7 +81,7 @@ def test_threads_that_ask_for_a_name_get_one_type(bridge, stem, count):
     assert alike(found, [bridge.variable_type(name)] * count)
 
 
-@requirement("BRG-1c")
+@requirement("bridge/registry/taken-name-is-refused")
 @given(stem=stems, base=bases)
 def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
     """Asking for the name of a new type whose class name belongs to another type raises an error,
@@ -93,7 +95,7 @@ def test_a_type_whose_class_name_is_taken_is_refused(bridge, nnx, stem, base):
     assert alike(bridge.variable_type_name(owner), name)
 
 
-@requirement("BRG-1c")
+@requirement("bridge/registry/taken-name-is-refused")
 @given(stem=stems, base=bases)
 def test_a_taken_name_is_refused(bridge, nnx, stem, base):
     """Registering a taken name for another type raises an error, and the registered pair stays."""
@@ -106,7 +108,7 @@ def test_a_taken_name_is_refused(bridge, nnx, stem, base):
     assert alike(bridge.variable_type_name(newcomer), newcomer.__name__)
 
 
-@requirement("BRG-1e", must_reach=("registering", "asking"))
+@requirement("bridge/registry/taken-name-is-refused[message]", must_reach=("registering", "asking"))
 @given(stem=stems, base=bases, how=st.sampled_from(["registering", "asking"]))
 def test_the_refusal_of_a_name_shows_both_types(bridge, nnx, stem, base, how):
     """The error for a taken name, whether a type is registered or asked for its name, shows the
@@ -123,7 +125,7 @@ def test_the_refusal_of_a_name_shows_both_types(bridge, nnx, stem, base, how):
     refused(call, naming=(name, owner.__name__, newcomer.__name__))
 
 
-@requirement("BRG-1d", must_reach=("had a name", "had none"))
+@requirement("bridge/registry/overwriting-replaces-both", must_reach=("had a name", "had none"))
 @given(stem=stems, base=bases, named=st.booleans())
 def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
     """After `overwrite=True` the name leads to the new type and back; the old type no longer leads
@@ -143,7 +145,7 @@ def test_overwriting_replaces_both_directions(bridge, nnx, stem, base, named):
         assert bridge.variable_type(former) is not new
 
 
-@requirement("BRG-2")
+@requirement("bridge/registry/known-collections-have-types")
 @few("these are the collections that have a type from the start")
 @given(name=st.sampled_from(list(KNOWN)))
 def test_known_collections_have_their_types(bridge, nnx, name):
@@ -164,7 +166,7 @@ ITERABLES = {
 }
 
 
-@requirement("BRG-3a", must_reach=(*ITERABLES, "related"))
+@requirement("bridge/registry/bases-come-last", must_reach=(*ITERABLES, "related"))
 @given(
     names=st.lists(st.sampled_from(TYPES), max_size=6),
     how=st.sampled_from(list(ITERABLES)),
@@ -189,7 +191,7 @@ def _depth(nnx, typ):
     return sum(issubclass(base, nnx.Variable) for base in typ.__mro__)
 
 
-@requirement("BRG-3b", must_reach=("alike",))
+@requirement("bridge/registry/equal-depth-keeps-order", must_reach=("alike",))
 @given(names=st.lists(st.sampled_from(TYPES), max_size=6))
 def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
     """Types with equally many variable types above them stay in the order given, and sorting again

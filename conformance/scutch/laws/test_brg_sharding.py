@@ -76,7 +76,9 @@ def _box_specs(meta, params):
     return {path: entries(spec) for _, path, spec in specs}
 
 
-@requirement("BRG-8a", must_reach=("partitioned", "logical", "own mesh"))
+@requirement(
+    "bridge/sharding/names-cross-to-nnx", must_reach=("partitioned", "logical", "own mesh")
+)
 @options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes, own=st.booleans())
@@ -106,7 +108,7 @@ def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
         assert alike(_shardings(nnx, wrapper, mesh), _shardings(nnx, native, mesh))
 
 
-@requirement("BRG-8b", must_reach=("partitioned", "logical"))
+@requirement("bridge/sharding/names-cross-to-linen", must_reach=("partitioned", "logical"))
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes)
 def test_annotated_variables_of_a_wrapped_nnx_module_are_boxed(
@@ -191,7 +193,7 @@ def _stack(linen, meta, how, axis):
     return Stack
 
 
-@requirement("BRG-8c", must_reach=("vmap", "scan"))
+@requirement("bridge/sharding/linen-lifts-name-axes", must_reach=("vmap", "scan"))
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(how=lifts, axis=axes, names=names, mesh=meshes)
 def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
@@ -216,7 +218,9 @@ def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
     assert not [specs for specs in inside if specs.get(("kernel",)) != entries(names)]
 
 
-@requirement("BRG-8d", must_reach=("vmap", "scan", "partitioned", "logical"))
+@requirement(
+    "bridge/sharding/nnx-lifts-name-axes", must_reach=("vmap", "scan", "partitioned", "logical")
+)
 @options("nnx.Variable.out_sharding")
 @given(how=lifts, axis=st.integers(0, 1), note=notes, mesh=meshes)
 def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
@@ -260,7 +264,7 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     assert all(alike(names, given_names) for names in inside), inside
 
 
-@requirement("BRG-8e", must_reach=("own mesh",))
+@requirement("bridge/sharding/initializer-serves-both", must_reach=("own mesh",))
 @options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(names=names, mesh=meshes, own=st.booleans())

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from scutch.inputs.graphs import differences
+from scutch.lawkit.boxes import unplaced
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds, says_equal
-from scutch.lawkit.marks import few, reached, refused, requirement
+from scutch.lawkit.marks import few, raised, reached, refused, requirement
 from scutch.strategies import (
     arrays,
     collection_names,
@@ -64,13 +65,25 @@ def _flat(tree, path=()):
     return found
 
 
-@requirement("BRG-6a", must_reach=("several", "joined", "deep"))
+def _crossed(crossing, tree):
+    """What a crossing gives; `None` where the tree has names and no mesh, and it is refused."""
+    found = []
+    error = raised(lambda: found.append(crossing()))
+    if error is not None and not unplaced(tree):
+        raise error
+    return found[0] if found else None
+
+
+@requirement("bridge/trees/linen-variables-return", must_reach=("several", "joined", "deep"))
 @given(linen=collections())
 def test_linen_variables_become_attributes_and_return(bridge, linen):
     """Each variable of Linen's collections becomes an attribute at its path, with its collection's
-    type, and all of them return to an equal tree of collections.
+    type, and all of them return to an equal tree of collections; names without a mesh may be
+    refused.
     """
-    attributes = bridge.linen_vars_to_nnx_attrs(linen)
+    attributes = _crossed(lambda: bridge.linen_vars_to_nnx_attrs(linen), linen)
+    if attributes is None:
+        return
     expected = _flat(linen)
     if len(linen) > 1:
         reached("several")
@@ -90,7 +103,7 @@ def test_linen_variables_become_attributes_and_return(bridge, linen):
     assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
 
 
-@requirement("BRG-6a", must_reach=("several", "deep"))
+@requirement("bridge/trees/linen-variables-return", must_reach=("several", "deep"))
 @given(linen=plain_collections)
 def test_arrays_of_linen_become_attributes_and_return(bridge, linen):
     """So does each array of collections that hold no boxes."""
@@ -108,11 +121,11 @@ def test_arrays_of_linen_become_attributes_and_return(bridge, linen):
     assert alike(bridge.nnx_attrs_to_linen_vars(attributes), linen)
 
 
-@requirement("BRG-6b", must_reach=("several", "deep"))
+@requirement("bridge/trees/nnx-attributes-return", must_reach=("several", "deep"))
 @given(attributes=variable_trees())
 def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
     """Each attribute becomes a Linen variable at its path in the collection of its type, and all of
-    them return with paths, types, values and metadata.
+    them return with paths, types, values and metadata; names without a mesh may be refused.
     """
     linen = bridge.nnx_attrs_to_linen_vars(attributes)
     expected = _flat(attributes)
@@ -122,17 +135,22 @@ def test_attributes_become_linen_variables_and_return(bridge, nnx, attributes):
         reached("several")
     paths = {(bridge.variable_type_name(type(v)), *path) for path, v in expected.items()}
     assert alike_in_any_order(_flat(linen), paths)
-    assert not differences(nnx, bridge.linen_vars_to_nnx_attrs(linen), attributes)
+    back = _crossed(lambda: bridge.linen_vars_to_nnx_attrs(linen), attributes)
+    assert back is None or not differences(nnx, back, attributes)
 
 
-@requirement("BRG-6b")
+@requirement("bridge/trees/nnx-attributes-return")
 @given(value=arrays(max_rank=1))
 def test_a_variable_of_a_new_type_gets_a_collection(bridge, nnx, value):
     """A variable of a type that is not registered goes to a collection named like its class, and
-    comes back as a variable of that type.
+    comes back as a variable of that type, or is refused.
     """
     typ = type(f"Unseen_{next(_numbers)}", (nnx.Variable,), {})
-    linen = bridge.nnx_attrs_to_linen_vars({"a": {"b": typ(value)}})
+    made = []
+    attributes = {"a": {"b": typ(value)}}
+    if raised(lambda: made.append(bridge.nnx_attrs_to_linen_vars(attributes))) is not None:
+        return
+    linen = made[0]
     assert alike(linen, {typ.__name__: {"a": {"b": value}}})
     back = bridge.linen_vars_to_nnx_attrs(linen)
     assert alike(
@@ -182,7 +200,7 @@ def _clashing(linen, col, place, how, first):
     return both, (*path, col, owner) if how != "above" else (*path, col)
 
 
-@requirement("BRG-6c", must_reach=("same", "below", "above"))
+@requirement("bridge/trees/path-in-two-is-refused", must_reach=("same", "below", "above"))
 @given(**clashes)
 def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, first):
     """A path that is in two collections, or is a variable in one and a sub-layer in the other,
@@ -192,7 +210,7 @@ def test_a_path_in_two_collections_is_refused(bridge, linen, col, place, how, fi
     refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
 
 
-@requirement("BRG-6c")
+@requirement("bridge/trees/path-in-two-is-refused")
 @given(**clashes | {"linen": plain_collections, "how": st.just("same")})
 def test_an_array_in_two_collections_is_refused(bridge, linen, col, place, how, first):
     """A path at which two collections have an array raises an error, at any depth."""
@@ -200,7 +218,7 @@ def test_an_array_in_two_collections_is_refused(bridge, linen, col, place, how, 
     refused(lambda: bridge.linen_vars_to_nnx_attrs(both))
 
 
-@requirement("BRG-6g", must_reach=("same", "below", "above"))
+@requirement("bridge/trees/path-in-two-is-refused[message]", must_reach=("same", "below", "above"))
 @given(**clashes)
 def test_the_refusal_shows_the_path_and_both_collections(bridge, linen, col, place, how, first):
     """The error for a path in two collections shows the path and the collections."""
@@ -217,7 +235,7 @@ def _with_mappings(tree, kind):
     return MAPPINGS[kind](inside)
 
 
-@requirement("BRG-6d", must_reach=("frozen", "ordered", "empty"))
+@requirement("bridge/trees/any-mapping-is-accepted", must_reach=("frozen", "ordered", "empty"))
 @given(
     linen=collections(),
     kind=st.sampled_from(list(MAPPINGS)),
@@ -226,10 +244,12 @@ def _with_mappings(tree, kind):
 )
 def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty, col):
     """Collections and sub-layers of other mapping classes, and empty ones, give the attributes that
-    dictionaries without the empty ones give.
+    dictionaries without the empty ones give; names without a mesh may be refused.
     """
     reached(kind)
-    expected = bridge.linen_vars_to_nnx_attrs(linen)
+    expected = _crossed(lambda: bridge.linen_vars_to_nnx_attrs(linen), linen)
+    if expected is None:
+        return
     taken = {path[1:] for path in _flat(linen)}
     variables = {name: dict(tree) for name, tree in linen.items()}
     for path in empty:
@@ -250,7 +270,7 @@ OTHER_KEYS = {"31": SequenceKey(31), "attr": GetAttrKey("attr"), "71": Flattened
 """First keys of a path that are no collection, by what an error about them ought to show."""
 
 
-@requirement("BRG-6e", must_reach=("collection", "refused"))
+@requirement("bridge/trees/collection-is-first-key", must_reach=("collection", "refused"))
 @given(col=collection_names(), rest=st.lists(st.integers(0, 3), max_size=2), key=st.integers(0, 3))
 def test_the_collection_is_the_first_key(bridge, col, rest, key):
     """`get_col_name` of a key path gives its first dictionary key, and refuses a path that begins
@@ -266,7 +286,7 @@ def test_the_collection_is_the_first_key(bridge, col, rest, key):
         refused(lambda: bridge.get_col_name(path))
 
 
-@requirement("BRG-6h")
+@requirement("bridge/trees/collection-is-first-key[message]")
 @few("the kinds of keys that are no text")
 @given(shown=st.sampled_from(list(OTHER_KEYS)))
 def test_the_refusal_shows_the_first_key(bridge, shown):
@@ -274,7 +294,7 @@ def test_the_refusal_shows_the_first_key(bridge, shown):
     refused(lambda: bridge.get_col_name((OTHER_KEYS[shown],)), naming=(shown,))
 
 
-@requirement("BRG-6i")
+@requirement("bridge/trees/attribute-is-variable")
 @given(
     attributes=variable_trees(), deep=st.booleans(),
     held=st.one_of(arrays(max_rank=1), numbers(), st.sampled_from(["text", b"text"])),
@@ -285,17 +305,21 @@ def test_what_is_no_variable_has_no_collection(bridge, attributes, deep, held):
     refused(lambda: bridge.nnx_attrs_to_linen_vars(attributes))
 
 
-@requirement("BRG-6f")
+@requirement("bridge/trees/graph-definitions-travel")
 @given(attributes=variable_trees(), root=object_trees(), deep=st.booleans())
 def test_graph_definitions_travel_in_their_own_collection(bridge, nnx, attributes, root, deep):
     """A graph definition among the attributes goes to the collection `nnx` at its path, and returns
-    unchanged.
+    unchanged, or is refused.
     """
     definition = nnx.graphdef(root)
     path = ("graphs", "inner") if deep else ("graph",)
     attributes |= {"graphs": {"inner": definition}} if deep else {"graph": definition}
-    linen = bridge.nnx_attrs_to_linen_vars(attributes)
-    assert says_equal(_flat(linen).get(("nnx", *path)), definition)
-    back = _flat(bridge.linen_vars_to_nnx_attrs(linen))
+    linen, returned = [], []
+    if raised(lambda: linen.append(bridge.nnx_attrs_to_linen_vars(attributes))) is not None:
+        return
+    assert says_equal(_flat(linen[0]).get(("nnx", *path)), definition)
+    if raised(lambda: returned.append(bridge.linen_vars_to_nnx_attrs(linen[0]))) is not None:
+        return
+    back = _flat(returned[0])
     assert alike_in_any_order(back, _flat(attributes))
     assert says_equal(back[path], definition)

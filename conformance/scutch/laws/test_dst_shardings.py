@@ -84,7 +84,7 @@ def meshes_with_specs(draw, *axes, count=1):
     return mesh, *(draw(matrix_specs(mesh)) for _ in range(count))
 
 
-@requirement("DST-1c", must_reach=("one axis", "all axes"))
+@requirement("processes/shardings/data-parallel-equals-whole", must_reach=("one axis", "all axes"))
 @across_processes
 @given(mesh=spanning_meshes(), over=st.sampled_from(["one axis", "all axes"]),
        names=functions, seed=seeds)  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, name
     assert_parts(result, mesh, spec, work(block(nnx, seed), matrix(9)))
 
 
-@requirement("DST-1d", must_reach=("filters", "state"))
+@requirement("processes/shardings/tensor-parallel-equals-whole", must_reach=("filters", "state"))
 @across_processes
 @given(mesh=spanning_meshes("model"), by=st.sampled_from(["filters", "state"]), seed=seeds)
 def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
@@ -130,7 +130,7 @@ def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
     assert_parts(model.b.a.get_value(), mesh, rows, matrix(seed + 1))
 
 
-@requirement("DST-1e", must_reach=("sharded",))
+@requirement("processes/shardings/inner-updates-reach-processes", must_reach=("sharded",))
 @across_processes
 @given(chosen=meshes_with_specs(), factor=st.sampled_from([2.0, -1.0, 0.5]), seed=seeds)
 def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chosen, factor, seed):
@@ -161,7 +161,7 @@ def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chos
     assert_parts(result, mesh, P(every), matrix(9) + 1)
 
 
-@requirement("DST-1f", must_reach=("one sharding", "by filters"))
+@requirement("processes/shardings/jit-shards-as-asked", must_reach=("one sharding", "by filters"))
 @across_processes
 @given(
     chosen=meshes_with_specs(count=3),
@@ -196,7 +196,7 @@ def test_lifted_jit_shards_across_processes(transforms, nnx, chosen, by, names, 
     assert_parts(model.b.a.get_value(), mesh, other, matrix(seed + 1))
 
 
-@requirement("DST-1g")
+@requirement("processes/shardings/replicas-are-bitwise-equal")
 @across_processes
 @given(chosen=meshes_with_specs(), names=functions, seed=seeds)
 def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, names, seed):
@@ -224,7 +224,10 @@ def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, 
     assert (letters == letters[0]).all(), "the module has other paths on another process"
 
 
-@requirement("DST-1h", must_reach=("the box's mesh", "the mesh in context"))
+@requirement(
+    "processes/shardings/unboxing-places-across-processes",
+    must_reach=("the box's mesh", "the mesh in context"),
+)
 @across_processes
 @given(
     chosen=meshes_with_specs(),
@@ -244,7 +247,7 @@ def test_unboxing_constrains_across_processes(meta, chosen, where, seed):
     assert_parts(result, mesh, spec, matrix(seed))
 
 
-@requirement("DST-1i")
+@requirement("processes/shardings/logical-constraint-places-across-processes")
 @across_processes
 @given(chosen=meshes_with_specs(), seed=seeds)
 def test_logical_constraints_hold_across_processes(logical, chosen, seed):
@@ -259,7 +262,7 @@ def test_logical_constraints_hold_across_processes(logical, chosen, seed):
     assert_parts(result, mesh, spec, matrix(seed) * 2)
 
 
-@requirement("DST-1j")
+@requirement("processes/shardings/tree-functions-keep-split-arrays")
 @across_processes
 @given(chosen=meshes_with_specs(count=2), seed=seeds)
 def test_tree_functions_never_read_an_array_whole(meta, chosen, seed):
@@ -385,7 +388,7 @@ networks = st.sampled_from(["direct", "logical"]).flatmap(
 )
 
 
-@requirement("DST-1a", must_reach=("direct", "logical"))
+@requirement("processes/shardings/training-equals-one-device", must_reach=("direct", "logical"))
 @across_processes
 @given(mesh=spanning_meshes("data", "model"), drawn=networks)
 def test_training_across_processes_computes_what_one_device_does(linen, mesh, drawn):
@@ -403,7 +406,7 @@ def test_training_across_processes_computes_what_one_device_does(linen, mesh, dr
         assert_parts(loss, mesh, P(), alone)
 
 
-@requirement("DST-1b", must_reach=("direct", "logical"))
+@requirement("processes/shardings/layout-does-not-drift", must_reach=("direct", "logical"))
 @across_processes
 @given(mesh=spanning_meshes("data", "model"), drawn=networks)
 def test_shardings_do_not_drift_across_processes(linen, mesh, drawn):

@@ -38,7 +38,7 @@ def _module(backend, params, trainable, steps=("add",), **options):
     return backend.module(params, function, trainable=trainable, jit_compile=False, **options)
 
 
-@requirement("EXP-3a", must_reach=("True", "False", "None"))
+@requirement("export/training/boolean-holds-for-all", must_reach=("True", "False", "None"))
 @costly
 @at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([True, False, None]))
@@ -52,7 +52,7 @@ def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
     assert alike([bool(v.trainable) for v in module.variables], [bool(trainable)] * count)
 
 
-@requirement("EXP-3b", must_reach=("some", "of NumPy"))
+@requirement("export/training/tree-holds-leaf-by-leaf", must_reach=("some", "of NumPy"))
 @costly
 @at_least(30)
 @given(backend=backends(), params=parameter_trees(), flags=flags, of_numpy=st.booleans())
@@ -71,7 +71,7 @@ def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags,
     assert len([*module.exported.trainable_variables]) == sum(map(int, wanted))
 
 
-@requirement("EXP-3c", must_reach=("some", "loaded", "not loaded"))
+@requirement("export/training/gradients-equal-jax", must_reach=("some", "loaded", "not loaded"))
 @dear
 @given(
     backend=backends(), params=floats, flags=flags, steps=programs(),
@@ -118,7 +118,7 @@ def test_gradients_of_trainable_variables_are_those_of_jax(
         assert agree(loaded.gradients(KEY, x))
 
 
-@requirement("EXP-3d")
+@requirement("export/training/gradients-must-fit-trainables")
 @costly
 @at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([False, None]))
@@ -131,7 +131,7 @@ def test_gradients_without_trainable_variables_are_refused(export, backend, para
     refused(lambda: _module(backend, params, trainable, **options), naming=("with_gradient",))
 
 
-@requirement("EXP-3e")
+@requirement("export/training/gradients-must-fit-trainables")
 @costly
 @given(backend=backends(), params=parameter_trees(some=True), flags=flags)
 def test_trainable_variables_without_gradients_are_refused(export, backend, params, flags):
@@ -144,7 +144,7 @@ def test_trainable_variables_without_gradients_are_refused(export, backend, para
     refused(lambda: _module(backend, params, tree, **options), naming=("with_gradient",))
 
 
-@requirement("EXP-3f", must_reach=("with", "without"))
+@requirement("export/training/module-knows-its-gradients", must_reach=("with", "without"))
 @costly
 @given(backend=backends(), params=parameter_trees(), flags=flags)
 def test_a_module_knows_whether_it_has_gradients(export, backend, params, flags):

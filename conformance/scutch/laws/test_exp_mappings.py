@@ -41,7 +41,7 @@ def _module(backend, described, **options):
     return backend.module(PARAMS, functions, **{**complete, **options})
 
 
-@requirement("EXP-2a")
+@requirement("export/methods/one-function-has-default-key")
 @costly
 @given(backend=backends(), params=parameter_trees(), steps=programs())
 def test_one_function_goes_by_the_default_key(export, backend, params, steps):
@@ -60,7 +60,10 @@ RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",
 """Conversion options that narrow what a method takes; that of a platform is added where it runs."""
 
 
-@requirement("EXP-2b", must_reach=("other shapes", "constraint", "platform"))
+@requirement(
+    "export/methods/functions-have-own-options",
+    must_reach=("other shapes", "constraint", "platform"),
+)
 @dear
 @given(
     backend=backends(), described=program_maps(),
@@ -126,7 +129,7 @@ def _refuses_other_keys(export, backend, mismatched, argument, naming):
     refused(lambda: _module(backend, described, **{argument: given}), naming=shown)
 
 
-@requirement("EXP-2c", must_reach=("keys", "no mapping"))
+@requirement("export/methods/keys-must-match", must_reach=("keys", "no mapping"))
 @costly
 @given(backend=backends(), mismatched=mismatched, text=st.sampled_from(["", "b, 2", "b, ..."]))
 def test_polymorphic_shapes_need_the_keys_of_the_functions(export, backend, mismatched, text):
@@ -141,7 +144,7 @@ def test_polymorphic_shapes_need_the_keys_of_the_functions(export, backend, mism
     refused(lambda: _module(backend, mismatched[0], input_polymorphic_shape=text))
 
 
-@requirement("EXP-2d")
+@requirement("export/methods/keys-must-match")
 @costly
 @given(backend=backends(), mismatched=mismatched)
 def test_conversion_options_need_the_keys_of_the_functions(export, backend, mismatched):
@@ -155,7 +158,7 @@ def test_conversion_options_need_the_keys_of_the_functions(export, backend, mism
     )
 
 
-@requirement("EXP-2e")
+@requirement("export/methods/keys-must-match")
 @costly
 @given(backend=backends(), mismatched=mismatched, flag=st.booleans())
 def test_compile_flags_need_the_keys_of_the_functions(export, backend, mismatched, flag):
@@ -169,7 +172,7 @@ def test_compile_flags_need_the_keys_of_the_functions(export, backend, mismatche
     )
 
 
-@requirement("EXP-2f")
+@requirement("export/methods/keys-must-match[message]")
 @costly
 @given(backend=backends(), mismatched=mismatched, argument=st.sampled_from(list(ARGUMENTS)))
 def test_a_refusal_shows_both_sets_of_keys(export, backend, mismatched, argument):
@@ -179,7 +182,7 @@ def test_a_refusal_shows_both_sets_of_keys(export, backend, mismatched, argument
     _refuses_other_keys(export, backend, mismatched, argument, True)
 
 
-@requirement("EXP-2g")
+@requirement("export/methods/shapes-are-no-option")
 @costly
 @given(backend=backends(), described=program_maps(), at=st.integers(0, 2), one=st.booleans())
 def test_shapes_among_the_options_are_refused(export, backend, described, at, one):
@@ -203,7 +206,7 @@ def test_shapes_among_the_options_are_refused(export, backend, described, at, on
     )
 
 
-@requirement("EXP-2h")
+@requirement("export/methods/module-tells-its-parts")
 @costly
 @given(backend=backends(), params=parameter_trees(), described=program_maps(), one=st.booleans())
 def test_a_module_tells_what_it_was_made_of(export, backend, params, described, one):
@@ -225,7 +228,7 @@ def test_a_module_tells_what_it_was_made_of(export, backend, params, described, 
     )
 
 
-@requirement("EXP-2i")
+@requirement("export/methods/unknown-option-is-refused")
 @costly
 @given(
     backend=backends(), described=program_maps(), at=st.integers(0, 2),

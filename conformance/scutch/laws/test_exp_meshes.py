@@ -70,7 +70,7 @@ def _useful(spec, mesh):
     return entries(PartitionSpec(*(n if n and mesh.shape[n] > 1 else None for n in spec)))
 
 
-@requirement("EXP-6a", must_reach=("cut",))
+@requirement("export/meshes/specs-place-the-variables", must_reach=("cut",))
 @costly
 @given(
     backend=backends(), mesh=meshes, described=sharded_parameters(), again=st.booleans(),
@@ -97,7 +97,7 @@ def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, descri
     assert exported.is_close(module.values, [np.asarray(leaf) for leaf in params["layers"]])
 
 
-@requirement("EXP-6b")
+@requirement("export/meshes/specs-need-export-mesh")
 @costly
 @at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
@@ -113,7 +113,7 @@ def test_specs_without_an_export_mesh_are_refused(export, backend, mesh, describ
     refused(lambda: _module(backend, params, pspecs=specs), naming=how)
 
 
-@requirement("EXP-6c")
+@requirement("export/meshes/export-mesh-needs-specs")
 @costly
 @at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
@@ -127,7 +127,7 @@ def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, describe
         refused(lambda: _module(backend, params), naming=("pspecs",))
 
 
-@requirement("EXP-6d")
+@requirement("export/meshes/several-axes-must-be-allowed")
 @few("every way to lay one axis over two mesh axes; each is saved by TensorFlow")
 @dear
 @given(
@@ -153,7 +153,7 @@ def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, ax
             module.owner.update_variables({"w": params["w"] + 1})
 
 
-@requirement("EXP-6e")
+@requirement("export/meshes/parameters-must-be-jax-arrays")
 @costly
 @at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters(), at=st.integers(0, 2))
@@ -172,7 +172,7 @@ def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mes
         refused(lambda: module.owner.update_variables(bad))
 
 
-@requirement("EXP-6f", must_reach=("cut",))
+@requirement("export/meshes/sharded-variables-compute-same", must_reach=("cut",))
 @dear
 @given(
     backend=backends(), mesh=meshes, described=sharded_parameters(), steps=programs(),

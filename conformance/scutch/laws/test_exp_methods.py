@@ -33,7 +33,7 @@ small = parameter_trees(leaf=numbers, keys=PLAIN_KEYS, depth=1, some=True)
 odd = parameter_trees(leaf=numbers, depth=1)
 
 
-@requirement("EXP-1a", must_reach=("one", "mapping"))
+@requirement("export/methods/method-equals-jax-function", must_reach=("one", "mapping"))
 @dear
 @given(
     backend=backends(), params=parameter_trees(), described=program_maps(),
@@ -58,7 +58,7 @@ def test_a_method_gives_what_its_function_gives(
         assert exported.is_close(module.call(key, x), exported.plain(function(params, x)))
 
 
-@requirement("EXP-1b", must_reach=("some size", "one size"))
+@requirement("export/methods/loaded-method-computes-same", must_reach=("some size", "one size"))
 @dear
 @given(
     backend=backends(), params=odd, described=program_maps(), rows=sizes,
@@ -86,7 +86,7 @@ def test_a_loaded_method_gives_what_the_saved_one_gave(
             assert exported.is_close(loaded.call(key, x), exported.plain(function(params, x)))
 
 
-@requirement("EXP-1c")
+@requirement("export/shapes/every-size-is-accepted")
 @dear
 @given(
     backend=backends(), params=small, steps=programs(), form=forms(),
@@ -121,7 +121,7 @@ def _misshapen(rows, width, step):
     return wrong if step == 1 else [*wrong, exported.batch(3, width)]
 
 
-@requirement("EXP-1d")
+@requirement("export/shapes/other-shapes-are-refused")
 @dear
 @given(
     backend=backends(), params=small, steps=programs(),
@@ -142,7 +142,7 @@ def test_other_shapes_are_refused(export, backend, params, steps, text, rows, ch
         refused(lambda: loaded.call(KEY, bad))
 
 
-@requirement("EXP-1e")
+@requirement("export/methods/jax-methods-are-bound-functions")
 @costly
 @given(backend=backends(), params=parameter_trees(), described=program_maps(), form=forms())
 def test_jax_methods_are_the_functions_bound_to_the_parameters(
@@ -162,7 +162,7 @@ def test_jax_methods_are_the_functions_bound_to_the_parameters(
         assert exported.is_close(exported.plain(bound[key](x)), exported.plain(function(params, x)))
 
 
-@requirement("EXP-1f")
+@requirement("export/methods/compiled-method-computes-same")
 @dear
 @given(params=small, described=program_maps(), rows=sizes, each=st.booleans())
 def test_methods_that_are_compiled_give_the_same(export, params, described, rows, each):
@@ -179,7 +179,7 @@ def test_methods_that_are_compiled_give_the_same(export, params, described, rows
         assert exported.is_close(module.call(key, x), exported.plain(function(params, x)))
 
 
-@requirement("EXP-1g")
+@requirement("export/methods/inputs-stay-unchanged")
 @costly
 @given(
     backend=backends(), both=copies(parameter_trees()), described=program_maps(), flag=st.booleans()
@@ -211,7 +211,7 @@ def test_what_the_caller_gave_stays_as_it_was(export, backend, both, described, 
     assert alike(list(functions), keys)
 
 
-@requirement("EXP-1h")
+@requirement("export/shapes/listed-sizes-only")
 @dear
 @given(
     params=small, steps=programs(), form=forms(),

@@ -44,7 +44,7 @@ def _warnings():
             logger.removeHandler(handler)
 
 
-@requirement("EXP-5a", must_reach=("deep",))
+@requirement("export/names/name-is-the-path", must_reach=("deep",))
 @costly
 @given(backend=backends(), params=parameter_trees(keys=plain_keys, nodes=KEYED, depth=3))
 def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, params):
@@ -57,7 +57,7 @@ def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, param
     assert alike(_module(on_any(export, backend), params).names, paths)
 
 
-@requirement("EXP-5b", must_reach=("tilde",))
+@requirement("export/names/tilde-becomes-underscore", must_reach=("tilde",))
 @costly
 @given(backend=backends(), params=parameter_trees(keys=tilde_keys, nodes=KEYED, depth=3))
 def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
@@ -71,7 +71,7 @@ def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
     assert alike(_module(on_any(export, backend), params).names, names)
 
 
-@requirement("EXP-5c", must_reach=("lossy",))
+@requirement("export/names/pathless-parameters-are-numbered", must_reach=("lossy",))
 @costly
 @given(backend=backends(), params=parameter_trees(nodes=LOSSY, depth=2))
 def test_variables_are_numbered_where_names_cannot_be_laid_out(export, backend, params):
@@ -94,7 +94,7 @@ def _lossy_nodes(tree):
     return [node for node in lossy if hasattr(node.value, "shape")]
 
 
-@requirement("EXP-5d")
+@requirement("export/names/module-keeps-its-name")
 @costly
 @at_least(30)
 @given(backend=backends(), name=numbered_names("served", "my_model", "m"))

@@ -50,7 +50,7 @@ def _names_the_leaf(error, path):
     assert whole in plain_text(error) or dotted in plain_text(error), error
 
 
-@requirement("EXP-4a")
+@requirement("export/updates/methods-use-new-parameters")
 @dear
 @given(backend=backends(), params=small, described=program_maps(), early=st.booleans())
 def test_methods_compute_with_new_parameters(export, backend, params, described, early):
@@ -68,7 +68,7 @@ def test_methods_compute_with_new_parameters(export, backend, params, described,
         assert exported.is_close(module.call(key, x), exported.plain(function(new, x)))
 
 
-@requirement("EXP-4b")
+@requirement("export/updates/jax-methods-use-new-parameters")
 @costly
 @given(backend=backends(), params=trees, described=program_maps())
 def test_jax_methods_compute_with_new_parameters(export, backend, params, described):
@@ -80,7 +80,7 @@ def test_jax_methods_compute_with_new_parameters(export, backend, params, descri
         assert exported.is_close(exported.plain(method(x)), exported.plain(functions[key](new, x)))
 
 
-@requirement("EXP-4c")
+@requirement("export/updates/other-parameters-are-refused")
 @costly
 @given(backend=backends(), params=trees, other=parameter_trees())
 def test_parameters_of_another_structure_are_refused(export, backend, params, other):
@@ -96,7 +96,7 @@ def test_parameters_of_another_structure_are_refused(export, backend, params, ot
     refused(lambda: module.owner.update_variables(other), naming=shown)
 
 
-@requirement("EXP-4d")
+@requirement("export/updates/other-parameters-are-refused")
 @costly
 @given(backend=backends(), params=trees, at=st.integers(0, 5))
 def test_parameters_of_another_shape_are_refused(export, backend, params, at):
@@ -109,7 +109,7 @@ def test_parameters_of_another_shape_are_refused(export, backend, params, at):
                             naming=(old.shape, other.shape)), path)  # fmt: skip
 
 
-@requirement("EXP-4e")
+@requirement("export/updates/other-parameters-are-refused")
 @costly
 @given(backend=backends(), params=trees, at=st.integers(0, 5))
 def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
@@ -122,7 +122,9 @@ def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
                             naming=(old.dtype, other.dtype)), path)  # fmt: skip
 
 
-@requirement("EXP-4f", must_reach=("structure", "shape", "dtype"))
+@requirement(
+    "export/updates/refused-update-changes-nothing", must_reach=("structure", "shape", "dtype")
+)
 @dear
 @given(
     backend=backends(), params=small, described=program_maps(), fault=faults, at=st.integers(0, 5)
@@ -143,7 +145,7 @@ def test_a_refused_update_changes_nothing(export, backend, params, described, fa
         assert exported.is_close(exported.plain(module.owner.jax_methods[key](x)), expected)
 
 
-@requirement("EXP-4g")
+@requirement("export/updates/update-keeps-variables")
 @costly
 @given(backend=backends(), params=trees, flag=st.booleans())
 def test_an_update_keeps_the_variables_themselves(export, backend, params, flag):

@@ -28,7 +28,10 @@ from scutch.strategies.object_calls import FLAGS
 small = st.integers(0, 3)
 
 
-@requirement("JIT-2a", must_reach=("one argument", "two arguments"))
+@requirement(
+    "transformations/keeps-identity/jit-of-objects[reached-twice]",
+    must_reach=("one argument", "two arguments"),
+)
 @costly
 @given(
     program_copies=copies(programs((), results=())),
@@ -67,7 +70,7 @@ def _pair(cell):
     return Graph((Object("Node", {"a": Ref(1), "b": Ref(2)}), cell, cell))
 
 
-@requirement("JIT-2b")
+@requirement("transformations/keeps-identity/jit-of-objects[equal]")
 @costly
 @given(root=cells().map(_pair), call=small)
 def test_equal_objects_stay_apart(transforms, root, call):
@@ -122,7 +125,9 @@ def _call(transforms, mesh, root, how, specs):
     return lambda: jitted(*_aliased(root, how))
 
 
-@requirement("JIT-2c", must_reach=("same", "different", "one None"))
+@requirement(
+    "transformations/aliasing/jit-of-objects", must_reach=("same", "different", "one None")
+)
 @few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
 @given(root=st.just(TWICE), how=hows, specs=specs_or_none, mesh=st.just(Mesh((2,), ("data",))))
 @example(root=TWICE, how="child", specs=(None, ("data",)), mesh=Mesh((2,), ("data",)))
@@ -148,7 +153,7 @@ def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):
         reached("one None")
 
 
-@requirement("JIT-2d")
+@requirement("transformations/aliasing/jit-of-objects[message]")
 @few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
 @given(root=st.just(TWICE), how=hows, specs=specs, mesh=st.just(Mesh((2,), ("data",))))
 def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
@@ -167,7 +172,7 @@ SQUARE = Graph(
 )  # fmt: skip
 
 
-@requirement("JIT-2e", must_reach=("same", "different", *AXES))
+@requirement("transformations/aliasing/lifts-of-objects", must_reach=("same", "different", *AXES))
 @given(
     root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(AXES)),
     places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
@@ -252,7 +257,10 @@ def _shared_inside(law):
     return law
 
 
-@requirement("JIT-12k", must_reach=("same", "different", "other modes", *MODED))
+@requirement(
+    "transformations/aliasing/lifts-of-objects[graph=False]",
+    must_reach=("same", "different", "other modes", *MODED),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
     root=st.just(SQUARE), how=st.sampled_from(["whole", "child", "whole", "itself", "twice"]),
@@ -287,7 +295,7 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     assert np.array_equal(root.a.get_raw_value(), before)
 
 
-@requirement("JIT-12k", must_reach=tuple(MODED))
+@requirement("transformations/aliasing/lifts-of-objects[graph=False]", must_reach=tuple(MODED))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
     lift=st.sampled_from(list(MODED)), mode=st.sampled_from([{}, {"graph_updates": False}]),
@@ -305,7 +313,9 @@ def test_a_new_object_has_one_axis_and_one_spec(transforms, nnx, lift, mode, pla
     )
 
 
-@requirement("JIT-2d", must_reach=("child", "twice", *MODED))
+@requirement(
+    "transformations/aliasing/jit-of-objects[message]", must_reach=("child", "twice", *MODED)
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
     root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)),
@@ -358,7 +368,10 @@ def _with_compiled(law):
     return law
 
 
-@requirement("JIT-12p", must_reach=(*BY_NAME, "shared", "apart", "other modes"))
+@requirement(
+    "transformations/nothing-lost/lifts-of-objects[names]",
+    must_reach=(*BY_NAME, "shared", "apart", "other modes"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @_with_compiled

@@ -70,7 +70,7 @@ def _apply(function, passed, first, second, name):
     return function(first, second) if passed == "by position" else function(first, **{name: second})
 
 
-@requirement("JIT-4a")
+@requirement("transformations/options/jit-of-objects[static]")
 @few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), factors=st.sampled_from([(2, 3, 2), (2, 2, 3)]))
 def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
@@ -90,7 +90,7 @@ def test_static_arguments_are_compiled_in(transforms, nnx, how, factors):
     assert alike([scale.factor for scale in seen], list(dict.fromkeys(factors)))
 
 
-@requirement("JIT-4b", must_reach=("other way",))
+@requirement("transformations/options/jit-of-objects[static-by-name]", must_reach=("other way",))
 @few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), passed=st.sampled_from(PASSED))
 def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed):
@@ -108,7 +108,7 @@ def test_static_numbers_and_names_imply_each_other(transforms, nnx, how, passed)
     assert np.array_equal(module.a.get_value(), before * 3)
 
 
-@requirement("JIT-4c")
+@requirement("transformations/refuses/jit-of-objects[unhashable]")
 @few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(how=st.sampled_from(list(KEY)), value=st.sampled_from(["list", "dict", "set"]))
 def test_an_unhashable_static_argument_is_refused(transforms, nnx, how, value):
@@ -172,7 +172,7 @@ def _donates(how):
 ways = {"how": st.sampled_from(list(DONATED)), "passed": st.sampled_from(PASSED)}
 
 
-@requirement("JIT-4d", must_reach=("donated", "kept"))
+@requirement("transformations/donation/jit-of-objects", must_reach=("donated", "kept"))
 @few("every way to say which argument is static, or donated; JIT-10 draws them in combination")
 @given(**ways)
 def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
@@ -189,7 +189,7 @@ def test_donated_objects_give_up_their_arrays(transforms, nnx, how, passed):
     assert alike([array.is_deleted() for array in held], expected)
 
 
-@requirement("JIT-4e", must_reach=("changed", "unchanged"))
+@requirement("transformations/donation/jit-of-objects[after]", must_reach=("changed", "unchanged"))
 @given(changes=st.booleans(), **ways)
 def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, changes):
     """After a call that donated an object, its variables can be read and have the eager values,
@@ -202,7 +202,9 @@ def test_no_variable_holds_a_deleted_buffer(transforms, nnx, how, passed, change
     assert np.array_equal(np.asarray(module.b.get_value()), np.arange(2.0) + factor - 1)
 
 
-@requirement("JIT-4e", must_reach=("first", "second", "both"))
+@requirement(
+    "transformations/donation/jit-of-objects[after]", must_reach=("first", "second", "both")
+)
 @given(which=st.sampled_from(["first", "second", "both"]), changes=st.booleans(), own=st.booleans())
 def test_donated_objects_may_share_a_variable(transforms, nnx, which, changes, own):
     """Where two arguments hold one variable, and one of them or both are donated, each variable can
@@ -244,7 +246,7 @@ def _weighed_from(first, *more, scale=2):
 BEHIND_MORE = {"more": _weighed, "first and more": _weighed_from}
 
 
-@requirement("JIT-4h", must_reach=("static", "donated"))
+@requirement("transformations/options/jit-of-objects[name-only]", must_reach=("static", "donated"))
 @few("so many arguments before a name, which is static or donated")
 @given(
     takes=st.sampled_from(list(BEHIND_MORE)), count=st.integers(1, 4), static=st.booleans(),
@@ -283,7 +285,7 @@ CALLS = {
 }
 
 
-@requirement("JIT-4f")
+@requirement("transformations/options/jit-of-objects[keywords]")
 @costly
 @given(program_copies=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
 def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, program_copies, how):
@@ -316,7 +318,7 @@ def _operations(function, x):
     return holds(names, "add"), holds(names, "mul")
 
 
-@requirement("JIT-4g")
+@requirement("transformations/options/jit-of-objects[further]")
 @few("these are the options; JIT-10 draws them in combination")
 @given(option=st.sampled_from(["inline", "keep_unused", "device", "backend"]))
 def test_further_options_are_those_of_jax(transforms, nnx, option):

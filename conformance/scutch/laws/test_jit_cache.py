@@ -62,7 +62,7 @@ class Watched:
         return self.seen[trace]
 
 
-@requirement("JIT-3a")
+@requirement("transformations/traced-once/jit-of-objects")
 @costly
 @given(program=programs((), results=(), between=("bump",), calls=3), works=st.booleans())
 def test_nothing_is_traced_twice(transforms, nnx, program, works):
@@ -107,7 +107,9 @@ NUMBERS = {
 }
 
 
-@requirement("JIT-3b", must_reach=(*PLACES, *NUMBERS))
+@requirement(
+    "transformations/traced-once/jit-of-objects[other-object]", must_reach=(*PLACES, *NUMBERS)
+)
 @costly
 @given(
     place=st.sampled_from(list(PLACES)),
@@ -147,7 +149,7 @@ def test_a_number_beside_an_object_is_traced_as_in_jax(transforms, nnx, place, s
     assert len([*traces]) == len(numbers) + 1
 
 
-@requirement("JIT-3b", must_reach=("order",))
+@requirement("transformations/traced-once/jit-of-objects[other-object]", must_reach=("order",))
 @costly
 @given(program_copies=copies(programs((), results=())))
 def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, program_copies):
@@ -171,7 +173,9 @@ def test_another_object_of_the_same_structure_is_not_traced(transforms, nnx, pro
     assert not difference, f"first and second object: {difference}"
 
 
-@requirement("JIT-3c", must_reach=("new", "known"))
+@requirement(
+    "transformations/traced-once/jit-of-objects[each-structure]", must_reach=("new", "known")
+)
 @costly
 @given(
     program_copies=copies(
@@ -218,7 +222,9 @@ lists = small_graphs(kinds=("List", "Param"), plain=("list",), size=3)
 dicts = small_graphs(kinds=("Dict", "Param"), plain=("dict",), size=3)
 
 
-@requirement("JIT-3d", must_reach=("changed",))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[attribute-set-before]", must_reach=("changed",)
+)
 @costly
 @given(program=_changes(*MODULE_CHANGES, "new list", "new dict"))
 def test_changed_attributes_are_seen(transforms, nnx, program):
@@ -228,7 +234,9 @@ def test_changed_attributes_are_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
-@requirement("JIT-3e", must_reach=("changed",))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[container-changed-before]", must_reach=("changed",)
+)
 @costly
 @given(program=_changes(*LIST_EDITS, graphs=lists))
 def test_changed_lists_are_seen(transforms, nnx, program):
@@ -236,7 +244,9 @@ def test_changed_lists_are_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
-@requirement("JIT-3f", must_reach=("changed",))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[container-changed-before]", must_reach=("changed",)
+)
 @costly
 @given(program=_changes(*DICT_EDITS, graphs=dicts))
 def test_changed_dicts_are_seen(transforms, nnx, program):
@@ -244,7 +254,9 @@ def test_changed_dicts_are_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
-@requirement("JIT-3g", must_reach=("changed",))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[metadata-set-before]", must_reach=("changed",)
+)
 @costly
 @given(program=_changes(*METADATA))
 def test_changed_metadata_is_seen(transforms, nnx, program):
@@ -254,7 +266,7 @@ def test_changed_metadata_is_seen(transforms, nnx, program):
     _sees(transforms, nnx, program)
 
 
-@requirement("JIT-3h", must_reach=("changed",))
+@requirement("transformations/nothing-lost/jit-of-objects[retyped-before]", must_reach=("changed",))
 @costly
 @given(program=_changes("retype"))
 def test_a_variable_of_another_type_is_seen(transforms, nnx, program):
@@ -275,7 +287,10 @@ FORMS = {
 """Static data that a value is written as."""
 
 
-@requirement("JIT-3l", must_reach=(*WRITTEN, "before", "each time", *FORMS))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[vars-written-before]",
+    must_reach=(*WRITTEN, "before", "each time", *FORMS),
+)
 @costly
 @given(
     changes=st.lists(
@@ -315,7 +330,7 @@ def test_what_is_written_to_the_dictionary_of_attributes_is_seen(
 TWICE = Graph((Object("Node", {"a": Ref(1), "b": Ref(1)}), Variable("Param", Array((2,), "int32"))))
 
 
-@requirement("JIT-3i", must_reach=("changed",))
+@requirement("transformations/nothing-lost/jit-of-objects[shared-before]", must_reach=("changed",))
 @costly
 @given(program=_changes("unshare", "share"))
 @example(program=Program(TWICE, between=((Step("unshare"),),)))
@@ -342,7 +357,9 @@ def new_objects_collected():
         gc.unfreeze()
 
 
-@requirement("JIT-3j", must_reach=(*PARTS, "one lives on"))
+@requirement(
+    "transformations/traced-once/jit-of-objects[memory]", must_reach=(*PARTS, "one lives on")
+)
 @costly
 @given(
     parts=st.lists(st.sampled_from(PARTS), min_size=1, unique=True), lives_on=st.booleans(),

@@ -88,7 +88,10 @@ def _jitted(jit, form, work, pair):
     return functools.partial(jit(first), pair)
 
 
-@requirement("JIT-7a", must_reach=("callable", "method", "partial", "partial by name"))
+@requirement(
+    "transformations/options/jit-of-objects[functions]",
+    must_reach=("callable", "method", "partial", "partial by name"),
+)
 @costly
 @given(form=st.sampled_from(FORMS), program_copies=copies(programs(max_steps=2)))
 def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form, program_copies):
@@ -124,7 +127,7 @@ def _owner(transforms, nnx, program):
 WAYS = ("of the object", "of the class", "by name")
 
 
-@requirement("JIT-7b", must_reach=WAYS)
+@requirement("transformations/options/jit-of-objects[methods]", must_reach=WAYS)
 @costly
 @given(
     program_copies=copies(programs(max_steps=2)),
@@ -178,7 +181,7 @@ DECORATED = {
 }
 
 
-@requirement("JIT-7c")
+@requirement("transformations/options/jit-of-objects[signature]")
 @given(
     name=st.sampled_from(list(SIGNED)),
     decorated=st.sampled_from(list(DECORATED)),
@@ -200,7 +203,7 @@ def test_name_docstring_and_signature_are_kept(transforms, name, decorated, name
     assert alike(inspect.signature(jitted), inspect.signature(signed))
 
 
-@requirement("JIT-7d")
+@requirement("transformations/nesting/jit-of-objects[jit]")
 @costly
 @given(program_copies=copies(programs(max_steps=2)), again=st.booleans())
 def test_jit_nests_in_jit(transforms, nnx, program_copies, again):
@@ -223,7 +226,7 @@ def test_jit_nests_in_jit(transforms, nnx, program_copies, again):
     assert not difference, f"eager and jitted twice: {difference}"
 
 
-@requirement("JIT-7e", must_reach=ORDERS)
+@requirement("transformations/nesting/jit-of-objects[lifts]", must_reach=ORDERS)
 @dear
 @given(ordered_call=ordered("grad"))
 def test_jit_nests_with_grad(transforms, ordered_call):
@@ -233,7 +236,7 @@ def test_jit_nests_with_grad(transforms, ordered_call):
     _agrees(transforms, ordered_call)
 
 
-@requirement("JIT-7f", must_reach=ORDERS)
+@requirement("transformations/nesting/jit-of-objects[lifts]", must_reach=ORDERS)
 @dear
 @given(ordered_call=ordered("vmap"))
 def test_jit_nests_with_vmap(transforms, ordered_call):
@@ -243,7 +246,7 @@ def test_jit_nests_with_vmap(transforms, ordered_call):
     _agrees(transforms, ordered_call)
 
 
-@requirement("JIT-7g", must_reach=ORDERS)
+@requirement("transformations/nesting/jit-of-objects[lifts]", must_reach=ORDERS)
 @dear
 @given(ordered_call=ordered("scan"))
 def test_jit_nests_with_scan(transforms, ordered_call):
@@ -274,7 +277,7 @@ CUSTOM = {"custom_vjp": _tripled, "custom_jvp": _halved, "none": lambda x: x}
 OUTER = ("jit", "grad", "vmap", "vmap of grad", "rematerialized grad")
 
 
-@requirement("JIT-7h", must_reach=tuple(CUSTOM))
+@requirement("transformations/nesting/jit-of-objects[jax]", must_reach=tuple(CUSTOM))
 @costly
 @given(
     outer=st.sampled_from(OUTER),
@@ -331,7 +334,7 @@ def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
     assert_close(found, expected)
 
 
-@requirement("JIT-7i", must_reach=CALLABLES)
+@requirement("transformations/options/jit-of-objects[fields]", must_reach=CALLABLES)
 @costly
 @given(
     form=st.sampled_from(CALLABLES), values=st.lists(st.integers(-3, 3), min_size=1, max_size=3),

@@ -30,7 +30,7 @@ def _interrupted(program, switch):
 raising = programs((*STEPS, *METADATA), max_steps=4)
 
 
-@requirement("JIT-8a")
+@requirement("transformations/leaves-unchanged/jit-of-objects")
 @costly
 @given(program_copies=copies(raising))
 def test_a_function_that_raises_changes_nothing(transforms, nnx, program_copies):
@@ -49,7 +49,7 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, program_copies)
     assert [*map(id, now)] == [*map(id, held)], f"{held} before and {now} after"
 
 
-@requirement("JIT-8b")
+@requirement("transformations/leaves-unchanged/jit-of-objects[next-call]")
 @costly
 @given(program_copies=copies(programs(max_steps=2)))
 def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, program_copies):

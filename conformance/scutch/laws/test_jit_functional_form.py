@@ -60,7 +60,10 @@ def _in_order(nnx, kind):
     return Fields(**inside) if kind == "fields" else OrderedDict(inside)
 
 
-@requirement("JIT-12r", must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND, *ORDERED))
+@requirement(
+    "transformations/modes/functional-form-is-kept",
+    must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND, *ORDERED),
+)
 @given(
     root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
     mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),

@@ -94,7 +94,10 @@ def _with_each_loop(law):
     return law
 
 
-@requirement("JIT-12h", must_reach=(*HELD, CARRIED, "sliced", "shared", "shared and changed"))
+@requirement(
+    "transformations/equals-jax/lifts-of-objects[graph=False]",
+    must_reach=(*HELD, CARRIED, "sliced", "shared", "shared and changed"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @_with_each_loop

@@ -73,7 +73,7 @@ def _machine(transforms, nnx):
     return Histories
 
 
-@requirement("JIT-3c")
+@requirement("transformations/traced-once/jit-of-objects[each-structure]")
 def test_histories_of_calls_and_changes(transforms, nnx):
     """After any history of calls and changes, the objects of the jitted calls are isomorphic to
     those of the eager calls, and no structure was traced twice.

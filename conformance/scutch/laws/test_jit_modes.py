@@ -45,7 +45,10 @@ named = st.fixed_dictionaries(
 """Options of `jit` that count no arguments."""
 
 
-@requirement("JIT-12f", must_reach=("static", "donated", "laid out", "bound", "nothing bound"))
+@requirement(
+    "transformations/equals-jax/jit-of-arrays[jit_partial]",
+    must_reach=("static", "donated", "laid out", "bound", "nothing bound"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @at_least(30)
@@ -100,7 +103,7 @@ def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(
 FURTHER = ("inline", "keep_unused")
 
 
-@requirement("JIT-12g", must_reach=FURTHER)
+@requirement("transformations/options/jit-of-objects[further,graph=False]", must_reach=FURTHER)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @few("these are the options, each in every mode")
 @given(mode=st.sampled_from(MODED), on=st.sampled_from([True, False, None]))
@@ -146,7 +149,10 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, mode, o
         assert alike(seen(option, lifted), seen(option, plain)), f"{option} differs"
 
 
-@requirement("JIT-12h", must_reach=(*LIFTS, "returned", "refused"))
+@requirement(
+    "transformations/equals-jax/lifts-of-objects[graph=False]",
+    must_reach=(*LIFTS, "returned", "refused"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
@@ -200,7 +206,10 @@ def _with_each_capturing(law):
     return law
 
 
-@requirement("JIT-12i", must_reach=("jit", *LIFTS, "returned", "captured", "passed"))
+@requirement(
+    "transformations/keeps-identity/lifts-of-objects[graph=False]",
+    must_reach=("jit", *LIFTS, "returned", "captured", "passed"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
@@ -224,7 +233,10 @@ def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
 TRACKED = ("List", "Dict")
 
 
-@requirement("JIT-12j", must_reach=(*TRACKED, *SIMPLE, "many", "objects", "again"))
+@requirement(
+    "transformations/nothing-lost/lifts-of-objects[containers]",
+    must_reach=(*TRACKED, *SIMPLE, "many", "objects", "again"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
@@ -300,7 +312,10 @@ def _changing(transforms, lift, mode, program):
     return made(*arguments, arrays)
 
 
-@requirement("JIT-12n", must_reach=(*CHANGING, "by default", "changed"))
+@requirement(
+    "transformations/nothing-lost/lifts-of-objects[metadata]",
+    must_reach=(*CHANGING, "by default", "changed"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @at_least(40)
@@ -313,8 +328,7 @@ def test_changed_metadata_arrives_in_every_mode(
 ):
     """Metadata that a function sets or deletes under `jit`, `vmap`, `remat` or `shard_map` with
     `graph=False` or `graph_updates=False` is set or deleted afterwards, as after the eager call,
-    beside new values; `jit_partial` may refuse the call. So it is for `vmap` and `remat` without
-    a mode.
+    beside new values, or the call is refused. So it is for `vmap` and `remat` without a mode.
     """
     if lift == "jit_partial" and not hasattr(transforms, lift):
         not_available("there is no jit_partial")
@@ -328,7 +342,7 @@ def test_changed_metadata_arrives_in_every_mode(
     error = raised(lambda: _changing(transforms, lift, mode, lifted))
     if not alike([graphs.metadata(each) for each in _variables(nnx, eager)], before):
         reached("changed")
-        if lift == "jit_partial" and error is not None:
+        if error is not None:
             return
     if error is not None:
         raise error
@@ -353,7 +367,7 @@ def _longer(parts, axis, entry):
 
 
 @requirement(
-    "JIT-12o",
+    "transformations/fits-rank/lifts-of-objects[transform_metadata]",
     must_reach=("alone", "vmap", "jax.vmap", "named", "nameless", "shared", "nothing", "changed"),
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
@@ -433,7 +447,10 @@ def test_the_name_of_an_axis_is_taken_off_in_a_mode(
 NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
-@requirement("JIT-12l", must_reach=("graph", "graph_updates"))
+@requirement(
+    "transformations/options/jit-of-objects[signature,graph=False]",
+    must_reach=("graph", "graph_updates"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
     mode=st.sampled_from(FLAGS),
@@ -457,7 +474,7 @@ def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
 TWICE = ("object", "variable", "inner behind outer")
 
 
-@requirement("JIT-12m", must_reach=TWICE)
+@requirement("transformations/keeps-identity/cached-partial-of-objects", must_reach=TWICE)
 @few("these are the ways to bind one thing twice")
 @given(way=st.sampled_from(TWICE), steps=st.lists(st.integers(-2, 2), min_size=1, max_size=2))
 def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):

@@ -13,7 +13,7 @@ from scutch.lawkit.marks import at_least, dear, options, reached, requirement
 from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
 
 
-@requirement("JIT-11a", must_reach=("returned",))
+@requirement("transformations/equals-jax/jit-of-objects", must_reach=("returned",))
 @dear
 @given(call=object_calls("jit"))
 def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -23,7 +23,9 @@ def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     reached(agreement(call, transforms))
 
 
-@requirement("JIT-11b", must_reach=("returned", "refused", "an object"))
+@requirement(
+    "transformations/places-arrays/jit-of-objects", must_reach=("returned", "refused", "an object")
+)
 @dear
 @given(call=object_calls("jit", sharded=True))
 def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -36,7 +38,7 @@ def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(tra
         reached("an object")
 
 
-@requirement("JIT-11c", must_reach=("returned",))
+@requirement("transformations/equals-jax/jit-of-objects[calls]", must_reach=("returned",))
 @dear
 @given(call=called_jits())
 def test_jit_over_objects_is_called_in_every_form_that_jax_takes(transforms, call):
@@ -52,7 +54,7 @@ contained = st.sampled_from(LIFTS).flatmap(
 )
 
 
-@requirement("JIT-11d", must_reach=("returned",))
+@requirement("transformations/options/lifts-of-objects[filter-prefix]", must_reach=("returned",))
 @dear
 @given(call=contained)
 def test_a_prefix_by_filter_stands_for_a_container_of_objects(transforms, call):
@@ -67,7 +69,10 @@ moded = st.sampled_from(list(MODES)).flatmap(
 )
 
 
-@requirement("JIT-12a", must_reach=("partial", "whole", "returned"))
+@requirement(
+    "transformations/equals-jax/jit-of-objects[graph=False]",
+    must_reach=("partial", "whole", "returned"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)
@@ -89,7 +94,9 @@ laid_partials = st.sampled_from(("partial", "partial, graph=False")).flatmap(
 )
 
 
-@requirement("JIT-12q", must_reach=("returned", "refused"))
+@requirement(
+    "transformations/places-arrays/jit-of-objects[jit_partial]", must_reach=("returned", "refused")
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(60)

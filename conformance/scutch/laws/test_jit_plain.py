@@ -35,7 +35,10 @@ def _assert_accepted_same(transforms, call, *, first=False):
     return theirs
 
 
-@requirement("JIT-10a", must_reach=("sharded and static", "donated", "two traces", "decorator"))
+@requirement(
+    "transformations/equals-jax/jit-of-arrays",
+    must_reach=("sharded and static", "donated", "two traces", "decorator"),
+)
 @costly
 @given(call=plain_jit_calls(), first=st.booleans())
 def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call, first):
@@ -54,7 +57,7 @@ def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call, first):
         reached("two traces")
 
 
-@requirement("JIT-10b", must_reach=("refused",))
+@requirement("transformations/refuses/jit-of-arrays", must_reach=("refused",))
 @costly
 @given(call=plain_jit_calls(illegal=True, calls=1))
 def test_lifted_jit_refuses_what_jax_refuses(transforms, call):
@@ -93,7 +96,7 @@ def _assert_stages_same(transforms, call):
     return theirs
 
 
-@requirement("JIT-10c", must_reach=("static", "donated"))
+@requirement("transformations/stages/jit-of-arrays", must_reach=("static", "donated"))
 @dear
 @given(call=plain_jit_calls(calls=1, both=False))
 def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
@@ -107,7 +110,7 @@ def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
         reached("donated")
 
 
-@requirement("JIT-10d")
+@requirement("transformations/options/jit-of-arrays[shardings]")
 @dear
 @given(call=plain_jit_calls(calls=1, both=True))
 def test_a_compiled_form_has_shardings_beside_static_arguments(transforms, call):
@@ -122,7 +125,10 @@ def _sum_of(first, second, third, fourth, *, more=1):
     return first + 10 * second + 100 * third + 1000 * fourth + 10000 * more
 
 
-@requirement("JIT-10g", must_reach=("compiled", "called", "static", "bound", "bound by name"))
+@requirement(
+    "transformations/options/jit-of-arrays[partial]",
+    must_reach=("compiled", "called", "static", "bound", "bound by name"),
+)
 @costly
 @given(
     bound=st.integers(0, 2), by_name=st.booleans(), static=st.sampled_from([None, 0, 1, -1]),
@@ -168,7 +174,7 @@ def _assert_lowered_same(transforms, call):
     assert not different, different
 
 
-@requirement("JIT-10e")
+@requirement("transformations/options/jit-of-arrays[shardings]")
 @costly
 @given(call=plain_jit_calls(calls=1, listed=True))
 def test_shardings_of_arguments_may_be_a_list(transforms, call):
@@ -176,7 +182,7 @@ def test_shardings_of_arguments_may_be_a_list(transforms, call):
     _assert_lowered_same(transforms, call)
 
 
-@requirement("JIT-10f")
+@requirement("transformations/options/jit-of-arrays[shardings]")
 @costly
 @given(call=plain_jit_calls(calls=1, both=True, negative=True))
 def test_a_negative_static_number_counts_from_the_end_beside_shardings(transforms, call):
@@ -186,7 +192,7 @@ def test_a_negative_static_number_counts_from_the_end_beside_shardings(transform
     _assert_lowered_same(transforms, call)
 
 
-@requirement("JIT-10h")
+@requirement("transformations/options/jit-of-arrays[shardings]")
 @costly
 @given(call=plain_jit_calls(calls=1, both=True, left_out=True))
 def test_a_static_argument_may_be_left_out_beside_shardings(transforms, call):
@@ -199,7 +205,9 @@ def test_a_static_argument_may_be_left_out_beside_shardings(transforms, call):
 MODES = ({"graph": False}, {"graph_updates": False}, {"graph": False, "graph_updates": False})
 
 
-@requirement("JIT-12b", must_reach=("static", "donated"))
+@requirement(
+    "transformations/equals-jax/jit-of-arrays[graph=False]", must_reach=("static", "donated")
+)
 @costly
 @given(mode=st.sampled_from(MODES), call=plain_jit_calls())
 def test_on_plain_arrays_every_mode_is_the_jit_of_jax(transforms, mode, call):

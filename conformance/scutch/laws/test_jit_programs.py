@@ -24,14 +24,14 @@ from scutch.inputs.programs import (
     inputs,
 )
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import assert_close, holds
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import at_least, costly, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays, copies, programs, small_graphs, variables
 from scutch.strategies import graphs as drawn_graphs
 
 
-def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
+def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False, close=False):
     """Call the function of one copy eagerly and of the other jitted, and compare after each
     call.
 
@@ -41,6 +41,7 @@ def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
       program_copies: One program, built twice.
       calls: How often the function is called.
       kept: Whether objects that were there must be the same Python objects afterwards.
+      close: Whether floats may differ by rounding.
       alone: Whether inputs are discarded on which more than identities differs: other laws judge
         it.
     """
@@ -53,30 +54,51 @@ def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False):
         one, other = (eager.arguments, expected), (lifted.arguments, result)
         if alone:
             assume(not graphs.differences(nnx, one, other))
-        difference = graphs.differences(nnx, one, other, pairs)
+        difference = graphs.differences(nnx, one, other, pairs, close=close)
         assert not difference, f"after call {call + 1}, eager and jitted: {difference}"
         if call + 1 < calls:
             eager.after(call)
             lifted.after(call)
 
 
-@requirement("JIT-1a")
+@requirement("transformations/nothing-lost/jit-of-objects")
 @costly
 @given(program_copies=copies(programs(VALUES, results=("value",), max_steps=4)))
 def test_values_are_the_eager_ones(transforms, nnx, program_copies):
-    """Returned arrays, and the values of variables after the call, are those of the eager call."""
-    _run(transforms, nnx, program_copies)
+    """Returned arrays, and the values of variables after the call, are those of the eager call,
+    floats to rounding.
+    """
+    _run(transforms, nnx, program_copies, close=True)
 
 
-@requirement("JIT-1b")
+@requirement("transformations/nothing-lost/jit-of-objects[metadata]")
 @costly
 @given(program_copies=copies(programs((*METADATA, "bump"), results=())))
 def test_metadata_is_the_eager_one(transforms, nnx, program_copies):
-    """Metadata that the function sets or deletes is set or deleted after the jitted call."""
-    _run(transforms, nnx, program_copies)
+    """Metadata that the function sets or deletes is set or deleted after the jitted call, which
+    may be refused, but not lose it.
+    """
+    eager, lifted = program_copies
+    before = _metadata(nnx, eager)
+    expected = eager.function(*eager.arguments, inputs(0))
+    found = []
+    error = raised(
+        lambda: found.append(transforms.jit(lifted.function)(*lifted.arguments, inputs(0)))
+    )
+    if error is not None and not alike(_metadata(nnx, eager), before):
+        return
+    if error is not None:
+        raise error
+    difference = graphs.differences(nnx, (eager.arguments, expected), (lifted.arguments, found[0]))
+    assert not difference, f"eager and jitted: {difference}"
 
 
-@requirement("JIT-1c")
+def _metadata(nnx, program):
+    """The metadata of each variable that can be reached from the arguments of a program."""
+    return [graphs.metadata(each) for each in program.nodes() if isinstance(each, nnx.Variable)]
+
+
+@requirement("transformations/nothing-lost/jit-of-objects[attributes]")
 @costly
 @given(program_copies=copies(programs((*ATTRIBUTES, "call"), results=())))
 def test_attributes_are_the_eager_ones(transforms, nnx, program_copies):
@@ -86,7 +108,7 @@ def test_attributes_are_the_eager_ones(transforms, nnx, program_copies):
     _run(transforms, nnx, program_copies)
 
 
-@requirement("JIT-1d")
+@requirement("transformations/nothing-lost/jit-of-objects[sharing]")
 @costly
 @given(program_copies=copies(programs((*PLACES, "bump"), results=())))
 def test_sharing_is_the_eager_one(transforms, nnx, program_copies):
@@ -99,7 +121,7 @@ def test_sharing_is_the_eager_one(transforms, nnx, program_copies):
 containers = small_graphs(kinds=("List", "Dict", "Param"), plain=("list", "dict"), size=3)
 
 
-@requirement("JIT-1e")
+@requirement("transformations/nothing-lost/jit-of-objects[containers]")
 @costly
 @given(program_copies=copies(programs((*LISTS, *DICTS), results=(), graphs=containers)))
 def test_containers_are_the_eager_ones(transforms, nnx, program_copies):
@@ -109,7 +131,7 @@ def test_containers_are_the_eager_ones(transforms, nnx, program_copies):
     _run(transforms, nnx, program_copies)
 
 
-@requirement("JIT-1f")
+@requirement("transformations/keeps-identity/jit-of-objects")
 @costly
 @given(program_copies=copies(programs()))
 def test_survivors_keep_their_identity(transforms, nnx, program_copies):
@@ -119,7 +141,7 @@ def test_survivors_keep_their_identity(transforms, nnx, program_copies):
     _run(transforms, nnx, program_copies, kept=True, alone=True)
 
 
-@requirement("JIT-1g")
+@requirement("transformations/keeps-identity/jit-of-objects[returned]")
 @costly
 @given(program_copies=copies(programs((), results=("node", "fresh", "value"))))
 def test_results_hold_what_the_eager_ones_hold(transforms, nnx, program_copies):
@@ -133,7 +155,7 @@ NEWCOMERS = ("add", "adopt", "append", "set item")
 """Steps that put new variables and objects in."""
 
 
-@requirement("JIT-1h")
+@requirement("transformations/nothing-lost/jit-of-objects[several-calls]")
 @costly
 @at_least(60)
 @given(
@@ -158,7 +180,10 @@ IN_PLACES = {
 """Where two arrays stand in an attribute of an object, outside of variables."""
 
 
-@requirement("JIT-1k", must_reach=(*IN_PLACES, "one of them", "other changes", "again"))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[arrays]",
+    must_reach=(*IN_PLACES, "one of them", "other changes", "again"),
+)
 @costly
 @given(
     places=st.lists(st.sampled_from(list(IN_PLACES)), min_size=1, max_size=3),
@@ -219,7 +244,7 @@ def _assigning(transforms, program):
     return assign, variable
 
 
-@requirement("JIT-1i", must_reach=("variable",))
+@requirement("transformations/refuses/jit-of-objects[captured]", must_reach=("variable",))
 @given(program=programs((), results=()))
 def test_a_captured_variable_is_not_changed(transforms, program):
     """Assigning inside a jitted function to a variable that was not passed to it is refused, and
@@ -231,7 +256,7 @@ def test_a_captured_variable_is_not_changed(transforms, program):
     assert variable.get_raw_value() is before
 
 
-@requirement("JIT-1j", must_reach=("variable",))
+@requirement("transformations/refuses/jit-of-objects[captured,message]", must_reach=("variable",))
 @given(program=programs((), results=()))
 def test_the_refusal_names_the_captured_variable(transforms, program):
     """The error for a variable that was not passed shows the variable's type."""
@@ -249,7 +274,10 @@ def _variables(nnx, objects):
     return [node for node in graphs.nodes(nnx, objects) if isinstance(node, nnx.Variable)]
 
 
-@requirement("JIT-12c", must_reach=("once", "again", "set in between", "shared", "by name"))
+@requirement(
+    "transformations/nothing-lost/cached-partial-of-objects",
+    must_reach=("once", "again", "set in between", "shared", "by name"),
+)
 @costly
 @given(
     pair=bound_objects, others=bound_objects, shared=st.booleans(),
@@ -320,7 +348,10 @@ def _apart(nnx, arguments, count):
     return not kept & {id(node) for node in rest}
 
 
-@requirement("JIT-12d", must_reach=("some", "all", "arrays too"))
+@requirement(
+    "transformations/nothing-lost/cached-partial-of-objects[further]",
+    must_reach=("some", "all", "arrays too"),
+)
 @costly
 @given(
     program_copies=copies(
@@ -359,7 +390,9 @@ def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies,
             lifted.after(0)
 
 
-@requirement("JIT-12e", must_reach=("some", "all"))
+@requirement(
+    "transformations/nothing-lost/cached-partial-of-objects[structure]", must_reach=("some", "all")
+)
 @costly
 @given(
     program_copies=copies(programs((*STRUCTURE, *METADATA), results=("value",), max_steps=1)),

@@ -91,7 +91,10 @@ inside of a jitted function."""
 kinds_held = st.sampled_from(["NumPy's", "JAX's", "JAX's", "elsewhere"])
 
 
-@requirement("JIT-5a", must_reach=("each", "prefix", "elsewhere", *NEXT))
+@requirement(
+    "transformations/places-arrays/jit-of-objects[inputs]",
+    must_reach=("each", "prefix", "elsewhere", *NEXT),
+)
 @costly
 @given(
     mesh=few_meshes,
@@ -141,7 +144,7 @@ def _assert_sharded(root, sharding):
     assert has_sharding(root.b.a, sharding)
 
 
-@requirement("JIT-5b", must_reach=("each", "prefix"))
+@requirement("transformations/places-arrays/jit-of-objects[outputs]", must_reach=("each", "prefix"))
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), prefix=st.booleans())
 def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefix):
@@ -160,7 +163,9 @@ def test_outputs_have_the_shardings_asked_for(transforms, nnx, mesh, pair, prefi
     _assert_same_as_plain(nnx, root, X, array)
 
 
-@requirement("JIT-5c", must_reach=("inputs", "outputs"))
+@requirement(
+    "transformations/places-arrays/jit-of-objects[filters]", must_reach=("inputs", "outputs")
+)
 @costly
 @given(mesh=few_meshes, pair=st.tuples(specs, specs), side=st.sampled_from(["inputs", "outputs"]))
 def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
@@ -180,7 +185,7 @@ def test_a_state_sharding_shards_by_filters(transforms, nnx, mesh, pair, side):
     _assert_same_as_plain(nnx, root, X, array)
 
 
-@requirement("JIT-5d")
+@requirement("transformations/places-arrays/jit-of-objects[None]")
 @given(mesh=few_meshes, spec=specs, side=st.sampled_from(["argument", "result", "all"]))
 def test_none_leaves_the_choice_open(transforms, nnx, mesh, spec, side):
     """`None` in the place of an argument or a result asks for no sharding there; shardings given
@@ -197,7 +202,7 @@ def test_none_leaves_the_choice_open(transforms, nnx, mesh, spec, side):
     _assert_same_as_plain(nnx, root, X, array)
 
 
-@requirement("JIT-5e")
+@requirement("transformations/refuses/jit-of-objects[indivisible]")
 @few("JAX refuses it; JIT-10 draws what JAX refuses")
 @given(mesh=few_meshes, size=st.sampled_from([3, 7]))
 def test_an_indivisible_size_is_refused(transforms, nnx, mesh, size):
@@ -230,7 +235,7 @@ def _filters(nnx, names):
 names = st.permutations(["param", "stat", "inner"]).map(lambda some: (*some, "all"))
 
 
-@requirement("JIT-6a", must_reach=FORMS)
+@requirement("transformations/places-arrays/filters-decide-by-order", must_reach=FORMS)
 @few("every order of the filters in which the first decides")
 @given(order=names, form=st.sampled_from(FORMS))
 def test_the_first_filter_decides(transforms, nnx, order, form):
@@ -251,7 +256,7 @@ def test_the_first_filter_decides(transforms, nnx, order, form):
     assert alike(found, expected)
 
 
-@requirement("JIT-6b")
+@requirement("transformations/refuses/jit-of-objects[no-filter]")
 @few("every form of a sharding by filters, at every moment that can refuse it")
 @given(how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS))
 def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
@@ -269,7 +274,10 @@ def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
     refused(lambda: jitted(root), naming=("b", "a"))
 
 
-@requirement("JIT-6c", must_reach=("equal", "different", "state"))
+@requirement(
+    "transformations/places-arrays/filters-compare-by-content",
+    must_reach=("equal", "different", "state"),
+)
 @given(pair=st.tuples(names, names), mesh=few_meshes, form=st.sampled_from(FORMS))
 def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, form):
     """Two `StateSharding`s are equal exactly when their filters and shardings are, in order; then
@@ -296,7 +304,7 @@ def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, for
     assert not same or hash(one) == hash(other)
 
 
-@requirement("JIT-6d")
+@requirement("transformations/places-arrays/filters-can-be-read")
 @few("every form of a sharding by filters, at every moment that can refuse it")
 @given(order=names, form=st.sampled_from(FORMS[:2]))
 def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):

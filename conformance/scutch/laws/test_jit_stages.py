@@ -43,7 +43,7 @@ def _staged(jitted, way, *arguments):
     return traced, lowered, lowered.compile()
 
 
-@requirement("JIT-9a")
+@requirement("transformations/stages/jit-of-objects")
 @costly
 @given(program_copies=copies(programs(max_steps=2)), way=st.sampled_from(WAYS))
 def test_the_compiled_form_does_what_the_call_does(transforms, nnx, program_copies, way):
@@ -64,7 +64,7 @@ def test_the_compiled_form_does_what_the_call_does(transforms, nnx, program_copi
             break
 
 
-@requirement("JIT-9b")
+@requirement("transformations/stages/jit-of-objects[unchanged]")
 @costly
 @given(program_copies=copies(programs(max_steps=3)), way=st.sampled_from(WAYS))
 def test_staging_changes_nothing(transforms, nnx, program_copies, way):
@@ -76,7 +76,7 @@ def test_staging_changes_nothing(transforms, nnx, program_copies, way):
     assert not difference, f"before and after: {difference}"
 
 
-@requirement("JIT-9f")
+@requirement("transformations/stages/jit-of-objects[shapes]")
 @given(program_copies=copies(programs(max_steps=3)))
 def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
     """`eval_shape` gives the structure, shapes and dtypes of what the call returns, holds no
@@ -115,7 +115,10 @@ def _foreseen(transforms, route, mode, function, bound, others, by_name):
     return transforms.jit_partial(function, *bound, **mode).eval_shape(*others, **by_name)
 
 
-@requirement("JIT-9g", must_reach=(*ROUTES, "by default", "abstract", "metadata"))
+@requirement(
+    "transformations/stages/jit-of-objects[shapes,graph=False]",
+    must_reach=(*ROUTES, "by default", "abstract", "metadata"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @at_least(60)
 @given(
@@ -173,7 +176,10 @@ def _with_each_sharing(law):
     return law
 
 
-@requirement("JIT-9g", must_reach=(*ROUTES, *SHARED, "foreseen"))
+@requirement(
+    "transformations/stages/jit-of-objects[shapes,graph=False]",
+    must_reach=(*ROUTES, *SHARED, "foreseen"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @at_least(40)
 @_with_each_sharing
@@ -300,7 +306,9 @@ def _donating(mode, donate):
     return donate and PARTIAL not in mode
 
 
-@requirement("JIT-9c", must_reach=(*STAGES, *MODED, "donated"))
+@requirement(
+    "transformations/stages/jit-of-objects[trees]", must_reach=(*STAGES, *MODED, "donated")
+)
 @few("each mode with a donated object and without one; each answers every question")
 @given(donate=st.booleans(), mode=modes)
 def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, donate, mode):
@@ -329,7 +337,7 @@ def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, donate,
                 assert answer.num_leaves >= 2, text
 
 
-@requirement("JIT-9c", must_reach=MODED)
+@requirement("transformations/stages/jit-of-objects[trees]", must_reach=MODED)
 @few("each mode with a donated object and without one")
 @given(donate=st.booleans(), mode=modes)
 def test_the_compiled_form_knows_its_arguments(transforms, nnx, donate, mode):
@@ -359,7 +367,7 @@ TEXTS: tuple[dict[str, Any], ...] = (
 """Options of the text of a lowered form."""
 
 
-@requirement("JIT-9d", must_reach=MODED)
+@requirement("transformations/stages/jit-of-objects[programs]", must_reach=MODED)
 @few("there are no more modes; each answers every question")
 @given(mode=modes)
 def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
@@ -396,7 +404,7 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
             assert alike(one, other), f"the program for {platforms}: {texts[0]}"
 
 
-@requirement("JIT-9e", must_reach=MODED)
+@requirement("transformations/stages/jit-of-objects[shardings]", must_reach=MODED)
 @few("each mode with each mesh; each answers every question")
 @given(
     mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]), mode=modes,

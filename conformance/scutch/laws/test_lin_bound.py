@@ -27,7 +27,7 @@ X = np.arange(1, 7, dtype="float32")
 part_names = st.lists(numbered_names("inner", "block"), max_size=2)
 
 
-@requirement("LIN-1x", must_reach=("plain", *KINDS, "deep"))
+@requirement("linen/names/path-leads-to-variables", must_reach=("plain", *KINDS, "deep"))
 @given(
     kind=st.sampled_from(["plain", *KINDS]), around=part_names, within=part_names,
     run=st.sampled_from(["init", "apply", "bind"]),
@@ -90,7 +90,7 @@ DEFINES = ("param param", "variable variable", "module module", "param module", 
 LIFTED = ("none", "jit", "remat", "vmap", "scan")
 
 
-@requirement("LIN-1h", must_reach=(*DEFINES, *LIFTED))
+@requirement("linen/names/second-name-is-refused", must_reach=(*DEFINES, *LIFTED))
 @few("five pairs, in a module that one of five lifts takes, or in a part of one")
 @given(
     pair=st.sampled_from(DEFINES), lift=st.sampled_from(LIFTED), method=st.booleans(),
@@ -137,7 +137,7 @@ def test_one_name_for_two_things_in_setup_is_refused(linen, pair, lift, method, 
     refused(lambda: Whole().init(small_key(0), X))
 
 
-@requirement("LIN-1y", must_reach=("bound", "unbound"))
+@requirement("linen/bound/bound-module-is-not-static", must_reach=("bound", "unbound"))
 @costly
 @given(
     numbers=st.lists(st.integers(-9, 9), min_size=2, max_size=3, unique=True),
@@ -179,7 +179,10 @@ def test_a_bound_module_is_no_static_value(linen, numbers, bound, changed, where
 WRONG = ("no mapping", "no collection", "a number for a collection", "a number in a collection")
 
 
-@requirement("LIN-1g", must_reach=(*WRONG, "reads", "reads nothing", "apply", "bind"))
+@requirement(
+    "linen/collections/misfit-variables-are-refused",
+    must_reach=(*WRONG, "reads", "reads nothing", "apply", "bind"),
+)
 @given(
     wrong=st.sampled_from(WRONG), instead=st.sampled_from([np.float32(1), X, [1.0], ("w",), None]),
     collection=st.sampled_from(["params", "cache", "counts"]), name=numbered_names("kept", "w"),
@@ -216,7 +219,7 @@ def test_variables_that_are_no_collections_are_refused(
     refused(lambda: run(variables))
 
 
-@requirement("LIN-1s", must_reach=("calls the base's", "does not"))
+@requirement("linen/methods/setup-runs-first", must_reach=("calls the base's", "does not"))
 @given(
     calls_base=st.booleans(), name=numbered_names("kept", "w"), width=st.integers(1, 3),
 )  # fmt: skip
@@ -255,7 +258,7 @@ RUNS = ("apply", "bind", "parts")
 """How a module is run; `parts` are those of the bound module, which are called themselves."""
 
 
-@requirement("LIN-1r", must_reach=("named", "unnamed", "shared", *RUNS))
+@requirement("linen/parts/passed-module-is-part", must_reach=("named", "unnamed", "shared", *RUNS))
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=1, max_size=3),
     named=st.tuples(*[st.booleans()] * 3), compact=st.booleans(), run=st.sampled_from(RUNS),
@@ -298,7 +301,10 @@ def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact,
     assert alike(np.asarray(found), sum(100**n * k * X for n, k in enumerate(chosen)))
 
 
-@requirement("LIN-1e", must_reach=("again", "interrupted", "init", "apply", "bind", "deep"))
+@requirement(
+    "linen/names/unnamed-parts-are-numbered",
+    must_reach=("again", "interrupted", "init", "apply", "bind", "deep"),
+)
 @given(
     classes=st.lists(st.sampled_from("AB"), min_size=1, max_size=4), deep=st.booleans(),
     ends=st.lists(st.integers(0, 4), min_size=1, max_size=3),

@@ -160,7 +160,10 @@ def _assert_passed_as_jax_does(linen, call, form):
     assert alike(found, expected), "outputs, their devices, and whether each array is deleted"
 
 
-@requirement("LIN-9g", must_reach=("remat", "jit", "refused", *HOW, *PLACES, *FORMS))
+@requirement(
+    "transformations/options/jit-of-linen[numbers]",
+    must_reach=("remat", "jit", "refused", *HOW, *PLACES, *FORMS),
+)
 @costly
 @given(call=calls())
 @example(call=(ELSEWHERE, "class"))
@@ -176,7 +179,10 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
     _assert_passed_as_jax_does(linen, call, form)
 
 
-@requirement("LIN-9aa", must_reach=("refused", "static", "donated", *FORMS[1:]))
+@requirement(
+    "transformations/options/jit-of-linen[numbers]",
+    must_reach=("refused", "static", "donated", *FORMS[1:]),
+)
 @costly
 @given(call=calls(FORMS[1:], numbered=True))
 def test_numbers_of_arguments_of_lifted_methods_count_from_the_module(linen, call):
@@ -224,7 +230,10 @@ OTHERS = ("none", "computed", "missing")
 """A field before it that the constructor does not take: none; one that `setup` makes, or not."""
 
 
-@requirement("LIN-9h", must_reach=("again", "anew", "a method", *OTHERS, *FIELDS))
+@requirement(
+    "transformations/traced-once/jit-of-linen",
+    must_reach=("again", "anew", "a method", *OTHERS, *FIELDS),
+)
 @costly
 @given(
     steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
@@ -363,7 +372,10 @@ def _with_each_left_out(law):
     return law
 
 
-@requirement("LIN-9i", must_reach=(*GRADIENTS_OF, "aux", "changed", "held"))
+@requirement(
+    "transformations/equals-jax/gradients-of-linen",
+    must_reach=(*GRADIENTS_OF, "aux", "changed", "held"),
+)
 @costly
 @_with_each_left_out
 @given(
@@ -423,7 +435,10 @@ def test_gradients_inside_a_module_are_those_of_its_part(
         )
 
 
-@requirement("LIN-9j", must_reach=("changed", "not differentiated", "by default"))
+@requirement(
+    "transformations/equals-jax/gradients-of-linen[custom]",
+    must_reach=("changed", "not differentiated", "by default"),
+)
 @costly
 @given(
     model=parts(), train=st.booleans(), wanted=st.one_of(st.none(), collections),

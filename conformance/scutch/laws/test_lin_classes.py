@@ -24,7 +24,7 @@ each_field = st.lists(st.booleans(), min_size=4, max_size=4)
 
 
 @requirement(
-    "LIN-1w",
+    "linen/fields/kw-only-fields",
     must_reach=("accepted", "refused", "by position", "own hash", "left out", "made by setup"),
 )
 @given(
@@ -132,7 +132,7 @@ class Settable(Computed):
         self.deleter(instance)
 
 
-@requirement("LIN-1z", must_reach=(*READS, *HELD, "deep"))
+@requirement("linen/methods/property-reads-like-getter", must_reach=(*READS, *HELD, "deep"))
 @given(
     read=st.sampled_from(READS), held=st.sampled_from([*HELD, "nobody"]), depth=st.integers(1, 3),
     name=numbered_names("kept", "other"), number=st.integers(1, 9), bound=st.booleans(),

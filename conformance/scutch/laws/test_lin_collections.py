@@ -30,7 +30,7 @@ MUTABLE = ("name", "names", "true", "false", "all but")
 stateful = drawn_models(layers(("BatchNorm", "Counter", "Sow", "Dense"), ("", "Partitioned")))
 
 
-@requirement("LIN-8a", must_reach=MUTABLE)
+@requirement("linen/collections/mutable-collections-come-back", must_reach=MUTABLE)
 @costly
 @given(model=stateful, how=st.sampled_from(MUTABLE))
 def test_apply_returns_the_collections_that_it_may_change(model, how):
@@ -66,7 +66,7 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
         assert_close(jax.tree.leaves(found), jax.tree.leaves(changed), **GRADIENTS)
 
 
-@requirement("LIN-8b")
+@requirement("linen/collections/immutable-collection-refuses-writes")
 @given(
     collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
@@ -76,7 +76,9 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
     refused(_writing(linen, collection, name, mutable))
 
 
-@requirement("LIN-8m", must_reach=("no initializer", "not mutable"))
+@requirement(
+    "linen/collections/missing-variable-is-refused", must_reach=("no initializer", "not mutable")
+)
 @given(
     collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     initializer=st.booleans(), mutable=st.sampled_from([False, ["others"], True]),
@@ -107,7 +109,7 @@ def _reading(linen, collection, name, initializer):
     return Reads()
 
 
-@requirement("LIN-8j")
+@requirement("linen/collections/immutable-collection-refuses-writes[message]")
 @given(
     collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], True]), other=st.booleans(),
@@ -121,7 +123,7 @@ def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mut
     refused(lambda: reads.apply(variables, mutable=mutable), naming=(collection, name))
 
 
-@requirement("LIN-8j")
+@requirement("linen/collections/immutable-collection-refuses-writes[message]")
 @given(
     collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
@@ -145,7 +147,7 @@ def _writing(linen, collection, name, mutable):
     return lambda: Writes().apply(variables, np.ones(2), mutable=mutable)
 
 
-@requirement("LIN-8c", must_reach=("training", "inference"))
+@requirement("linen/layers/batch-norm-keeps-statistics", must_reach=("training", "inference"))
 @costly
 @given(
     momentum=st.sampled_from([0.5, 0.9, 0.0]), train=st.booleans(), rows=st.integers(2, 5),
@@ -179,7 +181,7 @@ def _mask(linen, rate, key, x):
     return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
 
 
-@requirement("LIN-8d")
+@requirement("linen/streams/dropout-follows-key")
 @costly
 @given(
     rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99),
@@ -202,14 +204,14 @@ def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
     assert np.array_equal(still, x)
 
 
-@requirement("LIN-8e")
+@requirement("linen/streams/missing-stream-is-refused")
 @given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
 def test_a_missing_stream_is_refused(linen, stream, others):
     """Drawing from a stream that the caller did not pass raises an error."""
     refused(_drawing(linen, stream, others))
 
 
-@requirement("LIN-8k")
+@requirement("linen/streams/missing-stream-is-refused[message]")
 @given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
 def test_the_refusal_to_draw_names_the_stream(linen, stream, others):
     """The error for a stream that the caller did not pass has the name of the stream."""
@@ -228,7 +230,7 @@ def _drawing(linen, stream, others):
     return lambda: Draws().apply({}, np.ones(2), rngs=rngs)
 
 
-@requirement("LIN-8f", must_reach=LIFTS)
+@requirement("linen/layers/lifted-statistics-are-own", must_reach=LIFTS)
 @dear
 @given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
 def test_lifted_statistics_are_each_their_own(model):
@@ -239,7 +241,7 @@ def test_lifted_statistics_are_each_their_own(model):
     assert_trains_as_evaluated(model)
 
 
-@requirement("LIN-8g")
+@requirement("linen/layers/carried-collection-passes-on")
 @costly
 @given(start=st.integers(-3, 9), length=st.integers(1, 4), factor=st.sampled_from([1, 2, 3]))
 def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, factor):
@@ -306,7 +308,7 @@ def _repeated(linen, kind, split):
     return Outer()
 
 
-@requirement("LIN-8h", must_reach=("split", "shared", *REPEATS))
+@requirement("linen/streams/lifted-dropout-splits", must_reach=("split", "shared", *REPEATS))
 @dear
 @given(kind=st.sampled_from(REPEATS), split=st.booleans(), seed=st.integers(0, 9))
 def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
@@ -320,7 +322,7 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     assert np.array_equal(found[0], found[1]) is not split
 
 
-@requirement("LIN-8i", must_reach=("plain", *LIFTS, "twice"))
+@requirement("linen/collections/sown-values-keep-order", must_reach=("plain", *LIFTS, "twice"))
 @few("up to three values and steps, sown alone or in a lift")
 @costly
 @given(
@@ -372,7 +374,9 @@ def _captured(how, linen):
     }[how]
 
 
-@requirement("LIN-8l", must_reach=("all", "method", "class", "apply", "init"))
+@requirement(
+    "linen/collections/outputs-are-captured", must_reach=("all", "method", "class", "apply", "init")
+)
 @costly
 @given(
     how=st.sampled_from(["all", "method", "class"]), widths=st.lists(st.integers(1, 3), max_size=2),

@@ -100,7 +100,10 @@ def _made(linen, cls, call):
     return cls(config, *([] if how == "none" else [part, second]))
 
 
-@requirement("LIN-9l", must_reach=("jit", "remat", "by name", *PARTS, *MUTABLE))
+@requirement(
+    "transformations/equals-jax/jit-of-linen[calls]",
+    must_reach=("jit", "remat", "by name", *PARTS, *MUTABLE),
+)
 @costly
 @given(
     kind=st.sampled_from(["jit", "jit", "remat"]), calls=call_after_call(), seed=st.integers(0, 9)
@@ -141,7 +144,7 @@ SHARED = ((0, 1, 0), (0, 1, 1), (0, 0, 1), (0, 1, 2))
 """Which of some parts is in each of three fields."""
 
 
-@requirement("LIN-9l", must_reach=("jit", "remat"))
+@requirement("transformations/equals-jax/jit-of-linen[calls]", must_reach=("jit", "remat"))
 @costly
 @given(
     kind=st.sampled_from(["jit", "jit", "remat"]), number=st.integers(2, 4),
@@ -188,7 +191,10 @@ def test_calls_of_a_lifted_module_that_are_much_alike_stay_apart(
         assert_close(*results, "outputs and changes", **MODELS)
 
 
-@requirement("LIN-9n", must_reach=("scan", "vmap", "refused", "accepted"))
+@requirement(
+    "transformations/refuses/lifts-of-linen[sizes]",
+    must_reach=("scan", "vmap", "refused", "accepted"),
+)
 @given(
     kind=st.sampled_from(["scan", "vmap"]),
     sizes=st.lists(st.sampled_from([2, 2, 3, None]), min_size=2, max_size=2),
@@ -238,7 +244,10 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
         assert error is not None, f"it was accepted; the sizes are {sizes}, {stacked}, {length}"
 
 
-@requirement("LIN-9o", must_reach=("jit", "remat", "plain before", "streams"))
+@requirement(
+    "transformations/nothing-lost/jit-of-linen[keys]",
+    must_reach=("jit", "remat", "plain before", "streams"),
+)
 @costly
 @given(
     kind=st.sampled_from(["jit", "remat"]), form=st.sampled_from(["one part", "several parts"]),
@@ -294,7 +303,10 @@ def _need_lanes_mapped_by_name(array, axis):
         not_available("this JAX maps no axis of an Explicit mesh by its name")
 
 
-@requirement("LIN-9p", must_reach=("vmap", "scan", "lanes", "rows", "split", "shared"))
+@requirement(
+    "transformations/equals-jax/lifts-of-linen[sharded]",
+    must_reach=("vmap", "scan", "lanes", "rows", "split", "shared"),
+)
 @costly
 @given(
     kind=st.sampled_from(["vmap", "vmap", "scan"]), mesh=meshes(explicit=True, axes=(("data",),)),

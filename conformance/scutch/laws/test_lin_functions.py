@@ -125,7 +125,7 @@ class _Middle:
 
 
 @requirement(
-    "LIN-9k",
+    "transformations/equals-jax/jit-of-linen[in-a-method]",
     must_reach=(*KINDS, "scan", *FORMS, "inside", "after", "setup", "field", "param", "twice"),
 )
 @costly
@@ -156,7 +156,10 @@ def test_a_lifted_function_goes_on_in_its_method(
     middle.assert_same(kind, form)
 
 
-@requirement("LIN-9z", must_reach=("called again", "applied again", *KINDS, *FORMS))
+@requirement(
+    "transformations/equals-jax/jit-of-linen[parts-each-time]",
+    must_reach=("called again", "applied again", *KINDS, *FORMS),
+)
 @dear
 @given(
     kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, bias=st.booleans(),
@@ -183,7 +186,10 @@ COUNTERS = ("itself", "field", "setup")
 """Who counts how often it is called: the module, the part in its field, and one of `setup`."""
 
 
-@requirement("LIN-9k", must_reach=(*KINDS, *FORMS, *COUNTERS, "bind", "apply"))
+@requirement(
+    "transformations/equals-jax/jit-of-linen[in-a-method]",
+    must_reach=(*KINDS, *FORMS, *COUNTERS, "bind", "apply"),
+)
 @costly
 @given(
     kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), bind=st.booleans(),

@@ -202,7 +202,7 @@ def _annotated(form, path):
     return next(((*lead, *names) for name, names in named if name in plain_text(path)), ())
 
 
-@requirement("LIN-5a", must_reach=FORMS)
+@requirement("linen/training/guide-runs", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_the_guide_runs(linen, form):
@@ -213,7 +213,10 @@ def test_the_guide_runs(linen, form):
     assert np.isfinite(run.losses).all()
 
 
-@requirement("LIN-5b", must_reach=("direct unrolled", "direct scanned"))
+@requirement(
+    "linen/training/abstract-state-knows-shardings",
+    must_reach=("direct unrolled", "direct scanned"),
+)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=st.sampled_from(FORMS[:2]))
 def test_the_abstract_state_knows_every_sharding(linen, form):
@@ -235,7 +238,7 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
     assert len([*shardings]) == matrices + 2
 
 
-@requirement("LIN-5c", must_reach=FORMS)
+@requirement("linen/training/init-lands-as-asked", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_jitted_init_lands_where_it_should(linen, form):
@@ -260,7 +263,7 @@ def _assert_sharded(linen, run, state):
         )
 
 
-@requirement("LIN-5d", must_reach=("unrolled", "scanned"))
+@requirement("linen/training/logical-specs-keep-names", must_reach=("unrolled", "scanned"))
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_annotation_shard_alike(linen, how):
@@ -279,7 +282,7 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
         assert entries(sharding.spec) == entries(other[path].spec), path
 
 
-@requirement("LIN-5e", must_reach=FORMS)
+@requirement("linen/training/steps-return-what-asked", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_train_and_inference_steps_return_what_is_asked(linen, form):
@@ -299,7 +302,7 @@ def test_train_and_inference_steps_return_what_is_asked(linen, form):
     assert has_sharding(run.output, run.x.sharding)
 
 
-@requirement("LIN-6a", must_reach=FORMS)
+@requirement("linen/training/sharded-equals-one-device", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_a_sharded_model_computes_what_one_device_does(linen, form):
@@ -313,7 +316,7 @@ def test_a_sharded_model_computes_what_one_device_does(linen, form):
     assert_close(many.grads, one.grads, **TRAINING)
 
 
-@requirement("LIN-6b", must_reach=FORMS)
+@requirement("linen/training/sharded-equals-one-device", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_several_steps_give_the_losses_of_one_device(linen, form):
@@ -330,7 +333,7 @@ def test_several_steps_give_the_losses_of_one_device(linen, form):
     assert_close(*last, **TRAINING)
 
 
-@requirement("LIN-6c", must_reach=FORMS)
+@requirement("linen/training/shardings-do-not-drift", must_reach=FORMS)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms)
 def test_shardings_do_not_drift(linen, form):
@@ -344,7 +347,7 @@ def test_shardings_do_not_drift(linen, form):
     assert int(run.traces) == 1
 
 
-@requirement("LIN-6d", must_reach=("unrolled", "scanned"))
+@requirement("linen/training/logical-trains-like-direct", must_reach=("unrolled", "scanned"))
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(how=st.sampled_from(["unrolled", "scanned"]))
 def test_direct_and_logical_models_train_alike(linen, how):
@@ -363,7 +366,7 @@ def test_direct_and_logical_models_train_alike(linen, how):
 WHERE = ("parameters", "optimizer", "put back")
 
 
-@requirement("LIN-7a", must_reach=WHERE)
+@requirement("linen/boxes/trees-keep-boxes", must_reach=WHERE)
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @given(form=forms, where=st.sampled_from(WHERE))
 def test_maps_keep_the_boxes(linen, form, where):
@@ -386,7 +389,7 @@ def test_maps_keep_the_boxes(linen, form, where):
     assert len([*_boxes(tree)]) == 2 * layers * (1 if where == "parameters" else 2)
 
 
-@requirement("LIN-7b")
+@requirement("linen/boxes/mapped-parameters-stay-placed")
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))
@@ -400,7 +403,7 @@ def test_mapped_parameters_stay_where_they_lie(linen, form, scale):
         assert has_sharding(one, other.sharding), path
 
 
-@requirement("LIN-7c")
+@requirement("linen/boxes/gradients-keep-boxes")
 @few("the guide has these forms: direct or logical, unrolled or scanned")
 @costly
 @given(form=forms, scale=st.sampled_from([0.5, 2.0, -1.0]))

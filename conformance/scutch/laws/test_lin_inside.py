@@ -37,7 +37,7 @@ def _filters(linen, form, name):
     return within.get(form, True), without
 
 
-@requirement("LIN-9m", must_reach=(*WHAT, *KINDS))
+@requirement("transformations/refuses/lifts-of-linen[filters]", must_reach=(*WHAT, *KINDS))
 @dear
 @given(
     kinds=st.permutations(KINDS), what=st.sampled_from([*WHAT, "stream"]),
@@ -139,7 +139,9 @@ def _drawing(linen, kind, body):
     return Outer()
 
 
-@requirement("LIN-9x", must_reach=(*DRAWS, "parameter"))
+@requirement(
+    "transformations/equals-jax/gradients-of-linen[noise]", must_reach=(*DRAWS, "parameter")
+)
 @costly
 @given(
     kind=st.sampled_from(DRAWS), seed=st.integers(0, 99), jitted=st.booleans(),
@@ -187,7 +189,7 @@ ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
 """What a variable outlives: a run, the inside of a lift; of the last, its part is made then."""
 
 
-@requirement("LIN-1m", must_reach=ENDED)
+@requirement("linen/collections/lost-changes-are-refused", must_reach=ENDED)
 @given(
     ended=st.sampled_from(ENDED), collection=st.sampled_from(["counts", "cache"]),
     name=numbered_names("seen", "total"), mutable=st.sampled_from([True, "that", "others too"]),

@@ -46,7 +46,7 @@ def _check_rows(linen, rows, shape, features, seed, dtype, computed, boxed):
     refused(lambda: module.apply({"params": {"embedding": table}}, indices.astype("float32")))
 
 
-@requirement("LIN-4i", must_reach=("one row", "several"))
+@requirement("linen/layers/embedding-takes-rows", must_reach=("one row", "several"))
 @costly
 @given(rows=st.integers(1, 4), shape=st.sampled_from(SHAPES), **inputs)
 def test_an_embedding_takes_rows_of_its_table(
@@ -61,7 +61,7 @@ def test_an_embedding_takes_rows_of_its_table(
     _check_rows(linen, rows, shape, features, seed, dtype, computed, boxed)
 
 
-@requirement("LIN-4j")
+@requirement("linen/layers/embedding-takes-rows")
 @costly
 @given(**inputs)
 def test_an_embedding_of_one_row_takes_a_number(linen, features, seed, dtype, computed, boxed):
@@ -90,7 +90,9 @@ LAYERS = {
 """Parameters of layers of two inputs and two outputs, and what they compute, with one dtype."""
 
 
-@requirement("LIN-4g", must_reach=(*LAYERS, "narrow", "whole numbers"))
+@requirement(
+    "linen/layers/layers-compute-formulas", must_reach=(*LAYERS, "narrow", "whole numbers")
+)
 @costly
 @given(
     layer=st.sampled_from(list(LAYERS)), seed=seeds, held=st.sampled_from(DTYPES),
@@ -135,7 +137,10 @@ def _statistics(x, over, mask):
     return mean, ((x - mean) ** 2).mean(over, where=mask, keepdims=True)
 
 
-@requirement("LIN-4g", must_reach=("LayerNorm", "BatchNorm", "running", "masked", "exact"))
+@requirement(
+    "linen/layers/layers-compute-formulas",
+    must_reach=("LayerNorm", "BatchNorm", "running", "masked", "exact"),
+)
 @costly
 @given(
     kind=st.sampled_from(["LayerNorm", "BatchNorm", "running"]), seed=seeds,
@@ -195,7 +200,10 @@ def test_normalizations_compute_their_formulas(
     assert near(found, expected, rtol=1e-2, atol=1e-2)
 
 
-@requirement("LIN-8d", must_reach=("kept", "some", "dropped", "along an axis", "both", "neither"))
+@requirement(
+    "linen/streams/dropout-follows-key",
+    must_reach=("kept", "some", "dropped", "along an axis", "both", "neither"),
+)
 @costly
 @given(
     rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,

@@ -57,7 +57,7 @@ def _with_output(output, weights):
     return (output * weights).sum(), output
 
 
-@requirement("LIN-4a")
+@requirement("transformations/equals-jax/scan-of-linen")
 @dear
 @given(model=lifted_models(kinds=("scan",), of=bare))
 def test_a_scan_computes_what_the_loop_computes(model):
@@ -67,7 +67,7 @@ def test_a_scan_computes_what_the_loop_computes(model):
     _as_written_out(model)
 
 
-@requirement("LIN-4b")
+@requirement("transformations/equals-jax/vmap-of-linen")
 @dear
 @given(model=lifted_models(kinds=("vmap",), of=bare))
 def test_a_map_computes_what_separate_copies_do(model):
@@ -83,7 +83,7 @@ nested = st.sampled_from(NESTED).flatmap(
 )
 
 
-@requirement("LIN-4c", must_reach=NESTED)
+@requirement("transformations/nesting/lifts-of-linen", must_reach=NESTED)
 @dear
 @given(model=nested)
 def test_nested_lifts_compute_what_nested_loops_compute(model):
@@ -95,7 +95,7 @@ def test_nested_lifts_compute_what_nested_loops_compute(model):
     _as_written_out(model)
 
 
-@requirement("LIN-4d", must_reach=LIFTS)
+@requirement("transformations/options/lifts-of-linen[axes]", must_reach=LIFTS)
 @costly
 @given(
     kind=st.sampled_from(LIFTS), axis=st.sampled_from([0, 1, -1, 2]),
@@ -132,7 +132,10 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     assert near(found, np.stack(each, out), **CALLS)
 
 
-@requirement("LIN-4k", must_reach=("weak", "strong", "shared", "stacked", *LIFTS))
+@requirement(
+    "transformations/equals-jax/lifts-of-linen[dtypes]",
+    must_reach=("weak", "strong", "shared", "stacked", *LIFTS),
+)
 @costly
 @given(
     kind=st.sampled_from([*LIFTS, "scan"]), shared=st.sampled_from([True, False, True]),
@@ -175,7 +178,10 @@ def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak,
     assert alike(found, expected), f"carry is {carry.aval}, x is {xs.aval}"
 
 
-@requirement("LIN-4e", must_reach=("split", "shared", *LIFTS, "remat_scan"))
+@requirement(
+    "transformations/options/lifts-of-linen[keys]",
+    must_reach=("split", "shared", *LIFTS, "remat_scan"),
+)
 @dear
 @given(
     kind=st.sampled_from([*LIFTS, "remat_scan"]), split=st.booleans(),
@@ -208,7 +214,7 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
             assert np.array_equal(weights[one], weights[other]) is not split
 
 
-@requirement("LIN-4f", must_reach=("jit", "remat"))
+@requirement("transformations/equals-jax/jit-of-linen", must_reach=("jit", "remat"))
 @dear
 @given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(["jit", "remat"]))
 def test_lifted_jit_and_remat_change_nothing(model, how):
@@ -230,7 +236,7 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     )  # fmt: skip
 
 
-@requirement("LIN-4g", must_reach=("train", "still"))
+@requirement("linen/layers/layers-compute-formulas", must_reach=("train", "still"))
 @costly
 @given(
     model=drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow"), ("",))), train=st.booleans()
@@ -246,7 +252,10 @@ def test_layers_compute_their_formulas(model, train):
     assert_trains_as_evaluated(model)
 
 
-@requirement("LIN-9t", must_reach=("changed", "nested", "carried", "shared"))
+@requirement(
+    "transformations/equals-jax/remat-scan-of-linen",
+    must_reach=("changed", "nested", "carried", "shared"),
+)
 @costly
 @given(
     model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
@@ -317,7 +326,7 @@ with_specs = layers(boxes=("", "Partitioned", "LogicallyPartitioned", "Annotated
 mixed = drawn_models(st.one_of(with_specs, lifts(of=with_specs, negative=False)), max_size=2)
 
 
-@requirement("LIN-4h")
+@requirement("transformations/equals-jax/lifts-of-linen[reference]")
 @dear
 @given(model=mixed)
 def test_a_model_computes_what_it_computes_on_the_reference(implementation, reference, model):

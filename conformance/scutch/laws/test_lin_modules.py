@@ -32,7 +32,7 @@ still_models = drawn_models(layers((*PLAIN, "BatchNorm", "Counter", "Sow")))
 parametric = drawn_models(layers(PLAIN))
 
 
-@requirement("LIN-1a", must_reach=("draws",))
+@requirement("linen/methods/init-follows-key", must_reach=("draws",))
 @costly
 @given(model=flat_models, seeds=st.tuples(st.integers(0, 3), st.integers(4, 7)))
 def test_init_follows_its_key(model, seeds):
@@ -48,7 +48,7 @@ def test_init_follows_its_key(model, seeds):
             assert not np.array_equal(mine, its), f"{path} is {mine} for both seeds"
 
 
-@requirement("LIN-1b")
+@requirement("linen/methods/apply-is-pure")
 @dear
 @given(model=any_models, train=st.booleans(), seed=st.integers(0, 3))
 def test_apply_depends_on_its_arguments_alone(model, train, seed):
@@ -62,7 +62,7 @@ def test_apply_depends_on_its_arguments_alone(model, train, seed):
     assert np.array_equal(model.x, x)
 
 
-@requirement("LIN-1c", must_reach=("boxed",))
+@requirement("linen/methods/abstract-init-foresees-variables", must_reach=("boxed",))
 @dear
 @given(model=any_models)
 def test_abstract_init_foresees_the_variables(model):
@@ -76,7 +76,7 @@ def test_abstract_init_foresees_the_variables(model):
         assert alike((one.shape, one.dtype), (other.shape, other.dtype)), path
 
 
-@requirement("LIN-1d")
+@requirement("linen/methods/jitted-init-is-init")
 @dear
 @given(model=drawn_models(max_size=2))
 def test_jitted_init_is_the_eager_one(model):
@@ -86,7 +86,7 @@ def test_jitted_init_is_the_eager_one(model):
     assert_close(jax.jit(model.initialized)(), model.initialized(), **MODELS)
 
 
-@requirement("LIN-1e")
+@requirement("linen/names/unnamed-parts-are-numbered")
 @given(model=st.one_of(*[drawn_models(of, max_size=4) for of in (layers(), layers(("Shift",)))]))
 def test_parts_are_named_by_class_and_count(model):
     """The variables of a compact module stand under the class of their part and its count, such as
@@ -105,7 +105,7 @@ def test_parts_are_named_by_class_and_count(model):
 PLACES = ("compact", "setup", "list", "dict", "field")
 
 
-@requirement("LIN-1e", must_reach=PLACES)
+@requirement("linen/names/unnamed-parts-are-numbered", must_reach=PLACES)
 @given(
     place=st.sampled_from(PLACES), names=st.lists(st.sampled_from("abc"), min_size=1, unique=True),
     given_name=st.booleans(),
@@ -164,7 +164,7 @@ def test_a_part_knows_the_name_of_its_variables(linen, place, names, given_name)
 NAMED = ("none", "jit", "remat", "vmap")
 
 
-@requirement("LIN-1p", must_reach=NAMED)
+@requirement("linen/names/unnamed-parts-are-numbered", must_reach=NAMED)
 @given(
     lift=st.sampled_from(NAMED), classes=st.lists(st.sampled_from("AB"), min_size=2, max_size=4),
     named=st.integers(0, 4),
@@ -212,7 +212,7 @@ def test_parts_of_another_class_shift_no_number(linen, lift, classes, named):
 CALLS = ("init_with_output", "method", "bind", "method of init", "by name", "apply of a bound one")
 
 
-@requirement("LIN-1f", must_reach=CALLS)
+@requirement("linen/methods/ways-to-call-agree", must_reach=CALLS)
 @costly
 @given(model=still_models, how=st.sampled_from(CALLS))
 def test_other_calls_compute_alike(model, how):
@@ -258,7 +258,10 @@ def test_other_calls_compute_alike(model, how):
             assert_close(module.apply(variables, model.x, method=method), expected, **MODELS)
 
 
-@requirement("LIN-1q", must_reach=("param", "variable", "by name", "by position"))
+@requirement(
+    "linen/methods/initializer-gets-arguments",
+    must_reach=("param", "variable", "by name", "by position"),
+)
 @given(
     how=st.sampled_from(["param", "variable"]), shape=st.sampled_from([(), (2,), (3, 2)]),
     dtype=st.sampled_from(["float32", "int32"]), by_name=st.integers(0, 3),
@@ -293,7 +296,7 @@ def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by
     assert alike(Holds().apply(variables), expected)
 
 
-@requirement("LIN-1g", must_reach=("missing", "shape"))
+@requirement("linen/collections/misfit-variables-are-refused", must_reach=("missing", "shape"))
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_a_missing_parameter_is_refused(model, at, how):
     """`apply` without one of the parameters, or with one of another shape, raises an error."""
@@ -302,7 +305,9 @@ def test_a_missing_parameter_is_refused(model, at, how):
     refused(lambda: model.module().apply(variables, model.x))
 
 
-@requirement("LIN-1j", must_reach=("missing", "shape"))
+@requirement(
+    "linen/collections/misfit-variables-are-refused[message]", must_reach=("missing", "shape")
+)
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_the_refusal_of_a_parameter_names_it(model, at, how):
     """The error for a parameter that is missing, or has another shape, has its name and the name of
@@ -339,7 +344,7 @@ PAIRS = (
 """Two things with one name. A field holds a module, which has the name of the field."""
 
 
-@requirement("LIN-1h", must_reach=PAIRS)
+@requirement("linen/names/second-name-is-refused", must_reach=PAIRS)
 @given(pair=st.sampled_from(PAIRS), name=numbered_names("weight", "W", "inner_part"))
 def test_one_name_for_two_things_is_refused(linen, pair, name):
     """A name that is given to two variables of a collection, to two sub-modules, or to a variable
@@ -349,7 +354,7 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
     refused(lambda: _twofold(linen, pair, name)().init(small_key(0), np.ones((2, 2))))
 
 
-@requirement("LIN-1k", must_reach=PAIRS)
+@requirement("linen/names/second-name-is-refused[message]", must_reach=PAIRS)
 @given(pair=st.sampled_from(PAIRS), name=numbered_names("weight", "W", "inner_part"))
 def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
     """The error for a name that is given twice has the name in its message."""
@@ -383,7 +388,7 @@ def _twofold(linen, pair, name):
     return Twofold
 
 
-@requirement("LIN-1i", must_reach=("several",))
+@requirement("linen/methods/setup-equals-compact", must_reach=("several",))
 @costly
 @given(model=still_models)
 def test_setup_and_compact_define_one_module(model):

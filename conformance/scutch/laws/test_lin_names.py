@@ -43,7 +43,7 @@ def _named_as_described(model):
 own = layers(LAYERS, OWN)
 
 
-@requirement("LIN-2a", must_reach=LIFTS)
+@requirement("transformations/fits-rank/lifts-of-linen", must_reach=LIFTS)
 @given(model=lifted_models(of=own, negative=False))
 def test_the_added_axis_is_named(model):
     """Each stacked box has the partition name, which may be `None`, at the axis of the stack, and
@@ -52,7 +52,7 @@ def test_the_added_axis_is_named(model):
     _named_as_described(model)
 
 
-@requirement("LIN-2b", must_reach=LIFTS)
+@requirement("transformations/fits-rank/lifts-of-linen[negative]", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=True, max_size=1))
 def test_a_negative_axis_is_named_where_it_lies(model):
     """Where `variable_axes` is negative, the partition name stands at that axis of the stacked
@@ -61,14 +61,14 @@ def test_a_negative_axis_is_named_where_it_lies(model):
     _named_as_described(model)
 
 
-@requirement("LIN-2d", must_reach=LIFTS)
+@requirement("transformations/fits-rank/lifts-of-linen[nested]", must_reach=LIFTS)
 @given(model=lifted_models(of=own, inner=LIFTS, negative=False))
 def test_nested_lifts_name_each_axis(model):
     """Under two lifts, each partition name stands at the axis that its own lift added."""
     _named_as_described(model)
 
 
-@requirement("LIN-2f", must_reach=(*LIFTS, *FOREIGN))
+@requirement("transformations/fits-rank/lifts-of-linen[own-methods]", must_reach=(*LIFTS, *FOREIGN))
 @given(model=lifted_models(of=layers(PLAIN, FOREIGN), negative=False))
 def test_boxes_are_renamed_by_their_own_methods(model):
     """A box of a foreign class gets the partition name by its own `add_axis`, and keeps what it
@@ -113,7 +113,9 @@ wrapped = st.sampled_from(["with_partitioning", "with_logical_partitioning"])
 names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (None, None)])
 
 
-@requirement("LIN-2c", must_reach=(*LIFTS, "add_metadata_axis"))
+@requirement(
+    "transformations/fits-rank/lifts-of-linen[inside]", must_reach=(*LIFTS, "add_metadata_axis")
+)
 @given(
     kind=st.sampled_from([*LIFTS, "add_metadata_axis"]), wrap=wrapped, names=names,
     axis=st.sampled_from([0, 1, 2]), name=st.sampled_from(["layers", None]),
@@ -137,7 +139,10 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
         assert alike((names_of(box), box.value.shape), (names, (2, 3)))
 
 
-@requirement("LIN-2e", must_reach=("scan broadcast", "scan carried", "vmap broadcast", "bare"))
+@requirement(
+    "transformations/fits-rank/lifts-of-linen[not-stacked]",
+    must_reach=("scan broadcast", "scan carried", "vmap broadcast", "bare"),
+)
 @given(
     how=st.sampled_from(["scan broadcast", "scan carried", "vmap broadcast", "bare"]),
     names=names, wrap=wrapped,
@@ -179,7 +184,7 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     assert alike((names_of(box), box.value.shape), (names, (2, 3)))
 
 
-@requirement("LIN-2g", must_reach=LIFTS)
+@requirement("transformations/fits-rank/lifts-of-linen[gradients]", must_reach=LIFTS)
 @given(model=lifted_models(of=layers(PLAIN, OWN), negative=False))
 def test_gradients_are_boxed_as_the_variables(model):
     """The gradient in the variables of a lifted model is in boxes of the same classes and names."""
@@ -196,7 +201,7 @@ nameless = st.builds(
 )  # fmt: skip
 
 
-@requirement("LIN-3", must_reach=LIFTS)
+@requirement("transformations/refuses/lifts-of-linen[partition-name]", must_reach=LIFTS)
 @given(model=nameless)
 def test_a_lifted_box_needs_a_partition_name(model):
     """Initializing a boxed variable under a lift without a partition name raises the partitioning

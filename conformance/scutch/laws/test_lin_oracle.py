@@ -73,7 +73,7 @@ def _gradients(route, weights):
     return seen
 
 
-@requirement("LIN-9a", must_reach=("applied",))
+@requirement("transformations/equals-jax/vmap-of-linen", must_reach=("applied",))
 @dear
 @given(call=linen_calls("vmap"))
 def test_a_mapped_module_is_jax_vmap_of_the_module(call):
@@ -84,7 +84,7 @@ def test_a_mapped_module_is_jax_vmap_of_the_module(call):
     _assert_same(call, gradients=not call.described.train)
 
 
-@requirement("LIN-9b", must_reach=("applied",))
+@requirement("transformations/equals-jax/scan-of-linen", must_reach=("applied",))
 @dear
 @given(call=linen_calls("scan", max_size=1))
 def test_a_looped_module_is_jax_scan_of_the_module(call):
@@ -94,7 +94,7 @@ def test_a_looped_module_is_jax_scan_of_the_module(call):
     _assert_same(call, gradients=not call.described.train)
 
 
-@requirement("LIN-9c", must_reach=("applied",))
+@requirement("transformations/equals-jax/jit-of-linen", must_reach=("applied",))
 @dear
 @given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
 def test_a_compiled_or_rematerialized_module_is_the_module(call):
@@ -110,7 +110,7 @@ NESTED = (
 )  # fmt: skip
 
 
-@requirement("LIN-9d", must_reach=("applied",))
+@requirement("transformations/nesting/lifts-of-linen", must_reach=("applied",))
 @dear
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: linen_calls(*kinds, max_size=1)))
 def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
@@ -120,7 +120,7 @@ def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
     _assert_same(call, gradients=False)
 
 
-@requirement("LIN-9e")
+@requirement("transformations/equals-jax/scan-of-linen[carry-unchanged]")
 @dear
 @given(
     call=st.builds(

@@ -78,7 +78,10 @@ TEMPLATES = ("passed", "made", "from outside")
 COPIES = ("copy", "copy for a parent")
 
 
-@requirement("LIN-1t", must_reach=(*TEMPLATES, *COPIES, "setup", "compact", "named", "changed"))
+@requirement(
+    "linen/copies/copy-is-own-part",
+    must_reach=(*TEMPLATES, *COPIES, "setup", "compact", "named", "changed"),
+)
 @given(
     template=st.sampled_from(TEMPLATES), setup=st.booleans(), called=st.booleans(),
     copies=st.lists(st.tuples(st.sampled_from(COPIES), st.booleans()), min_size=1, max_size=3),
@@ -137,7 +140,7 @@ UNBOUND = ("whole", "its part", "part of setup", "part of a compact method")
 """What is taken out of a module that was bound: `whole` is the bound module itself."""
 
 
-@requirement("LIN-1u", must_reach=(*UNBOUND, "moved", "equal"))
+@requirement("linen/copies/unbound-module-is-new", must_reach=(*UNBOUND, "moved", "equal"))
 @given(
     what=st.sampled_from(UNBOUND), moved=st.booleans(), called=st.booleans(),
     names=st.lists(numbered_names("kept", "inner"), min_size=2, max_size=2, unique=True),
@@ -197,7 +200,10 @@ HOLDERS = ("none", "jit", "remat", "vmap", *LIFTED_METHODS)
 """How a module that has the shared part calls it."""
 
 
-@requirement("LIN-1s", must_reach=(*HOLDERS, "lifted first", "plain first", "setup", "compact"))
+@requirement(
+    "linen/methods/setup-runs-first",
+    must_reach=(*HOLDERS, "lifted first", "plain first", "setup", "compact"),
+)
 @costly
 @given(
     holders=st.lists(st.sampled_from(HOLDERS), min_size=1, max_size=3), setup=st.booleans(),

@@ -23,7 +23,7 @@ X = np.ones((2, 3), "float32")
 RUNS = ("init", "apply", "mutable", "as init", "bind")
 
 
-@requirement("LIN-1l", must_reach=RUNS)
+@requirement("linen/methods/parts-know-init", must_reach=RUNS)
 @given(
     lifts=st.lists(st.sampled_from(["none", "jit", "remat", "vmap"]), min_size=1, max_size=3),
     run=st.sampled_from(RUNS), form=st.sampled_from(["compact", "setup"]), bare=st.booleans(),
@@ -89,7 +89,7 @@ WAYS = (
 )  # fmt: skip
 
 
-@requirement("LIN-1m", must_reach=WAYS)
+@requirement("linen/collections/lost-changes-are-refused", must_reach=WAYS)
 @given(
     way=st.sampled_from([*WAYS, "part of a bound one"]), name=numbered_names("seen", "part"),
     setup=st.booleans(), called=st.sampled_from([True, True, False]),
@@ -174,7 +174,7 @@ GOT = ("made", "clone", "copy", "changed clone", "changed copy", "unbound", "of 
 """How a module is got that holds parts, and is not bound."""
 
 
-@requirement("LIN-1r", must_reach=("shared", "shared deep", *HELD, *GOT))
+@requirement("linen/parts/passed-module-is-part", must_reach=("shared", "shared deep", *HELD, *GOT))
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=2, max_size=4), held=st.sampled_from(HELD),
     depths=st.lists(st.sampled_from([0, 0, 1, 2]), min_size=4, max_size=4),
@@ -285,7 +285,10 @@ def test_a_module_that_is_passed_in_is_a_part(
     assert alike(np.asarray(output), expected)
 
 
-@requirement("LIN-1s", must_reach=("param", "variable", "compact", "plain", "part", "jit", "remat"))
+@requirement(
+    "linen/methods/setup-runs-first",
+    must_reach=("param", "variable", "compact", "plain", "part", "jit", "remat"),
+)
 @given(
     made=st.sampled_from([("param",), ("variable",), ("param", "variable")]), compact=st.booleans(),
     how=st.sampled_from(["whole", "part", "jit", "remat"]),
@@ -343,7 +346,9 @@ READERS = ("of a bound one", "of a part", "of a part of setup", "of a part that 
 """Who reads what `setup` makes, before any method of the module is called."""
 
 
-@requirement("LIN-1s", must_reach=("parameter", "variable", "part", *READERS))
+@requirement(
+    "linen/methods/setup-runs-first", must_reach=("parameter", "variable", "part", *READERS)
+)
 @given(
     what=st.sampled_from(["parameter", "variable", "part"]), reader=st.sampled_from(READERS),
     name=numbered_names("kept", "inner"), called=st.booleans(),

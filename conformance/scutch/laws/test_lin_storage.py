@@ -39,7 +39,7 @@ def _giving(linen, initializer):
     return Giving()
 
 
-@requirement("LIN-1n", must_reach=(*STORED, *FITS))
+@requirement("linen/boxes/passed-box-shape-is-unboxed", must_reach=(*STORED, *FITS))
 @costly
 @at_least(30)
 @given(value=floats, form=forms, fits=st.sampled_from(FITS))
@@ -61,7 +61,7 @@ def test_a_parameter_that_is_passed_is_checked_without_its_box(meta, linen, valu
         refused(lambda: module.apply({"params": {"k": box}}))
 
 
-@requirement("LIN-1o", must_reach=STORED)
+@requirement("linen/boxes/initializer-may-store-otherwise", must_reach=STORED)
 @costly
 @given(value=floats, form=forms)
 def test_an_initializer_may_box_in_another_form(meta, linen, value, form):
@@ -95,7 +95,10 @@ def _lifted(linen, kind, box, shape, axis):
     return getattr(linen, kind)(Body, **options, **axes)()
 
 
-@requirement("LIN-2h", must_reach=(*KINDS, "first", "another"))
+@requirement(
+    "transformations/fits-rank/lifts-of-linen[stored-elsewhere]",
+    must_reach=(*KINDS, "first", "another"),
+)
 @costly
 @given(
     kind=st.sampled_from(KINDS), shape=st.sampled_from(SHAPES), axis=st.sampled_from([1, 1, 2, 0]),
@@ -128,7 +131,10 @@ CHANGES = {
 }
 
 
-@requirement("LIN-1v", must_reach=(*CHANGES, "boxed", "bare"))
+@requirement(
+    "linen/collections/misfit-variables-are-refused[message]",
+    must_reach=(*CHANGES, "boxed", "bare"),
+)
 @given(
     shape=st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple),
     how=st.sampled_from(list(CHANGES)), boxed=st.booleans(), name=numbered_names("w", "scale"),
@@ -164,7 +170,7 @@ small = arrays(max_rank=2)
 variables_of_boxes = trees(st.one_of(any_boxes(small), any_boxes(small), small))
 
 
-@requirement("LIN-8n", must_reach=(*ASSIGNED, "another structure"))
+@requirement("linen/boxes/assigned-value-stays-boxed", must_reach=(*ASSIGNED, "another structure"))
 @given(
     tree=variables_of_boxes, there=st.booleans(), fits=st.sampled_from([True, True, False]),
     by_setup=st.booleans(),

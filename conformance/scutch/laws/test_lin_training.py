@@ -136,7 +136,7 @@ def _trains_as_on_one_device(linen, model, renamed, wide, *, logical):
 wide_axes = st.lists(st.sampled_from(AXES), min_size=1, max_size=WIDE, unique=True)
 
 
-@requirement("LIN-6e", must_reach=("several devices",))
+@requirement("linen/training/generated-models-train-alike", must_reach=("several devices",))
 @dear
 @given(model=_models("Partitioned"), wide=wide_axes)
 def test_a_generated_model_trains_on_a_mesh_as_on_one_device(linen, model, wide):
@@ -146,7 +146,7 @@ def test_a_generated_model_trains_on_a_mesh_as_on_one_device(linen, model, wide)
     _trains_as_on_one_device(linen, model, {axis: axis for axis in AXES}, wide, logical=False)
 
 
-@requirement("LIN-6e", must_reach=("several devices",))
+@requirement("linen/training/generated-models-train-alike", must_reach=("several devices",))
 @dear
 @given(model=_models("LogicallyPartitioned"), wide=wide_axes, order=st.permutations(AXES))
 def test_a_generated_logical_model_trains_on_a_mesh_as_on_one_device(linen, model, wide, order):
@@ -172,7 +172,10 @@ def _extended(base, names, default, written):
     return cls, cls[int] if "generic" in written else cls
 
 
-@requirement("LIN-7d", must_reach=("changed", "kept", "left out", "jitted", *WRITTEN))
+@requirement(
+    "linen/training/train-state-subclass-holds-more",
+    must_reach=("changed", "kept", "left out", "jitted", *WRITTEN),
+)
 @given(
     names=st.lists(st.sampled_from(["stats", "average", "metrics"]), min_size=1, unique=True),
     changed=st.lists(st.booleans(), min_size=3, max_size=3), given=st.booleans(),

@@ -9,6 +9,8 @@ program, and the sharding of the result, must be those of its spec. That such bo
 all boxes is judged by the laws of BOX, on the subject `logical`.
 """
 
+import dataclasses
+
 import jax
 import numpy as np
 from hypothesis import given
@@ -17,7 +19,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, says_equal
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed, constraints, entries, in_context
 from scutch.strategies import (
     arrays,
@@ -42,7 +44,9 @@ def _mapped_sharding(logical, placed):
     return NamedSharding(placed.mesh, spec)
 
 
-@requirement("LOG-8a", must_reach=("context", "argument"))
+@requirement(
+    "metadata/logical-constraints/needs-mesh-and-rules", must_reach=("context", "argument")
+)
 @given(
     array=arrays(min_rank=1, max_rank=1),
     name=st.sampled_from(["batch", None]),
@@ -59,7 +63,9 @@ def test_without_a_mesh_nothing_is_constrained(logical, array, name, how):
         assert logical.with_logical_constraint(array, (name,), **options) is array
 
 
-@requirement("LOG-8b", must_reach=("context", "argument"))
+@requirement(
+    "metadata/logical-constraints/needs-mesh-and-rules", must_reach=("context", "argument")
+)
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_without_rules_nothing_is_constrained(logical, placed, how):
     """Without rules in context or in the call, `with_logical_constraint` returns its argument
@@ -72,7 +78,10 @@ def test_without_rules_nothing_is_constrained(logical, placed, how):
     assert result is placed.array
 
 
-@requirement("LOG-8c", must_reach=("context", "argument", "sharded"))
+@requirement(
+    "metadata/logical-constraints/tracing-records-mapped-spec",
+    must_reach=("context", "argument", "sharded"),
+)
 @given(placed=logical_placements(), how=st.sampled_from(["context", "argument"]))
 def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
     """Tracing `with_logical_constraint` records one constraint, with the spec that the rules give
@@ -91,7 +100,7 @@ def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
     assert found == [entries(spec)]
 
 
-@requirement("LOG-8d", must_reach=("sharded",))
+@requirement("metadata/logical-constraints/array-lies-as-mapped", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2))
 def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
     """`with_logical_constraint` returns an equal array, with the sharding that the rules give the
@@ -100,16 +109,21 @@ def test_the_array_lies_as_the_mapped_spec_says(logical, placed):
     _check_constrained(logical, placed)
 
 
-@requirement("LOG-8j", must_reach=("sharded",))
+@requirement("metadata/logical-constraints/explicit-axes-move-or-refuse", must_reach=("sharded",))
 @given(placed=logical_placements(max_rank=2, explicit=True))
 def test_explicit_axes_are_constrained_too(logical, placed):
     """Under a mesh whose axes are `Explicit`, `with_logical_constraint` returns an equal array,
-    with the sharding that the rules give the names; inside `jax.jit` too.
+    with the sharding that the rules give the names, or raises an error; inside `jax.jit` too.
     """
-    _check_constrained(logical, placed)
+    sharding = _mapped_sharding(logical, placed)
+    if entries(sharding.spec):
+        reached("sharded")
+    constrain = _constrain(logical, placed.names, placed.rules)
     with in_context(placed.mesh):
-        traced = jax.jit(_constrain(logical, placed.names, placed.rules))(placed.array)
-    assert_placed(traced, placed.array, _mapped_sharding(logical, placed))
+        for function in (constrain, jax.jit(constrain)):
+            found: list[jax.Array] = []
+            if raised(lambda call=function, found=found: found.append(call(placed.array))) is None:
+                assert_placed(found[0], placed.array, sharding)
 
 
 def _check_constrained(logical, placed):
@@ -124,7 +138,7 @@ def _check_constrained(logical, placed):
     assert_placed(result, placed.array, sharding)
 
 
-@requirement("LOG-8e")
+@requirement("metadata/logical-constraints/too-many-names-are-refused")
 @given(
     placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]),
     number=st.sampled_from([True, 3, 0.5]),
@@ -142,16 +156,25 @@ def test_more_names_than_axes_are_refused(logical, placed, extra, number):
         assert alike(float(_constrain(logical, (), mapping)(number)), float(number))
 
 
-@requirement("LOG-8f")
+@requirement("metadata/logical-constraints/missing-names-mean-unsharded")
 @given(placed=logical_placements())
-def test_fewer_names_than_axes_are_refused(logical, placed):
-    """`with_logical_constraint` raises an error for one name fewer than the array has axes."""
+def test_fewer_names_than_axes_leave_the_last_unsharded(logical, placed):
+    """`with_logical_constraint` with one name fewer than the array has axes leaves the last axis
+    unsharded, or raises an error.
+    """
     assume(placed.names)
+    names = placed.names[:-1]
+    found: list[jax.Array] = []
     with in_context(placed.mesh):
-        refused(lambda: _constrain(logical, placed.names[1:], placed.rules)(placed.array))
+        constrain = _constrain(logical, names, placed.rules)
+        if raised(lambda: found.append(constrain(placed.array))) is None:
+            sharding = _mapped_sharding(logical, dataclasses.replace(placed, names=names))
+            assert_placed(found[0], placed.array, sharding)
 
 
-@requirement("LOG-8g", must_reach=("default", "named"))
+@requirement(
+    "metadata/logical-constraints/unmatched-names-are-unsharded", must_reach=("default", "named")
+)
 @given(placed=logical_placements(max_rank=2), how=st.sampled_from(["default", "named"]))
 def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
     """By default, and with the fallback `AXIS_IS_UNSHARDED`, an axis whose name has no rule is
@@ -169,7 +192,7 @@ def test_by_default_an_unmatched_name_is_unsharded(logical, placed, how):
     assert spec[0] is None
 
 
-@requirement("LOG-8h")
+@requirement("metadata/logical-constraints/raise-error-raises")
 @given(placed=logical_placements())
 def test_raise_error_raises(logical, placed):
     """With the fallback `RAISE_ERROR`, a name without a rule raises an error, and names with rules
@@ -182,7 +205,7 @@ def test_raise_error_raises(logical, placed):
         _constrain(logical, placed.names, placed.rules, fallback=fallback)(placed.array)
 
 
-@requirement("LOG-8k")
+@requirement("metadata/logical-constraints/raise-error-raises[message]")
 @given(placed=logical_placements())
 def test_raise_error_names_the_unmatched_name(logical, placed):
     """With the fallback `RAISE_ERROR`, the error has the name that no rule matches."""
@@ -192,7 +215,7 @@ def test_raise_error_names_the_unmatched_name(logical, placed):
         refused(lambda: constrain(array), naming=("unmatched",))
 
 
-@requirement("LOG-8i")
+@requirement("metadata/logical-constraints/no-constraint-leaves-array")
 @given(placed=logical_placements())
 def test_no_constraint_leaves_the_array_alone(logical, placed):
     """With the fallback `NO_CONSTRAINT`, one name without a rule is enough to get the array itself
@@ -217,7 +240,10 @@ TREES = {
 """Trees of two things, such as arrays, or their names."""
 
 
-@requirement("LOG-8l", must_reach=(*TREES, "one for all", "sharded"))
+@requirement(
+    "metadata/logical-constraints/trees-go-leaf-by-leaf",
+    must_reach=(*TREES, "one for all", "sharded"),
+)
 @given(
     placed=logical_placements(max_rank=2),
     how=st.sampled_from(list(TREES)),
@@ -254,7 +280,7 @@ def _is_pair(node):
     return isinstance(node, tuple) and hasattr(node[0], "shape")
 
 
-@requirement("LOG-9a", must_reach=("box rules", "context rules"))
+@requirement("metadata/logical-boxes/spec-stays-logical", must_reach=("box rules", "context rules"))
 @given(
     names=logical_names(max_rank=3),
     own=st.one_of(st.none(), rules()),
@@ -272,7 +298,7 @@ def test_the_spec_of_a_logical_box_stays_logical(meta, logical, names, own, cont
         assert alike(box.get_partition_spec(), PartitionSpec(*names))
 
 
-@requirement("LOG-9b", must_reach=("rules", "no rules"))
+@requirement("metadata/logical-boxes/rules-place-the-array", must_reach=("rules", "no rules"))
 @given(placed=logical_placements(max_rank=2), ruled=st.booleans())
 def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
     """Under a mesh, `unbox` of a logical box gives an array with the mapped sharding where there
@@ -288,7 +314,7 @@ def test_a_logical_box_is_constrained_by_the_rules(logical, placed, ruled):
         assert result is placed.array
 
 
-@requirement("LOG-9c", must_reach=("other rules",))
+@requirement("metadata/logical-boxes/own-rules-win", must_reach=("other rules",))
 @given(
     placed=logical_placements(max_rank=2),
     context=st.one_of(st.just(tuple((name, None) for name in LOGICAL)), rules(axes=("data",))),
@@ -308,7 +334,7 @@ def test_the_rules_of_a_box_win(logical, placed, context):
     assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
-@requirement("LOG-9d", must_reach=("another mesh", "no mesh"))
+@requirement("metadata/logical-boxes/own-mesh-wins", must_reach=("another mesh", "no mesh"))
 @given(
     placed=logical_placements(max_rank=2),
     context=st.one_of(st.none(), meshes(axes=(("data",), ("data", "model")))),
@@ -326,7 +352,7 @@ def test_the_mesh_of_a_logical_box_wins(logical, placed, context):
     assert_placed(result, placed.array, _mapped_sharding(logical, placed))
 
 
-@requirement("LOG-9e", must_reach=("equal", "unequal"))
+@requirement("metadata/logical-boxes/rules-are-part-of-it", must_reach=("equal", "unequal"))
 @given(
     value=numbers(),
     names=st.lists(axis_names(), max_size=2).map(tuple),

@@ -76,7 +76,7 @@ def _check(meta, logical, logically, directly, placed):
         )
 
 
-@requirement("LOG-7a", must_reach=("sharded",))
+@requirement("metadata/logical-trees/parameters-match-direct-names", must_reach=("sharded",))
 @given(placed=logical_placements(), order=st.booleans())
 def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, order):
     """Parameters with logical names, mapped by rules, are placed on the mesh like parameters that
@@ -87,7 +87,7 @@ def test_logical_parameters_have_the_direct_shardings(meta, logical, placed, ord
     _check(meta, logical, logically, directly, placed)
 
 
-@requirement("LOG-7b", must_reach=("sharded",))
+@requirement("metadata/logical-trees/train-state-matches-too", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     """A training state with logical names, its moments and counters included, is placed on the mesh
@@ -102,7 +102,7 @@ def test_a_logical_train_state_has_the_direct_shardings(meta, logical, placed):
     _check(meta, logical, abstract, _train_state(directly), placed)
 
 
-@requirement("LOG-7d", must_reach=("sharded",))
+@requirement("metadata/logical-trees/specs-equal-direct-ones", must_reach=("sharded",))
 @given(placed=logical_placements())
 def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
     """The specs and shardings of a logical training state, mapped by rules, are equal to those of
@@ -115,7 +115,10 @@ def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
         assert alike(found, expected), f"{path} is {found} annotated logically, {expected} directly"
 
 
-@requirement("LOG-7c", must_reach=("sharded", "own rules", "rules in context"))
+@requirement(
+    "metadata/logical-resolver/variables-resolve-as-boxes",
+    must_reach=("sharded", "own rules", "rules in context"),
+)
 @options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), how=st.sampled_from(["own rules", "rules in context"]))
 def test_a_variable_has_the_spec_of_the_box(logical, nnx, placed, how):

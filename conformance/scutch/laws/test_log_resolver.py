@@ -65,7 +65,10 @@ def _apart(mapping):
     return found
 
 
-@requirement("LOG-10a", must_reach=("several for one name", "contending"))
+@requirement(
+    "metadata/logical-resolver/contending-rules-resolve-alike",
+    must_reach=("several for one name", "contending"),
+)
 @options("nnx.Variable.out_sharding")
 @given(names=logical_names(), mapping=rules(), own=st.booleans())
 def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, own):
@@ -83,7 +86,10 @@ def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, ow
     assert alike(tuple(found), tuple(logical.logical_to_mesh_axes(names, mapping)))
 
 
-@requirement("LOG-10b", must_reach=("one", "several", "beside one that is a name"))
+@requirement(
+    "metadata/logical-rules/rule-may-leave-to-compiler",
+    must_reach=("one", "several", "beside one that is a name"),
+)
 @given(
     names=logical_names(often=True), mapping=rules(unconstrained=True),
     free=st.lists(st.sampled_from(LOGICAL), min_size=1, max_size=4, unique=True),
@@ -120,7 +126,7 @@ NO_LISTS = {
 """Containers of rules that are no lists, and what Python may take for rules when it walks them."""
 
 
-@requirement("LOG-10c")
+@requirement("metadata/logical-rules/malformed-rules-are-refused")
 @given(before=rules(max_size=3), wrong=st.sampled_from(NO_RULES), names=logical_names())
 def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
     """Rules of one part or of three, and what is no rule, are an error wherever they stand."""
@@ -129,7 +135,7 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
     refused(lambda: logical.logical_to_mesh_axes(names, mapping))
 
 
-@requirement("LOG-10c", must_reach=(*NO_LISTS,))
+@requirement("metadata/logical-rules/malformed-rules-are-refused", must_reach=(*NO_LISTS,))
 @given(pairs=rules(max_size=3), how=st.sampled_from(list(NO_LISTS)), names=logical_names())
 def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
     """Rules whose container is neither a list nor a tuple are an error: a set or mapping has no
@@ -140,7 +146,7 @@ def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
     refused(lambda: logical.logical_to_mesh_axes(names, NO_LISTS[how](pairs)))
 
 
-@requirement("LOG-10d", must_reach=("both",))
+@requirement("metadata/logical-resolver/own-and-context-rules-combine", must_reach=("both",))
 @options("nnx.Variable.out_sharding")
 @given(
     names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True),
@@ -169,7 +175,7 @@ def test_rules_of_a_variable_and_in_context_hold_together(
     assert alike(tuple(found), tuple(logical.logical_to_mesh_axes(names, (*own, *others))))
 
 
-@requirement("LOG-10e")
+@requirement("metadata/logical-resolver/contradicting-rules-are-refused")
 @options("nnx.Variable.out_sharding")
 @given(
     name=st.sampled_from(LOGICAL),
@@ -192,7 +198,10 @@ def _in_lists(mapping, how):
     return tuple(mapping) if how == "of axes" else [*mapping]
 
 
-@requirement("LOG-10f", must_reach=("of rules", "of each rule", "of axes", "several axes"))
+@requirement(
+    "metadata/logical-rules/lists-mean-tuples",
+    must_reach=("of rules", "of each rule", "of axes", "several axes"),
+)
 @given(
     names=logical_names(), mapping=rules(),
     how=st.sampled_from(["of rules", "of each rule", "of axes"]), around=st.booleans(),

@@ -94,7 +94,10 @@ def _check_set(nnx, root, how, filters, attributes, options):
         assert alike(_flags(nnx, one), _flags(nnx, other)), how
 
 
-@requirement("OBJ-2f", must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"))
+@requirement(
+    "objects/walks/attributes-are-set-everywhere",
+    must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"),
+)
 @given(
     root=object_trees(variable=vectors), mode=moded,
     flags=st.lists(st.sampled_from([None, True, False]), min_size=1, max_size=6),
@@ -184,7 +187,10 @@ def _given(module):
     return sorted(pair for pair in module.given.items() if pair[1] is not None)
 
 
-@requirement("OBJ-2g", must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"))
+@requirement(
+    "objects/walks/view-passes-options",
+    must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"),
+)
 @given(
     methods=st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=4), mode=moded,
     names=st.sampled_from(NAMES), strict=st.sampled_from([None, True, False, False]),

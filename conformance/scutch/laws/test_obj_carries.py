@@ -27,7 +27,9 @@ CONTAINERS = {
 HELD = ("object", "array", "number")
 
 
-@requirement("OBJ-7a", must_reach=(*CONTAINERS, *HELD, "several kinds"))
+@requirement(
+    "transformations/equals-jax/grad-of-objects", must_reach=(*CONTAINERS, *HELD, "several kinds")
+)
 @given(
     form=st.sampled_from(list(CONTAINERS)),
     parts=st.lists(st.sampled_from(HELD), min_size=1, max_size=3),
@@ -89,7 +91,10 @@ def test_the_gradient_of_a_container_is_a_container_of_gradients(
 PARTS = ("array", "variable")
 
 
-@requirement("OBJ-7d", must_reach=("several arrays", "unchanged array", "changed array", *PARTS))
+@requirement(
+    "transformations/equals-jax/scan-of-objects",
+    must_reach=("several arrays", "unchanged array", "changed array", *PARTS),
+)
 @costly
 @given(
     parts=st.lists(st.sampled_from(["array", *PARTS]), min_size=2, max_size=4),
@@ -143,7 +148,10 @@ def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, 
     assert not difference, f"loop and scan: {difference}"
 
 
-@requirement("OBJ-7d", must_reach=(*CONTAINERS, *HELD, "changed", "reverse", "written"))
+@requirement(
+    "transformations/equals-jax/scan-of-objects",
+    must_reach=(*CONTAINERS, *HELD, "changed", "reverse", "written"),
+)
 @costly
 @given(
     form=st.sampled_from(list(CONTAINERS)),
@@ -217,7 +225,7 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
 INSTEAD = ("new", "exchanged", "twice", "another argument")
 
 
-@requirement("OBJ-7d", must_reach=(*INSTEAD, *CONTAINERS))
+@requirement("transformations/equals-jax/scan-of-objects", must_reach=(*INSTEAD, *CONTAINERS))
 @costly
 @given(
     instead=st.sampled_from(INSTEAD), form=st.sampled_from(list(CONTAINERS)),

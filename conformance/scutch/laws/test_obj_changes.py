@@ -19,7 +19,10 @@ from scutch.strategies import arrays, copies, graphs, variables
 small = variables(arrays(max_rank=2))
 
 
-@requirement("OBJ-1u", must_reach=("List", "Dict", "several", "shared"))
+@requirement(
+    "objects/containers/constructor-keeps-elements",
+    must_reach=("List", "Dict", "several", "shared"),
+)
 @given(
     kind=st.sampled_from(["List", "Dict"]), elements=st.lists(small, max_size=4),
     twice=st.booleans(), named=st.booleans(),
@@ -60,7 +63,7 @@ SHARED_LATER = Copies(
 """An object with a variable, and with another one at two paths."""
 
 
-@requirement("OBJ-2d", must_reach=("shared", "another path"))
+@requirement("objects/sharing/any-path-updates-shared", must_reach=("shared", "another path"))
 @given(pair=copies(graphs(marks=False, bare=False, variable=small)), place=st.integers(0, 20))
 @example(pair=SHARED_LATER, place=2)
 def test_a_shared_variable_is_updated_by_any_of_its_paths(nnx, pair, place):
@@ -90,7 +93,7 @@ def test_a_shared_variable_is_updated_by_any_of_its_paths(nnx, pair, place):
     assert not wrong, f"other values are at {wrong}"
 
 
-@requirement("OBJ-5q", must_reach=("same", "other"))
+@requirement("objects/copies/copy-from-takes-all", must_reach=("same", "other"))
 @given(
     one=small, source=small, kind=st.sampled_from(["Param", "BatchStat"]),
     same=st.booleans(), notes=st.dictionaries(st.sampled_from("pqr"), st.integers(0, 2)),
@@ -166,7 +169,9 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
     assert np.array_equal(variable.get_raw_value(), expected)
 
 
-@requirement("OBJ-5r", must_reach=("numpy", "jax", *PARTS, *WHOLE))
+@requirement(
+    "objects/arithmetic/index-writes-like-numpy", must_reach=("numpy", "jax", *PARTS, *WHOLE)
+)
 @example(part="slice", library="jax", dtype="int32", number=1, whole="array", of_jax=True)
 @given(
     part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")), library=libraries,
@@ -183,7 +188,7 @@ def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, 
     _check_written(nnx, library, dtype, PARTS[part], number, whole=whole, array=array)
 
 
-@requirement("OBJ-5s", must_reach=("numpy", "jax"))
+@requirement("objects/arithmetic/array-index-writes-rows", must_reach=("numpy", "jax"))
 @given(
     indices=arrays_of_indices, library=libraries, number=st.integers(-3, 3),
     of_jax=st.booleans(),
@@ -196,7 +201,7 @@ def test_the_rows_that_an_array_names_are_written(nnx, indices, library, number,
     _check_written(nnx, library, "float32", np.asarray(indices), number, array=array)
 
 
-@requirement("OBJ-2e", must_reach=("attribute", "list", "dict"))
+@requirement("objects/graphs/update-sets-bare-arrays", must_reach=("attribute", "list", "dict"))
 @given(
     kinds=st.lists(st.sampled_from(["attribute", "list", "dict"]), min_size=1, max_size=3),
     place=st.integers(0, 9), whole=st.booleans(),

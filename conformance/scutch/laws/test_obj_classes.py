@@ -36,7 +36,10 @@ def _with_init(base, noted):
     return Made
 
 
-@requirement("OBJ-1o", must_reach=(*WAYS, "new", "init", "by name", "inherited"))
+@requirement(
+    "objects/definitions/construction-follows-python",
+    must_reach=(*WAYS, "new", "init", "by name", "inherited"),
+)
 @given(
     new=st.booleans(), init=st.booleans(), inherited=st.booleans(), way=st.sampled_from(WAYS),
     args=st.lists(numbers, max_size=2), named=st.dictionaries(st.sampled_from("abc"), numbers),
@@ -85,7 +88,10 @@ def _mixin(noted):
 BASES = ("Module", "Pytree")
 
 
-@requirement("OBJ-1o", must_reach=(*BASES, "first", "last", "inherited"))
+@requirement(
+    "objects/definitions/construction-follows-python",
+    must_reach=(*BASES, "first", "last", "inherited"),
+)
 @given(
     base=st.sampled_from(BASES), first=st.booleans(), inherited=st.booleans(),
     flags=st.tuples(numbers, numbers),

@@ -75,7 +75,10 @@ CHANGES = ("part", "value", "static", "whole")
 changes = st.tuples(st.sampled_from(CHANGES), st.sampled_from(["one", "two"]), st.integers(2, 5))
 
 
-@requirement("JIT-3k", must_reach=(*KINDS, *CHANGES))
+@requirement(
+    "transformations/nothing-lost/jit-of-objects[container-changed-before]",
+    must_reach=(*KINDS, *CHANGES),
+)
 @costly
 @given(
     kind=st.sampled_from(list(KINDS)), steps=st.lists(changes, min_size=2, max_size=5),
@@ -182,7 +185,7 @@ def _parts(held):
     return [held[k] if isinstance(held, dict) else getattr(held, k) for k in ("one", "two")]
 
 
-@requirement("OBJ-1z", must_reach=tuple(HELD))
+@requirement("objects/containers/jax-containers-are-walked", must_reach=tuple(HELD))
 @given(
     kind=st.sampled_from(list(HELD)), inner=st.sampled_from(["array", "variable", "object"]),
     deep=st.booleans(), how=st.sampled_from(["merge", "clone", "update"]),
@@ -265,7 +268,10 @@ def _prefix(tree, way, value):
     return whole
 
 
-@requirement("OBJ-8p", must_reach=("vmap", "jit", "refused", "accepted"))
+@requirement(
+    "transformations/options/lifts-of-objects[prefix]",
+    must_reach=("vmap", "jit", "refused", "accepted"),
+)
 @given(kind=st.sampled_from(["vmap", "jit"]), tree=shapes, way=st.sampled_from(WAYS))
 def test_a_prefix_fits_objects_where_it_fits_their_arrays(transforms, nnx, kind, tree, way):
     """A container of objects takes the prefixes of axes or shardings that JAX takes for the same

@@ -73,7 +73,7 @@ FORMS = {"together": _together, "apart": _apart, "trees": _trees}
 tags = st.sampled_from(["tag", 3, ("a", 1)])
 
 
-@requirement("OBJ-10e", must_reach=tuple(FORMS))
+@requirement("objects/sharing/update-context-updates-objects", must_reach=tuple(FORMS))
 @costly
 @given(
     program_copies=copies(programs()),
@@ -108,7 +108,7 @@ def test_objects_change_in_a_context(nnx, program_copies, form, order, tag, arou
     assert not difference, f"eager and staged: {difference}"
 
 
-@requirement("OBJ-10f", must_reach=tuple(FORMS))
+@requirement("objects/sharing/one-context-shares-nodes", must_reach=tuple(FORMS))
 @given(
     program=programs((), results=()),
     form=st.sampled_from(list(FORMS)),
@@ -128,7 +128,10 @@ def test_objects_in_a_context_share_nodes(nnx, program, form, order):
     assert not [node for node in program.nodes() if id(node) in found]
 
 
-@requirement("OBJ-10g", must_reach=("one in another", "one name twice", "left by an error"))
+@requirement(
+    "objects/sharing/context-ends-with-block",
+    must_reach=("one in another", "one name twice", "left by an error"),
+)
 @given(stack=st.lists(tags, min_size=1, max_size=3), other=tags, failing=st.booleans())
 def test_a_context_of_updates_ends_with_its_block(nnx, stack, other, failing):
     """`current_update_context(tag)` is the innermost context of that name, inside its block; where
@@ -166,7 +169,7 @@ def test_a_context_of_updates_ends_with_its_block(nnx, stack, other, failing):
     assert isinstance(error, Interruption) if failing else error is None
 
 
-@requirement("OBJ-10h", must_reach=tuple(FORMS))
+@requirement("objects/sharing/named-merge-needs-side", must_reach=tuple(FORMS))
 @given(
     program=programs((), results=()),
     form=st.sampled_from(list(FORMS)),

@@ -48,7 +48,7 @@ def _check(nnx, root, wanted):
     return taken
 
 
-@requirement("OBJ-3a", must_reach=("taken", "left", "base"))
+@requirement("objects/filters/type-takes-instances", must_reach=("taken", "left", "base"))
 @given(
     root=object_trees(),
     kind=st.sampled_from((*VARIABLES, "Variable")),
@@ -71,7 +71,10 @@ TAGGED = Graph(
 )
 
 
-@requirement("OBJ-3b", must_reach=("taken", "left", "predicate", "path", "tag", "name"))
+@requirement(
+    "objects/filters/predicates-see-path-and-variable",
+    must_reach=("taken", "left", "predicate", "path", "tag", "name"),
+)
 @given(
     root=object_trees(variable=tagged),
     wanted=st.one_of(
@@ -101,7 +104,7 @@ def _of_every_kind(law):
     return law
 
 
-@requirement("OBJ-3d", must_reach=("taken", "left", *KINDS))
+@requirement("objects/filters/filters-compose", must_reach=("taken", "left", *KINDS))
 @given(
     root=object_trees(variable=tagged),
     kind=st.sampled_from(KINDS),
@@ -118,7 +121,7 @@ def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
     _check(nnx, root, (kind, *parts))
 
 
-@requirement("OBJ-3h", must_reach=("same", "other"))
+@requirement("objects/filters/equal-filters-hash-equal", must_reach=("same", "other"))
 @given(described=st.lists(filters(spelled=True), min_size=2, max_size=4))
 def test_filters_are_equal_by_content(nnx, described):
     """Filters that are built alike are equal and have equal hashes; filters of other kinds or parts
@@ -154,7 +157,9 @@ def _with_each_place(law):
     return law
 
 
-@requirement("OBJ-3i", must_reach=("state", "split", "empty", *PLACES))
+@requirement(
+    "objects/filters/non-filters-are-refused", must_reach=("state", "split", "empty", *PLACES)
+)
 @_with_each_place
 @given(
     wrong=st.one_of(numbers, st.just(0)), how=st.sampled_from(["state", "split"]),
@@ -176,7 +181,7 @@ def test_what_is_no_filter_is_refused(nnx, wrong, how, place, empty):
     refused(lambda: getattr(nnx, how)(root, around(wrong)))
 
 
-@requirement("OBJ-3k")
+@requirement("objects/filters/non-filters-are-refused[message]")
 @given(
     wrong=st.one_of(st.integers(2, 99), st.floats(2, 99)), how=st.sampled_from(["state", "split"])
 )
@@ -185,7 +190,7 @@ def test_the_refusal_shows_what_is_no_filter(nnx, wrong, how):
     refused(lambda: getattr(nnx, how)(_small(nnx), wrong), naming=(wrong,))
 
 
-@requirement("OBJ-3j")
+@requirement("objects/filters/unreachable-filters-are-refused")
 @given(whole=st.sampled_from(["...", True]), later=filters(spelled=True))
 def test_a_filter_that_could_never_be_reached_is_refused(nnx, whole, later):
     """`split` refuses a filter that comes after one which takes every leaf."""

@@ -70,7 +70,7 @@ def _by_every_copy(law):
 kinds = (*VARIABLES, "Variable")
 
 
-@requirement("OBJ-5g", must_reach=tuple(COPIES))
+@requirement("objects/metadata/metadata-survives-copies", must_reach=tuple(COPIES))
 @given(
     variable=variables(arrays(max_rank=2), kinds=kinds), how=st.sampled_from(list(COPIES)),
     hook=st.booleans(),
@@ -92,7 +92,7 @@ def test_metadata_survives_copies(nnx, variable, how, hook):
     assert not differences(nnx, variable, merged)
 
 
-@requirement("OBJ-5i", must_reach=("several",))
+@requirement("objects/definitions/metadata-order-does-not-matter", must_reach=("several",))
 @given(
     notes=st.dictionaries(st.sampled_from("pqrs"), st.integers(0, 2), min_size=1),
     order=st.permutations("pqrs"),
@@ -124,7 +124,7 @@ GIVEN = ("keyword", "mapping", "pair", "creation")
 READ = ("all", "one", "mapping itself", "all itself")
 
 
-@requirement("OBJ-5j", must_reach=(*READ, *GIVEN))
+@requirement("objects/metadata/metadata-is-copied-over", must_reach=(*READ, *GIVEN))
 @given(
     content=st.lists(st.integers(0, 3), max_size=2),
     wraps=st.sampled_from(["list", "dict", "list in dict"]),
@@ -175,7 +175,7 @@ def _with_spoilt_note(nnx, way, container, wraps):
 HANDED = ("set_value", "attribute", "copy", "replace", "get_value", "value", "copied")
 
 
-@requirement("OBJ-5v", must_reach=HANDED)
+@requirement("objects/copies/values-are-copied-over", must_reach=HANDED)
 @given(
     content=st.lists(st.integers(0, 3), max_size=2), wraps=st.sampled_from(["list", "dict"]),
     ways=st.lists(st.sampled_from(HANDED), min_size=4, unique=True),
@@ -212,7 +212,7 @@ def test_a_value_that_is_a_container_is_handed_over_in_copies(nnx, content, wrap
         assert alike(variable.get_raw_value(), fresh()), way
 
 
-@requirement("OBJ-5l", must_reach=GIVEN)
+@requirement("objects/metadata/names-set-and-read-metadata", must_reach=GIVEN)
 @given(
     value=st.sampled_from(["some", 1, None, ("x", 2)]),
     old=st.sampled_from([None, 0]),
@@ -245,7 +245,10 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     assert isinstance(raised(lambda: variable.note), AttributeError)
 
 
-@requirement("OBJ-5n", must_reach=("sharded", "bare", "initializer", "metadata"))
+@requirement(
+    "objects/metadata/names-give-partition-spec",
+    must_reach=("sharded", "bare", "initializer", "metadata"),
+)
 @options("nnx.Variable.out_sharding")
 @given(
     placed=logical_placements(),
@@ -298,7 +301,9 @@ def _notes_twice(draw):
     return value, before, after
 
 
-@requirement("OBJ-11j", must_reach=("none", "other", "names"))
+@requirement(
+    "objects/metadata/mapping-replaces-all-metadata", must_reach=("none", "other", "names")
+)
 @given(drawn=_notes_twice(), kind=st.sampled_from(["Param", "BatchStat", "Count"]))
 def test_setting_all_metadata_gives_the_variable_that_is_made_with_them(nnx, drawn, kind):
     """A variable of which all metadata are set by one mapping is the one that the constructor makes

@@ -170,7 +170,10 @@ vectors = variables(st.just(Array((2,))), kinds=(*graphs.VARIABLES, "Variable"))
 drawn = object_trees(containers=True, bare=False, variable=vectors, max_objects=2)
 
 
-@requirement("JIT-12s", must_reach=("shared", "apart", "no pytree", "a graph", "a tree"))
+@requirement(
+    "transformations/modes/call-overrides-context",
+    must_reach=("shared", "apart", "no pytree", "a graph", "a tree"),
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @at_least(20)
@@ -283,7 +286,9 @@ OF_OBJECTS = ("eval_shape", "get_abstract_model")
 """Those that are in the namespace of objects."""
 
 
-@requirement("JIT-12s", must_reach=(*TRACED, "shared", "no pytree"))
+@requirement(
+    "transformations/modes/call-overrides-context", must_reach=(*TRACED, "shared", "no pytree")
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @at_least(20)

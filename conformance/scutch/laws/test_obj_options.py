@@ -164,7 +164,9 @@ def _with_each(law):
     return law
 
 
-@requirement("OBJ-8o", must_reach=(*KINDS, *AXES, "an object", "by name"))
+@requirement(
+    "transformations/options/lifts-of-objects", must_reach=(*KINDS, *AXES, "an object", "by name")
+)
 @at_least(30)
 @_with_each
 @given(
@@ -248,7 +250,7 @@ def _by_carry(function):
 LINEN = ("scan", "remat", "remat_scan", "vmap")
 
 
-@requirement("LIN-9f", must_reach=LINEN)
+@requirement("transformations/options/lifts-of-linen", must_reach=LINEN)
 @given(chosen=st.sampled_from(LINEN).flatmap(_options))
 def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
     """`unroll`, `reverse`, `prevent_cse`, `policy`, `spmd_axis_name` and `axis_name` are in the
@@ -418,7 +420,7 @@ def _takes(lift, mode):
     return {*mode} <= {*parameters} or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-@requirement("OBJ-8r", must_reach=(*FIRST, "refused"))
+@requirement("transformations/options/lifts-of-objects[decorator]", must_reach=(*FIRST, "refused"))
 @options("nnx.Variable.out_sharding")
 @_with_whole
 @given(
@@ -519,7 +521,7 @@ def _with_no_loops(law):
     return law
 
 
-@requirement("OBJ-8u", must_reach=(*NO_LOOP, *OF_OBJECTS))
+@requirement("transformations/refuses/scan-of-objects[axes]", must_reach=(*NO_LOOP, *OF_OBJECTS))
 @_with_no_loops
 @given(
     case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
@@ -568,7 +570,7 @@ def _with_each_mode(law):
     return law
 
 
-@requirement("OBJ-8u", must_reach=("scan", "vmap"))
+@requirement("transformations/refuses/scan-of-objects[axes]", must_reach=("scan", "vmap"))
 @_with_each_mode
 @given(
     lift=st.sampled_from(["scan", "vmap"]), mode=st.sampled_from([{}, *FLAGS]),

@@ -30,7 +30,7 @@ def _agrees(call, transforms):
     reached(agreement(call, transforms))
 
 
-@requirement("OBJ-8h", must_reach=BOTH)
+@requirement("transformations/equals-jax/vmap-of-objects", must_reach=BOTH)
 @costly
 @given(call=object_calls("vmap"))
 def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -40,7 +40,7 @@ def test_vmap_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
     _agrees(call, transforms)
 
 
-@requirement("OBJ-8i", must_reach=BOTH)
+@requirement("transformations/equals-jax/scan-of-objects", must_reach=BOTH)
 @dear
 @given(call=object_calls("scan"))
 def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -50,7 +50,7 @@ def test_scan_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call)
     _agrees(call, transforms)
 
 
-@requirement("OBJ-8j", must_reach=("returned",))
+@requirement("transformations/equals-jax/grad-of-objects", must_reach=("returned",))
 @dear
 @given(call=object_calls("grad"))
 def test_grad_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -76,7 +76,7 @@ def pairs(of):
     return st.sampled_from(of).flatmap(lambda kinds: object_calls(*kinds))
 
 
-@requirement("OBJ-8k", must_reach=("returned",))
+@requirement("transformations/nesting/lifts-of-objects", must_reach=("returned",))
 @dear
 @given(call=pairs(PAIRS))
 def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
@@ -86,7 +86,7 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
     _agrees(call, transforms)
 
 
-@requirement("OBJ-8l", must_reach=("returned",))
+@requirement("transformations/nesting/lifts-of-objects[compiled]", must_reach=("returned",))
 @dear
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
@@ -143,7 +143,7 @@ def _with_several_arrays(law):
     return law
 
 
-@requirement("OBJ-8v", must_reach=(*TREES, *OVER_TREES))
+@requirement("transformations/equals-jax/lifts-of-objects[trees]", must_reach=(*TREES, *OVER_TREES))
 @costly
 @given(
     lift=st.sampled_from(OVER_TREES), tree=st.sampled_from(list(TREES)),
@@ -256,7 +256,9 @@ def lifts_at(axes):
 placed = {"way": st.sampled_from(WAYS), "names": st.sampled_from(NAMES)}
 
 
-@requirement("OBJ-8m", must_reach=(*WAYS, "shared", "nested", "nameless"))
+@requirement(
+    "transformations/fits-rank/lifts-of-objects", must_reach=(*WAYS, "shared", "nested", "nameless")
+)
 @options("nnx.Variable.out_sharding")
 @example(lifts=[("vmap", 2)], way="made", names=("data",), nameless=1)
 @given(lifts=lifts_at([0, 1, 2, None]), **placed, nameless=st.sampled_from([0, 0, 1, 2]))
@@ -272,7 +274,7 @@ def test_a_variable_has_one_name_for_each_axis_after_every_lift(
     _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names, nameless)
 
 
-@requirement("OBJ-8n", must_reach=(*WAYS, "nested"))
+@requirement("transformations/fits-rank/lifts-of-objects[negative]", must_reach=(*WAYS, "nested"))
 @options("nnx.Variable.out_sharding")
 @given(lifts=lifts_at([-1, -2]), **placed)
 def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts, way, names):
@@ -299,7 +301,10 @@ def _outside(names, shape, axes):
     return names, shape
 
 
-@requirement("OBJ-7f", must_reach=(*VARIABLES, "grad", "value_and_grad", "several"))
+@requirement(
+    "transformations/equals-jax/grad-of-objects[variables]",
+    must_reach=(*VARIABLES, "grad", "value_and_grad", "several"),
+)
 @costly
 @at_least(40)
 @given(

@@ -70,7 +70,10 @@ def _check_placed(nnx, placed, form, where, traced):
         assert alike(result, placed.array)
 
 
-@requirement("OBJ-9a", must_reach=("names", "spec", "context", "own", "traced", "explicit"))
+@requirement(
+    "objects/placement/names-place-the-variable",
+    must_reach=("names", "spec", "context", "own", "traced", "explicit"),
+)
 @options("nnx.Variable.out_sharding")
 @costly
 @given(
@@ -86,7 +89,10 @@ def test_a_variable_with_names_lies_as_they_say(nnx, placed, form, where, traced
     _check_placed(nnx, placed, form, where, traced)
 
 
-@requirement("OBJ-9g", must_reach=("sharding", "format", "context", "own", "traced", "explicit"))
+@requirement(
+    "objects/placement/sharding-agrees-with-context",
+    must_reach=("sharding", "format", "context", "own", "traced", "explicit"),
+)
 @options("nnx.Variable.out_sharding")
 @costly
 @given(
@@ -102,7 +108,9 @@ def test_a_variable_with_a_sharding_lies_by_it(nnx, placed, form, where, traced)
     _check_placed(nnx, placed, form, where, traced)
 
 
-@requirement("OBJ-9h", must_reach=("own", "alone", "traced"))
+@requirement(
+    "objects/placement/named-sharding-places-variable", must_reach=("own", "alone", "traced")
+)
 @options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), where=st.sampled_from(["own", "alone"]), traced=st.booleans())
 def test_a_variable_with_a_sharding_alone_lies_by_it(nnx, placed, where, traced):
@@ -112,7 +120,7 @@ def test_a_variable_with_a_sharding_alone_lies_by_it(nnx, placed, where, traced)
     _check_placed(nnx, placed, "sharding", where, traced)
 
 
-@requirement("OBJ-9b", must_reach=("own", "context", "both"))
+@requirement("objects/placement/rules-place-the-variable", must_reach=("own", "context", "both"))
 @options("nnx.Variable.out_sharding")
 @given(placed=logical_placements(), whose=st.sampled_from(["own", "context", "both"]))
 def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, whose):
@@ -130,7 +138,7 @@ def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, who
     assert_placed(result, placed.array, _sharding(placed))
 
 
-@requirement("OBJ-9c", must_reach=("metadata", "context"))
+@requirement("objects/placement/switched-off-stays-put", must_reach=("metadata", "context"))
 @options("nnx.Variable.out_sharding")
 @given(
     placed=logical_placements(),
@@ -155,7 +163,7 @@ def test_a_variable_stays_where_eager_sharding_is_off(nnx, placed, form, off, me
     assert alike(variable.get_metadata("out_sharding"), given_sharding)
 
 
-@requirement("OBJ-9d", must_reach=("left by an error",))
+@requirement("objects/placement/eager-sharding-is-switched", must_reach=("left by an error",))
 @given(switches=st.lists(st.booleans(), min_size=1, max_size=4), failing=st.booleans())
 def test_eager_sharding_is_switched_for_a_block(nnx, switches, failing):
     """`use_eager_sharding(x)` switches eager sharding inside its `with` block, where
@@ -200,7 +208,7 @@ def _refuse_two_meshes(nnx, placed, other, form, naming=()):
         refused(lambda: nnx.Param(placed.array, **notes), naming=naming)
 
 
-@requirement("OBJ-9e", must_reach=("sharding", "format"))
+@requirement("objects/placement/two-meshes-are-refused", must_reach=("sharding", "format"))
 @options("nnx.Variable.out_sharding")
 @given(**two_meshes)
 def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
@@ -208,7 +216,7 @@ def test_two_meshes_of_a_variable_are_refused(nnx, placed, other, form):
     _refuse_two_meshes(nnx, placed, other, form)
 
 
-@requirement("OBJ-9f", must_reach=("sharding", "format"))
+@requirement("objects/placement/two-meshes-are-refused[message]", must_reach=("sharding", "format"))
 @options("nnx.Variable.out_sharding")
 @given(**two_meshes)
 def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
@@ -217,7 +225,9 @@ def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
     _refuse_two_meshes(nnx, placed, other, form, naming=tuple(axes))
 
 
-@requirement("OBJ-9i", must_reach=("names", "rules", "none"))
+@requirement(
+    "objects/placement/abstract-model-has-shardings", must_reach=("names", "rules", "none")
+)
 @options("nnx.Variable.out_sharding")
 @costly
 @given(placed=logical_placements(), how=st.sampled_from(["names", "rules", "none"]))
@@ -283,7 +293,9 @@ HOW = ("names", "rules", "array")
 """What says where a variable lies: names of mesh axes, logical ones with rules, or its array."""
 
 
-@requirement("OBJ-9j", must_reach=(*AROUND, *HOW, "auto", "explicit"))
+@requirement(
+    "objects/placement/eval-shape-knows-shardings", must_reach=(*AROUND, *HOW, "auto", "explicit")
+)
 @options("nnx.Variable.out_sharding")
 @given(
     placed=anywhere, how=st.sampled_from(HOW), around=st.sampled_from(AROUND),
@@ -328,7 +340,10 @@ def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form,
     assert alike(found, expected), f"it is sharded by {found}, expected {expected}"
 
 
-@requirement("OBJ-9k", must_reach=("context", "own", "traced", "explicit first"))
+@requirement(
+    "objects/placement/mixed-axes-place-or-refuse",
+    must_reach=("context", "own", "traced", "explicit first"),
+)
 @options("nnx.Variable.out_sharding")
 @given(
     placed=logical_placements(), form=st.sampled_from(["names", "spec"]), bits=st.integers(1, 6),

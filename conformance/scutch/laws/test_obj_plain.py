@@ -3,6 +3,7 @@
 The oracle is JAX's own transformation, called with equal arguments.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -46,7 +47,7 @@ def _lift(transforms, call):
     return getattr(transforms, call.described.kind)
 
 
-@requirement("OBJ-8a", must_reach=("returned", "refused"))
+@requirement("transformations/equals-jax/vmap-of-arrays", must_reach=("returned", "refused"))
 @costly
 @given(call=plain_vmap_calls())
 def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
@@ -56,7 +57,7 @@ def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
     _assert_same(_lift(transforms, call), call)
 
 
-@requirement("OBJ-8b", must_reach=("returned", "refused"))
+@requirement("transformations/equals-jax/grad-of-arrays", must_reach=("returned", "refused"))
 @costly
 @given(call=plain_grad_calls())
 def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
@@ -66,7 +67,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
     _assert_same(_lift(transforms, call), call)
 
 
-@requirement("OBJ-8c", must_reach=("returned", "refused"))
+@requirement("transformations/equals-jax/remat-of-arrays", must_reach=("returned", "refused"))
 @costly
 @at_least(35)
 @given(call=plain_remat_calls())
@@ -77,7 +78,7 @@ def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
     _assert_same(_lift(transforms, call), call)
 
 
-@requirement("OBJ-8d", must_reach=("returned", "refused"))
+@requirement("transformations/equals-jax/scan-of-arrays", must_reach=("returned", "refused"))
 @dear
 @given(call=plain_scan_calls())
 def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
@@ -99,7 +100,7 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
     _assert_same(lifted, call)
 
 
-@requirement("OBJ-8d", must_reach=("by default", "in a mode"))
+@requirement("transformations/equals-jax/scan-of-arrays", must_reach=("by default", "in a mode"))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
@@ -121,7 +122,7 @@ def test_a_loop_may_carry_all_that_it_has(transforms, carried, mode, length):
     assert alike(jax.tree.map(np.asarray, loop(carried)), jax.tree.map(np.asarray, expected))
 
 
-@requirement("OBJ-8e", must_reach=("returned",))
+@requirement("transformations/options/lifts-of-arrays[names]", must_reach=("returned",))
 @costly
 @given(call=plain_named_calls())
 def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call):
@@ -131,7 +132,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
     _assert_same(_lift(transforms, call), call)
 
 
-@requirement("OBJ-8f", must_reach=("returned",))
+@requirement("transformations/options/lifts-of-arrays[lists]", must_reach=("returned",))
 @costly
 @at_least(30)
 @given(call=plain_listed_calls())
@@ -140,19 +141,40 @@ def test_lists_serve_where_tuples_do(transforms, call):
     _assert_same(_lift(transforms, call), call)
 
 
-@requirement("OBJ-8g", must_reach=("refused",))
+@requirement("transformations/refuses/grad-of-arrays[number]", must_reach=("refused",))
 @given(call=plain_missing_calls())
 def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(transforms, call):
     """`grad` and `remat` refuse the number of an argument that the call does not pass by
-    position.
+    position, or do what they do where it is passed so.
     """
-    _assert_same(_lift(transforms, call), call)
+    ours, theirs = call.made(_lift(transforms, call)), call.made(OWN[call.described.kind])
+    reached("returned" if theirs.error is None else "refused")
+    if ours.error is None and theirs.error is not None:
+        described = dataclasses.replace(call.described, calls=_by_position(call))
+        theirs = described.build(call.world).made(OWN[call.described.kind])
+    different = difference(ours, theirs)
+    assert not different, different
+
+
+def _by_position(call):
+    """The calls with every argument by position, the defaults of the function among them."""
+    defaults = 2.5, 2.0, 3
+    return tuple(
+        (
+            ("position",) * len(ways),
+            tuple(
+                default if way == "default" else value
+                for way, value, default in zip(ways, values, defaults, strict=True)
+            ),
+        )
+        for ways, values in call.described.calls
+    )
 
 
 LIFTS = ("jit", "vmap", "scan", "grad", "value_and_grad", "remat", "shard_map")
 
 
-@requirement("OBJ-8s", must_reach=LIFTS)
+@requirement("transformations/refuses/lifts-of-arrays[option]", must_reach=LIFTS)
 @given(
     lift=st.sampled_from(LIFTS),
     name=st.sampled_from(["unknown", "in_axis", "static_argnum", "argnum", "mash"]),
@@ -190,7 +212,7 @@ def _assert_lifted_as_called(transforms, kind, form, fields, mode):
 fields = st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True)
 
 
-@requirement("OBJ-8q", must_reach=(*OWN, *FORMS))
+@requirement("transformations/options/lifts-of-arrays[fields]", must_reach=(*OWN, *FORMS))
 @costly
 @at_least(40)
 @given(kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS), fields=fields)
@@ -203,7 +225,9 @@ def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
     _assert_lifted_as_called(transforms, kind, form, fields, {})
 
 
-@requirement("OBJ-8q", must_reach=(*OWN, "shard_map", *FORMS))
+@requirement(
+    "transformations/options/lifts-of-arrays[fields]", must_reach=(*OWN, "shard_map", *FORMS)
+)
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @at_least(40)

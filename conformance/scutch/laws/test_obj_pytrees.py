@@ -105,7 +105,7 @@ def _assert_passes(tree, how, company, accept):
 ways = {"how": st.sampled_from(list(THROUGH)), "company": st.sampled_from(list(COMPANY))}
 
 
-@requirement("OBJ-10a", must_reach=tuple(COMPANY))
+@requirement("objects/graphs/jax-transforms-pass-split-objects", must_reach=tuple(COMPANY))
 @dear
 @given(root=floats, **ways)
 def test_a_split_object_passes_through_jax(nnx, root, how, company):
@@ -121,7 +121,7 @@ def test_a_split_object_passes_through_jax(nnx, root, how, company):
     _assert_passes(nnx.split(root), how, company, accept)
 
 
-@requirement("OBJ-10b", must_reach=tuple(COMPANY))
+@requirement("objects/definitions/definition-has-no-leaves", must_reach=tuple(COMPANY))
 @dear
 @given(root=drawn, **ways)
 def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, company):
@@ -143,7 +143,7 @@ def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, compa
     _assert_passes(definition, how, company, accept)
 
 
-@requirement("OBJ-10c", must_reach=("equal", "other"))
+@requirement("objects/definitions/equal-definitions-trace-once", must_reach=("equal", "other"))
 @dear
 @given(pair=copies(drawn), other=drawn)
 def test_equal_definitions_are_traced_once(nnx, pair, other):
@@ -170,7 +170,7 @@ def test_equal_definitions_are_traced_once(nnx, pair, other):
     assert len(traces) == (1 if same else 2)
 
 
-@requirement("OBJ-10d", must_reach=("static", "dynamic"))
+@requirement("objects/graphs/jit-runs-merged-objects", must_reach=("static", "dynamic"))
 @dear
 @given(root=floats, how=st.sampled_from(["static", "dynamic"]))
 def test_plain_jit_runs_a_merged_object(nnx, root, how):

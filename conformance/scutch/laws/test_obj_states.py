@@ -21,7 +21,7 @@ from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import copies, state_dicts, type_filters
 
 
-@requirement("OBJ-4a", must_reach=("several", "overlap"))
+@requirement("objects/states/merge-undoes-split-state", must_reach=("several", "overlap"))
 @given(
     pair=copies(state_dicts()),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
@@ -47,7 +47,10 @@ def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
     assert not [path for path, leaf in both.items() if leaf is not last[path]]
 
 
-@requirement("OBJ-4i", must_reach=("kept", "taken", "nested", "nothing"))
+@requirement(
+    "objects/states/difference-keeps-missing-paths",
+    must_reach=("kept", "taken", "nested", "nothing"),
+)
 @given(pair=copies(state_dicts()), wanted=type_filters(), further=state_dicts(), more=st.booleans())
 def test_a_difference_of_states_has_what_the_other_lacks(nnx, pair, wanted, further, more):
     """A state less another one has its own leaves at the paths that the other has not, and no
@@ -71,7 +74,7 @@ def test_a_difference_of_states_has_what_the_other_lacks(nnx, pair, wanted, furt
         reached(name)
 
 
-@requirement("OBJ-4c", must_reach=("integers", "strings", "deep"))
+@requirement("objects/states/flattening-is-invertible", must_reach=("integers", "strings", "deep"))
 @given(mapping=state_dicts())
 def test_a_state_flattens_to_paths_and_back(nnx, mapping):
     """A state flattens to pairs of path and leaf, in which integers stay integers, and these pairs
@@ -115,7 +118,9 @@ def _has_only_numbers(pure):
     )
 
 
-@requirement("OBJ-4d", must_reach=("variable", "texts for numbers"))
+@requirement(
+    "objects/states/pure-dict-restores-state", must_reach=("variable", "texts for numbers")
+)
 @given(pair=copies(state_dicts()))
 def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
     """The pure dictionary of a state has the bare values at their paths; replacing the values of
@@ -163,21 +168,24 @@ def _replacing(nnx, mapping, place):
     return lambda: nnx.replace_by_pure_dict(state, pure)
 
 
-@requirement("OBJ-4e", must_reach=("deep",))
+@requirement("objects/states/unknown-key-is-refused", must_reach=("deep",))
 @given(mapping=state_dicts(), place=st.integers(0, 3))
 def test_a_pure_dictionary_with_an_unknown_path_is_refused(nnx, mapping, place):
     """Replacing by a pure dictionary with a key that the state lacks raises an error."""
     refused(_replacing(nnx, mapping, place))
 
 
-@requirement("OBJ-4g")
+@requirement("objects/states/unknown-key-is-refused[message]")
 @given(mapping=state_dicts(), place=st.integers(0, 3))
 def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     """The error for a key that the state lacks shows the key."""
     refused(_replacing(nnx, mapping, place), naming=("unknown",))
 
 
-@requirement("OBJ-4j", must_reach=("merged", "from pairs", "before", "after"))
+@requirement(
+    "objects/states/path-through-leaf-is-refused",
+    must_reach=("merged", "from pairs", "before", "after"),
+)
 @given(
     pair=copies(state_dicts()), place=st.integers(0, 7),
     keys=st.lists(st.sampled_from([0, 1, "b"]), min_size=1, max_size=2),
@@ -207,7 +215,7 @@ MAPPINGS = {"mapping": dict, "read-only mapping": MappingProxyType, "other mappi
 WRITTEN = ("item", "attribute", *MAPPINGS)
 
 
-@requirement("OBJ-4h", must_reach=("deep", "deleted", *WRITTEN))
+@requirement("objects/states/nested-writes-reach-state", must_reach=("deep", "deleted", *WRITTEN))
 @given(mapping=state_dicts(), place=st.integers(0, 7), how=st.sampled_from(["deleted", *WRITTEN]))
 def test_a_state_in_a_state_is_a_part_of_it(nnx, mapping, place, how):
     """A leaf that is written by items or by attributes, or deleted, at any depth, is changed in the
@@ -248,7 +256,7 @@ def _reversed(mapping):
     return {k: _reversed(v) if isinstance(v, dict) else v for k, v in reversed(mapping.items())}
 
 
-@requirement("OBJ-4f", must_reach=("variable", "several"))
+@requirement("objects/states/state-is-a-pytree", must_reach=("variable", "several"))
 @given(mapping=state_dicts())
 def test_a_state_is_a_pytree(nnx, mapping):
     """The leaves of a state as a JAX pytree are its values, in an order that depends on the paths

@@ -36,7 +36,10 @@ def _draw(rngs, names):
     return [_data(rngs[name]() if not alike(name, "default") else rngs()) for name in names]
 
 
-@requirement("OBJ-6a", must_reach=("several", "integer", "key", "data of a key", "rbg"))
+@requirement(
+    "objects/streams/same-seed-same-keys",
+    must_reach=("several", "integer", "key", "data of a key", "rbg"),
+)
 @given(
     seeds=seeds, names=asked,
     how=st.sampled_from(["integer", "key", "data of a key", *IMPLEMENTATIONS[1:]]),
@@ -58,7 +61,7 @@ def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
     assert alike([_data(getattr(one, name)()) for name in names], _draw(other, names))
 
 
-@requirement("OBJ-6b", must_reach=("others", "several"))
+@requirement("objects/streams/streams-are-independent", must_reach=("others", "several"))
 @given(seeds=seeds, picks=st.lists(st.integers(0, len(NAMES) - 1), max_size=5))
 def test_streams_are_independent(nnx, seeds, picks):
     """The keys of a stream do not depend on the other streams or on calls of them, and no key comes
@@ -82,7 +85,9 @@ unknown_names = st.one_of(
 )
 
 
-@requirement("OBJ-6d", must_reach=("default", "none", "special"))
+@requirement(
+    "objects/streams/unknown-stream-uses-default", must_reach=("default", "none", "special")
+)
 @given(
     seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans(), name=unknown_names,
     special=st.booleans(),
@@ -112,7 +117,7 @@ COPIES = {
 }
 
 
-@requirement("OBJ-6e", must_reach=tuple(COPIES))
+@requirement("objects/streams/copied-stream-goes-on", must_reach=tuple(COPIES))
 @given(seeds=seeds, before=asked, after=asked, how=st.sampled_from(list(COPIES)))
 def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     """A clone or a deep copy of streams, or streams that were split and merged, give the keys that
@@ -127,7 +132,7 @@ def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     assert alike(_draw(twin, after), expected)
 
 
-@requirement("OBJ-6f", must_reach=("several",))
+@requirement("objects/streams/lanes-draw-own-keys", must_reach=("several",))
 @given(seed=st.integers(0, 5), lanes=st.sampled_from([1, 2, 4]), draws=st.integers(1, 2))
 def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     """After `split_rngs` each lane draws keys of its own, all different, determined by the seed;
@@ -187,7 +192,9 @@ def _drawn_in_lanes(nnx, stream, shape, count):
     return drawn
 
 
-@requirement("OBJ-6i", must_reach=("one key", "lanes", "array", "several"))
+@requirement(
+    "objects/streams/fork-draws-own-keys", must_reach=("one key", "lanes", "array", "several")
+)
 @options("nnx.Rngs.fork")
 @given(seeds=seeds, before=asked, after=asked, shape=shapes)
 def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape):
@@ -223,7 +230,7 @@ def _two_alike(nnx, seed, whole):
     return twice if whole else [rngs.params for rngs in twice]
 
 
-@requirement("OBJ-6h", must_reach=("stream", "streams"))
+@requirement("objects/streams/random-methods-use-next-key", must_reach=("stream", "streams"))
 @options("nnx.RngStream.normal")
 @given(
     seed=st.integers(0, 5),
@@ -255,7 +262,7 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, opt
 INITIALIZERS = ("glorot_normal", "he_uniform", "lecun_normal", "xavier_uniform")
 
 
-@requirement("OBJ-6m", must_reach=("stream", "streams"))
+@requirement("objects/streams/initializers-use-next-key", must_reach=("stream", "streams"))
 @options("nnx.RngStream.lecun_normal")
 @given(
     seed=st.integers(0, 5),
@@ -305,7 +312,10 @@ def _assert_goes_on(name, found, following):
 BLOCKS = ("with", "decorator", "decorator by keyword")
 
 
-@requirement("OBJ-6j", must_reach=(*BLOCKS, "nested", "left alone", *CHOSEN))
+@requirement(
+    "objects/streams/block-splits-are-restored",
+    must_reach=(*BLOCKS, "nested", "left alone", *CHOSEN),
+)
 @given(
     seeds=seeds, before=asked, how=st.sampled_from(BLOCKS),
     shape=st.sampled_from(SHAPES), chosen=st.sampled_from(list(CHOSEN)), nested=st.booleans(),
@@ -362,7 +372,7 @@ WAYS = ("method", *BLOCKS)
 FORKED = (*WAYS, "others", "one key", "lanes", "left alone", "other modes")
 
 
-@requirement("OBJ-6k", must_reach=FORKED)
+@requirement("objects/streams/block-forks-leave-streams", must_reach=FORKED)
 @given(
     seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS),
     lanes=st.sampled_from([None, 1, 3]), chosen=st.sampled_from([None, *CHOSEN]),
@@ -443,7 +453,10 @@ def _without_keys(nnx, rngs):
     return nnx.merge(definition, jax.eval_shape(lambda: state))
 
 
-@requirement("OBJ-6l", must_reach=("reseeded", "left alone", "shared", "abstract"))
+@requirement(
+    "objects/streams/reseeded-streams-start-anew",
+    must_reach=("reseeded", "left alone", "shared", "abstract"),
+)
 @given(
     seeds=seeds, new=seeds, draws=st.lists(asked, min_size=2, max_size=2), shared=st.booleans(),
     how=st.sampled_from(["integer", "key"]), abstract=st.booleans(),
@@ -489,7 +502,7 @@ POLICIES = {
 }
 
 
-@requirement("OBJ-6n", must_reach=(*POLICIES, "left alone"))
+@requirement("objects/streams/reseeding-lanes-needs-policy", must_reach=(*POLICIES, "left alone"))
 @given(
     seeds=seeds, new=seeds, shape=st.sampled_from(SHAPES), policy=st.sampled_from(list(POLICIES))
 )

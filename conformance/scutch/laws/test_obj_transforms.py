@@ -186,7 +186,10 @@ FILTERS = {
 }
 
 
-@requirement("OBJ-7a", must_reach=(*FILTERS, "several", "shared", "two objects"))
+@requirement(
+    "transformations/equals-jax/grad-of-objects",
+    must_reach=(*FILTERS, "several", "shared", "two objects"),
+)
 @given(
     wanted=st.sampled_from(list(FILTERS)),
     several=st.booleans(),
@@ -254,7 +257,10 @@ def _flat(nnx, state):
 map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
 
 
-@requirement("OBJ-7c", must_reach=("whole", "by type", "several axes", "shared", "changed"))
+@requirement(
+    "transformations/equals-jax/vmap-of-objects",
+    must_reach=("whole", "by type", "several axes", "shared", "changed"),
+)
 @given(axes=map_axes, whole=st.booleans(), tied=st.booleans(), changed=changes, out=ends)
 def test_a_lifted_map_equals_the_loop_over_the_lanes(
     transforms, nnx, axes, whole, tied, changed, out
@@ -290,7 +296,7 @@ loop_axes = st.fixed_dictionaries(
 
 
 @requirement(
-    "OBJ-7d",
+    "transformations/equals-jax/scan-of-objects",
     must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse", "renewed"),
 )
 @given(
@@ -412,7 +418,10 @@ def _specs(nnx, module):
     return [*raw_values(nnx, nnx.get_partition_spec(nnx.state(module))).values()]
 
 
-@requirement("OBJ-5p", must_reach=("vmap given", "vmap made", "scan given", "scan made", "by type"))
+@requirement(
+    "objects/metadata/lifts-name-their-axis",
+    must_reach=("vmap given", "vmap made", "scan given", "scan made", "by type"),
+)
 @options("nnx.Variable.out_sharding")
 @given(
     how=st.sampled_from(["vmap", "scan"]),
@@ -493,7 +502,9 @@ OPTIMIZED = {
 }
 
 
-@requirement("OBJ-7e", must_reach=(*TRANSFORMATIONS, *OPTIMIZED, "keywords"))
+@requirement(
+    "objects/optimizer/update-equals-optax", must_reach=(*TRANSFORMATIONS, *OPTIMIZED, "keywords")
+)
 @options("nnx.Variable.out_sharding")
 @given(
     name=st.sampled_from(list(TRANSFORMATIONS)),

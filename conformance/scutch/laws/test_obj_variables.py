@@ -59,7 +59,7 @@ def _array(value):
     return jax.numpy.full(2, value, "float32")
 
 
-@requirement("OBJ-5a", must_reach=tuple(READS))
+@requirement("objects/hooks/get-hook-runs-once", must_reach=tuple(READS))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(READS)))
 def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
     """Reading a variable calls its get hook once with the variable and the stored value, and gives
@@ -76,7 +76,7 @@ def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
     assert np.array_equal(variable.get_raw_value(), _array(value))
 
 
-@requirement("OBJ-5b", must_reach=tuple(WRITES))
+@requirement("objects/hooks/set-hook-runs-once", must_reach=tuple(WRITES))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(WRITES)))
 def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
     """Assigning a value calls the set hook once with the variable and the new value, and stores
@@ -93,7 +93,7 @@ def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
     assert np.array_equal(variable.get_raw_value(), _array(value + 10))
 
 
-@requirement("OBJ-5c")
+@requirement("objects/hooks/create-hook-runs-once")
 @given(kind=kinds, value=numbers)
 def test_a_creation_hook_runs_once(nnx, kind, value):
     """Making a variable calls its creation hook once and stores what the hook returns; a later
@@ -109,7 +109,7 @@ def test_a_creation_hook_runs_once(nnx, kind, value):
     assert len(events) == 1
 
 
-@requirement("OBJ-5d", must_reach=("several", "method"))
+@requirement("objects/hooks/hooks-run-in-order", must_reach=("several", "method"))
 @few("every event, up to three hooks, that are functions or methods")
 @given(
     event=st.sampled_from(["get", "set", "create"]), count=st.integers(1, 3), method=st.booleans()
@@ -140,7 +140,7 @@ def test_hooks_run_in_order(nnx, event, count, method):
     assert np.array_equal(result, _array(expected))
 
 
-@requirement("OBJ-5f", must_reach=("variable",))
+@requirement("objects/hooks/graph-functions-call-no-hook", must_reach=("variable",))
 @given(root=object_trees())
 def test_taking_objects_apart_is_no_event(nnx, root):
     """Splitting, merging, cloning, updating, flattening and iterating call no hook of any
@@ -182,7 +182,10 @@ BINARY = (
 UNARY = ("neg", "pos", "abs", "invert")
 
 
-@requirement("OBJ-5m", must_reach=("arithmetic", "comparison", "bits"))
+@requirement(
+    "objects/arithmetic/variable-computes-like-value",
+    must_reach=("arithmetic", "comparison", "bits"),
+)
 @given(
     value=st.builds(Array, st.just((2,)), st.sampled_from(["float32", "int32"])),
     name=st.sampled_from(BINARY),
@@ -237,7 +240,7 @@ def _compares_as_its_value_does(nnx, compare, value, other, side):
     assert alike(compare(*ours), expected)
 
 
-@requirement("OBJ-5t", must_reach=SIDES)
+@requirement("objects/arithmetic/comparison-is-elementwise", must_reach=SIDES)
 @costly
 @at_least(30)
 @given(**compared)
@@ -248,7 +251,7 @@ def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
     _compares_as_its_value_does(nnx, operator.eq, value, other, side)
 
 
-@requirement("OBJ-5u", must_reach=SIDES)
+@requirement("objects/arithmetic/comparison-is-elementwise", must_reach=SIDES)
 @costly
 @at_least(30)
 @given(**compared)
@@ -263,7 +266,10 @@ MARKED = ("each axis", "a word", "nothing")
 """What a variable has under a key: an entry for each axis, something else, or nothing."""
 
 
-@requirement("OBJ-5w", must_reach=(*MARKED, "vmap", "scan", "made", "given", "unnamed"))
+@requirement(
+    "objects/metadata/lifts-extend-other-tuples",
+    must_reach=(*MARKED, "vmap", "scan", "made", "given", "unnamed"),
+)
 @options("nnx.Variable.out_sharding")
 @given(
     lift=st.sampled_from(["vmap", "scan"]), made=st.booleans(), rank=st.integers(0, 2),

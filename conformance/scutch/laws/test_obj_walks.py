@@ -73,7 +73,7 @@ def _check_walks(nnx, root, begin, mode):
     _inner_first([path for path, _ in met])
 
 
-@requirement("OBJ-1g", must_reach=(*modes.CHOICES, *STARTS))
+@requirement("objects/walks/children-and-modules-are-met", must_reach=(*modes.CHOICES, *STARTS))
 @given(
     graph=drawn_graphs(marks=False), tree=object_trees(containers=True),
     start=st.sampled_from(STARTS),
@@ -152,7 +152,10 @@ def _in_plain(nnx, root, kind):
     )
 
 
-@requirement("OBJ-1j", must_reach=(*modes.CHOICES, "shared", "nothing", "variables", "objects"))
+@requirement(
+    "objects/walks/recursive-map-maps-once",
+    must_reach=(*modes.CHOICES, "shared", "nothing", "variables", "objects"),
+)
 @given(
     graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
     tree=object_trees(containers=True, variable=vectors),
@@ -205,7 +208,10 @@ def test_mapping_an_object_replaces_each_node_once(
     _inner_first(met)
 
 
-@requirement("OBJ-11l", must_reach=("no mode", "a graph", "shared", "apart"))
+@requirement(
+    "objects/walks/recursive-map-keeps-original",
+    must_reach=("no mode", "a graph", "shared", "apart"),
+)
 @given(
     graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
     mode=st.sampled_from(["no mode", "a graph"]), chosen=st.integers(0, 20),
@@ -313,7 +319,7 @@ def _walked(nnx, root, name, options, may_refuse):
     assert sorted(id(value) for _, value in found) == sorted(map(id, expected)), name
 
 
-@requirement("JIT-12t", must_reach=(*modes.CHOICES, *WALKS, *TWICE))
+@requirement("transformations/modes/walk-ends", must_reach=(*modes.CHOICES, *WALKS, *TWICE))
 @given(
     root=object_trees(variable=vectors), twice=st.sampled_from(TWICE), owner=st.integers(0, 5),
     again=st.integers(0, 5),

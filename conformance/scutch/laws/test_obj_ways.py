@@ -161,7 +161,7 @@ def _check_program(nnx, notes, program):
             assert alike(found, model), f"after {way}, variable {position} is {found}, not {model}"
 
 
-@requirement("OBJ-11a", must_reach=(*CHANGES, *COPIES, *TAKEN))
+@requirement("objects/variables/changes-do-what-they-say", must_reach=(*CHANGES, *COPIES, *TAKEN))
 @given(notes=first_notes, program=steps(*CHANGES, *COPIES, *TAKEN))
 def test_each_way_changes_what_it_says(nnx, notes, program):
     """After any program of ways to change a variable, to copy it and to take over what another one
@@ -170,7 +170,7 @@ def test_each_way_changes_what_it_says(nnx, notes, program):
     _check_program(nnx, notes, program)
 
 
-@requirement("OBJ-11e", must_reach=("copy.copy",))
+@requirement("objects/copies/shallow-copy-is-independent", must_reach=("copy.copy",))
 @given(notes=first_notes, program=steps("copy.copy", *CHANGES))
 def test_a_shallow_copy_is_another_variable(nnx, notes, program):
     """`copy.copy` of a variable is one with the same value and metadata; what is set on one of both
@@ -183,7 +183,7 @@ OF_VALUES = ("set_value", "attribute", "item", "slice", "set_raw_value")
 """The ways of `CHANGES` to set a value."""
 
 
-@requirement("OBJ-11e", must_reach=("copy.copy", *OF_VALUES))
+@requirement("objects/copies/shallow-copy-is-independent", must_reach=("copy.copy", *OF_VALUES))
 @given(notes=first_notes, program=steps("copy.copy", *OF_VALUES))
 def test_a_shallow_copy_has_a_value_of_its_own(nnx, notes, program):
     """The value of what `copy.copy` makes of a variable can be set as that of the variable, on
@@ -196,7 +196,9 @@ BY_PARTS = {"first": 0, "last": -1, "slice": slice(1, None), "all": slice(None),
 """Parts of a value of three numbers."""
 
 
-@requirement("OBJ-11k", must_reach=(*COPIED, *BY_PARTS, "original", "copy"))
+@requirement(
+    "objects/copies/index-writes-change-one", must_reach=(*COPIED, *BY_PARTS, "original", "copy")
+)
 @given(
     how=st.sampled_from(list(COPIED)), part=st.sampled_from(list(BY_PARTS)),
     original=st.booleans(), dtype=st.sampled_from(["float32", "int32"]),
@@ -230,7 +232,7 @@ GIVEN = ("class", "constructor", "initializer", "later")
 EVENTS = ("on_create_value", "on_get_value", "on_set_value", "on_add_axis", "on_remove_axis")
 
 
-@requirement("OBJ-11b", must_reach=(*GIVEN, *EVENTS))
+@requirement("objects/hooks/hooks-run-however-given", must_reach=(*GIVEN, *EVENTS))
 @given(
     how=st.sampled_from(GIVEN),
     events=st.lists(st.sampled_from(EVENTS), min_size=3, unique=True),
@@ -286,7 +288,7 @@ OLD_NAMES = ("sharding", "sharding_names", "out_sharding")
 WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
 
 
-@requirement("OBJ-11c", must_reach=(*OLD_NAMES, *WRITTEN))
+@requirement("objects/metadata/older-names-become-todays", must_reach=(*OLD_NAMES, *WRITTEN))
 @options("nnx.Variable.out_sharding")
 @given(
     key=st.sampled_from(OLD_NAMES),
@@ -323,7 +325,7 @@ def test_an_older_name_of_a_key_is_the_key(nnx, key, ways, names):
 ANSWERS = ("always", "never", "elementwise", "error")
 
 
-@requirement("OBJ-11d", must_reach=ANSWERS)
+@requirement("objects/variables/own-equality-is-allowed", must_reach=ANSWERS)
 @costly
 @given(
     answer=st.sampled_from(ANSWERS),
@@ -489,7 +491,7 @@ def _each(ways, **others):
     return marked
 
 
-@requirement("OBJ-11f", must_reach=(*OUTSIDE, *LEVELS))
+@requirement("objects/variables/outside-objects-stay-unchanged", must_reach=(*OUTSIDE, *LEVELS))
 @_each(OUTSIDE)
 @given(way=st.sampled_from(list(OUTSIDE)), level=levels)
 def test_nothing_from_outside_a_transformation_is_changed_in_it(transforms, nnx, way, level):
@@ -500,7 +502,7 @@ def test_nothing_from_outside_a_transformation_is_changed_in_it(transforms, nnx,
     _refuses_change(transforms, nnx, OUTSIDE[way], level)
 
 
-@requirement("OBJ-11g", must_reach=(*DELETED, *LEVELS))
+@requirement("objects/variables/outside-attributes-stay", must_reach=(*DELETED, *LEVELS))
 @given(way=st.sampled_from(list(DELETED)), level=levels)
 def test_nothing_from_outside_a_transformation_is_deleted_in_it(transforms, nnx, way, level):
     """Nor can it delete an attribute, an element or a key of such an object, or pop variables."""
@@ -513,7 +515,10 @@ ALONE = {"value of a variable alone": "value", "metadata of a variable alone": "
 """Ways where the lifted function is given only the variable, which is all that it changes."""
 
 
-@requirement("OBJ-11i", must_reach=(*OUTSIDE, *DELETED, *ALONE, *THROUGH))
+@requirement(
+    "objects/variables/refused-call-keeps-attributes",
+    must_reach=(*OUTSIDE, *DELETED, *ALONE, *THROUGH),
+)
 @_each([*OUTSIDE, *DELETED, *ALONE], through="jit")
 @given(
     way=st.sampled_from([*OUTSIDE, *DELETED, *ALONE]), level=levels,
@@ -542,7 +547,9 @@ WRONG = {
 INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "ifloordiv", "imod")
 
 
-@requirement("OBJ-11h", must_reach=(*WRONG, "operator", "attribute"))
+@requirement(
+    "objects/variables/undefined-changes-are-refused", must_reach=(*WRONG, "operator", "attribute")
+)
 @given(
     how=st.sampled_from([*WRONG, "operator", "attribute"]), operator_name=st.sampled_from(INPLACE),
     notes=first_notes, kind=st.sampled_from(["Param", "Scale"]),

@@ -123,7 +123,7 @@ def _shows(error, words):
     )
 
 
-@requirement("SHM-4a")
+@requirement("transformations/refuses/shard-map-of-objects[specs]")
 @costly
 @given(mesh=lines, **refusals)
 def test_an_unknown_mesh_axis_is_refused(
@@ -137,7 +137,7 @@ def test_an_unknown_mesh_axis_is_refused(
     _shows(refused(call), FAULTS["axis"])
 
 
-@requirement("SHM-4b")
+@requirement("transformations/refuses/shard-map-of-objects[specs]")
 @costly
 @given(mesh=several, **refusals)
 def test_an_indivisible_size_is_refused_by_shard_map(
@@ -150,7 +150,7 @@ def test_an_indivisible_size_is_refused_by_shard_map(
     _shows(refused(call), FAULTS["size"])
 
 
-@requirement("SHM-4e")
+@requirement("transformations/refuses/shard-map-of-objects[specs,message]")
 @given(mesh=several, fault=st.sampled_from([*FAULTS, "size"]), **refusals)
 def test_the_refusal_says_which_argument(
     transforms, nnx, mesh, fault, program, place, axis, kind, order, traced
@@ -220,7 +220,7 @@ def _differing(transforms, nnx, mesh, how, where, **options):
 differing = {"how": st.sampled_from(list(DIFFERING)), "where": st.sampled_from(WHERE)}
 
 
-@requirement("SHM-4c")
+@requirement("transformations/refuses/shard-map-of-objects[replication]")
 @costly
 @given(mesh=several, **differing)
 def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh, how, where):
@@ -230,7 +230,7 @@ def test_an_output_that_differs_is_not_replicated(transforms, nnx, mesh, how, wh
     refused(lambda: _differing(transforms, nnx, mesh, how, where))
 
 
-@requirement("SHM-4f")
+@requirement("transformations/refuses/shard-map-of-objects[replication,message]")
 @costly
 @given(mesh=several, how=differing["how"])
 def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh, how):
@@ -242,7 +242,7 @@ def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh
     assert re.search(shown, message), f"{message!r} does not match {shown!r}"
 
 
-@requirement("SHM-4d")
+@requirement("transformations/refuses/shard-map-of-objects[no-filter]")
 @costly
 @given(mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True))
 def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh, program, kinds):
@@ -262,7 +262,7 @@ def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh
 JITTED = (("jit", "shard_map"), ("shard_map", "jit"), ("jit", "shard_map", "jit"))
 
 
-@requirement("SHM-5a", must_reach=("returned",))
+@requirement("transformations/nesting/shard-map-of-objects[jit]", must_reach=("returned",))
 @dear
 @given(call=st.sampled_from(JITTED).flatmap(lambda kinds: object_calls(*kinds)))
 def test_a_mapped_function_runs_inside_jit(transforms, call):
@@ -272,7 +272,7 @@ def test_a_mapped_function_runs_inside_jit(transforms, call):
     reached(agreement(call, transforms, shardings=True))
 
 
-@requirement("SHM-5b")
+@requirement("transformations/nesting/shard-map-of-objects[grad]")
 @costly
 @given(blocks=blocks(jitted=False))
 def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx, blocks):
@@ -296,7 +296,7 @@ def test_the_gradient_of_a_mapped_function_is_the_unsharded_one(transforms, nnx,
     assert_close(found, expected, **MODELS)
 
 
-@requirement("SHM-5c")
+@requirement("transformations/options/shard-map-of-objects[check]")
 @costly
 @given(mesh=several, **differing)
 def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh, how, where):
@@ -315,7 +315,7 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh, how
     assert any(near(value, one, **CALLS) for one in each), f"{value} is none of {each}"
 
 
-@requirement("SHM-5d", must_reach=("returned",))
+@requirement("transformations/options/shard-map-of-objects[auto]", must_reach=("returned",))
 @dear
 @given(call=object_calls("jit", "shard_map", automatic=True))
 def test_automatic_axes_are_left_to_the_compiler(transforms, call):

@@ -11,7 +11,7 @@ from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 
 
-@requirement("SHM-7a", must_reach=("returned", "refused"))
+@requirement("transformations/equals-jax/shard-map-of-objects", must_reach=("returned", "refused"))
 @dear
 @given(call=object_calls("jit", "shard_map"))
 def test_shard_map_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
@@ -24,7 +24,7 @@ def test_shard_map_over_objects_is_the_one_of_jax_over_their_leaves(transforms, 
 NESTED = (("grad", "shard_map"), ("shard_map", "grad"), ("vmap", "shard_map"))
 
 
-@requirement("SHM-7b", must_reach=("returned",))
+@requirement("transformations/nesting/shard-map-of-objects[lifts]", must_reach=("returned",))
 @dear
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: object_calls("jit", *kinds)))
 def test_shard_map_nests_over_objects_as_it_does_over_their_leaves(transforms, call):

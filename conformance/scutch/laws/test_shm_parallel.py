@@ -54,7 +54,9 @@ def _batch_specs(mesh):
     return [P(mesh.axis_names[0]), P(tuple(mesh.axis_names))]
 
 
-@requirement("SHM-1a", must_reach=("one axis", "all axes"))
+@requirement(
+    "transformations/equals-jax/shard-map-of-objects[data]", must_reach=("one axis", "all axes")
+)
 @given(mesh=grids, over=st.sampled_from(["one axis", "all axes"]))
 def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, over):
     """With the object replicated and the batch sharded over one or all mesh axes, the mapped
@@ -67,7 +69,7 @@ def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, ov
     assert near(mapped(block, X), _forward(block, X), **MODELS)
 
 
-@requirement("SHM-1b")
+@requirement("transformations/places-arrays/shard-map-of-objects[outputs]")
 @given(mesh=grids, over=st.sampled_from([0, 1]))
 def test_results_lie_as_their_specs_say(transforms, nnx, mesh, over):
     """Each array of the result has the sharding of its own spec."""
@@ -85,7 +87,7 @@ def test_results_lie_as_their_specs_say(transforms, nnx, mesh, over):
     assert near(result["rows"], X * 2, **CALLS)
 
 
-@requirement("SHM-1c")
+@requirement("transformations/options/shard-map-of-objects[decorator]")
 @few("every mesh of one axis, under the documents' own model; SHM-7 draws programs")
 @given(mesh=lines, form=st.sampled_from(["call", "decorator"]))
 def test_shard_map_decorates(transforms, nnx, mesh, form):
@@ -109,7 +111,7 @@ def _assert_unsharded(transforms, blocks):
     assert near(result, blocks.forward(blocks.model(), blocks.x), **MODELS)
 
 
-@requirement("SHM-2a")
+@requirement("transformations/equals-jax/shard-map-of-objects[tensor]")
 @costly
 @given(blocks=blocks(by=FILTERS))
 def test_tensor_parallelism_by_filters(transforms, blocks):
@@ -119,7 +121,7 @@ def test_tensor_parallelism_by_filters(transforms, blocks):
     _assert_unsharded(transforms, blocks)
 
 
-@requirement("SHM-2b")
+@requirement("transformations/equals-jax/shard-map-of-objects[tensor]")
 @costly
 @given(blocks=blocks(by=("state",)))
 def test_tensor_parallelism_by_a_state(transforms, blocks):
@@ -129,7 +131,7 @@ def test_tensor_parallelism_by_a_state(transforms, blocks):
     _assert_unsharded(transforms, blocks)
 
 
-@requirement("SHM-2c")
+@requirement("transformations/places-arrays/shard-map-of-objects[inputs]")
 @costly
 @given(blocks=blocks())
 def test_variables_lie_as_their_specs_say(transforms, nnx, blocks):
@@ -160,7 +162,7 @@ MAPPED = (("shard_map", "jit"), ("shard_map", "jit"), ("shard_map",))
 """What is mapped: a function that is compiled as a whole, or step by step, which takes long."""
 
 
-@requirement("SHM-3a", must_reach=("returned",))
+@requirement("transformations/nothing-lost/shard-map-of-objects", must_reach=("returned",))
 @dear
 @given(call=st.sampled_from(MAPPED).flatmap(lambda kinds: object_calls(*kinds)))
 def test_updates_reach_the_objects_outside(transforms, call):
@@ -170,7 +172,10 @@ def test_updates_reach_the_objects_outside(transforms, call):
     reached(agreement(call, transforms))
 
 
-@requirement("SHM-3b", must_reach=("updated", "returned"))
+@requirement(
+    "transformations/places-arrays/shard-map-of-objects[updates]",
+    must_reach=("updated", "returned"),
+)
 @costly
 @given(blocks=blocks(), returned=st.booleans())
 def test_updated_variables_lie_as_their_specs_say(transforms, nnx, blocks, returned):
@@ -221,7 +226,7 @@ PAIR = np.asarray([10, 20], "int32"), np.asarray([3], "int32")
 """The arrays that programs make new values of: none is a scalar, which no spec of one axis fits."""
 
 
-@requirement("SHM-3c")
+@requirement("transformations/keeps-identity/shard-map-of-objects")
 @dear
 @given(mesh=grids, program_copies=mapped_programs, jitted=st.sampled_from((True, True, False)))
 def test_identities_are_kept(transforms, nnx, mesh, program_copies, jitted):
@@ -239,7 +244,7 @@ def test_identities_are_kept(transforms, nnx, mesh, program_copies, jitted):
     assert [*map(id, after)] == [*map(id, before)], f"{before} before and {after} after"
 
 
-@requirement("SHM-3d")
+@requirement("transformations/leaves-unchanged/shard-map-of-objects")
 @dear
 @given(mesh=grids, program_copies=mapped_programs)
 def test_a_mapped_function_that_raises_changes_nothing(transforms, nnx, mesh, program_copies):

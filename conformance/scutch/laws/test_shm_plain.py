@@ -31,7 +31,7 @@ def _assert_same(transforms, call, way):
     return theirs
 
 
-@requirement("SHM-6a", must_reach=("mapped",))
+@requirement("transformations/equals-jax/shard-map-of-arrays", must_reach=("mapped",))
 @options("transforms.shard_map.check_vma")
 @dear
 @given(call=plain_shard_map_calls())
@@ -41,7 +41,7 @@ def test_on_plain_arrays_lifted_shard_map_is_the_one_of_jax(transforms, call):
         reached("mapped")
 
 
-@requirement("SHM-6c", must_reach=("returned",))
+@requirement("transformations/options/shard-map-of-arrays[None]", must_reach=("returned",))
 @options("transforms.shard_map.check_vma")
 @costly
 @given(call=plain_shard_map_calls(unsharded=True))
@@ -51,7 +51,7 @@ def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
         reached("returned")
 
 
-@requirement("SHM-6b", must_reach=("refused", "accepted"))
+@requirement("transformations/refuses/shard-map-of-arrays", must_reach=("refused", "accepted"))
 @options("transforms.shard_map.check_vma")
 @costly
 @given(call=plain_shard_map_calls(illegal=True))

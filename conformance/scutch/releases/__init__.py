@@ -3,7 +3,7 @@
 `ci/matrix` judges releases, each with the JAX of its day, and writes the files beside this module.
 They come with the package, so that what a release breaks can be asked without judging it:
 
-    record("flax", "0.12.8").requirements["BOX-9b"]
+    record("flax", "0.12.8").requirements["objects/graphs/merge-undoes-split"]
     [each.release for each in records("flax")]
 
 A *record* has, for each requirement, what the release does: `passed`, `failed`, `blocked`,
@@ -22,8 +22,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from scutch.catalogue import current, retired
 from scutch.judging.readable import without_folders
-from scutch.judging.verdicts import Counterexample, Trial
+from scutch.judging.verdicts import GRAVITY, Counterexample, Trial
 
 BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 """What is said of a requirement that a release does not fulfil."""
@@ -84,6 +85,14 @@ class Finding:
             for each in data.get("broken", ())
         )  # fmt: skip
         return cls(data["verdict"], tuple(broken), data.get("reason", ""))
+
+    def joined(self, other: "Finding") -> "Finding":
+        """The finding about a requirement that two older ones were merged into.
+
+        It is the graver verdict: what was not seen to hold of one of them does not hold.
+        """
+        gravest = min((self, other), key=lambda each: GRAVITY.index(each.verdict))
+        return replace(gravest, broken=(*self.broken, *other.broken))
 
     @classmethod
     def of(cls, verdict: str, trials: Iterable[Trial], reason: str | None = None) -> "Finding":
@@ -188,7 +197,11 @@ class Record:
     def from_text(cls, text: str) -> "Record":
         """The record from what `to_text` returned."""
         data = json.loads(text)
-        found = {name: Finding.from_json(each) for name, each in data["requirements"].items()}
+        found: dict[str, Finding] = {}
+        for old, each in data["requirements"].items():
+            name, finding = current(old), Finding.from_json(each)
+            if old not in retired():
+                found[name] = found[name].joined(finding) if name in found else finding
         return cls(**data | {"requirements": found, "held": tuple(data["held"].split())})
 
     def holds(self, call: str) -> bool:

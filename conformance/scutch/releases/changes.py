@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scutch.catalogue import by_id
+from scutch.catalogue import by_id, in_order
 from scutch.judging.verdicts import Counterexample
 from scutch.releases import BROKEN, Finding, Record, records
 
@@ -127,12 +127,6 @@ def _since(between: Sequence[Record], identifier: str, old: Finding, new: Findin
     return since
 
 
-def in_order(identifiers: Iterable[str]) -> list[str]:
-    """Identifiers in the order of the contract, those that it does not have any more at the end."""
-    places = {identifier: place for place, identifier in enumerate(by_id())}
-    return sorted(identifiers, key=lambda each: (places.get(each, len(places)), each))
-
-
 # ---------------------------------------------------------------- over all releases
 
 
@@ -229,7 +223,7 @@ def in_words(upgrade: Upgrade, changes: Sequence[Change], *, calls: bool = True)
     lines = []
     for change in changes:
         since = f"  [since {change.since}]" if change.since else ""
-        lines.append(f"  {change.requirement:10} {title(change.requirement)}{since}")
+        lines.append(f"  {change.requirement}  {title(change.requirement)}{since}")
         if change.kind == "new":
             word = "broken" if change.new.verdict in BROKEN else "not broken"
             lines[-1] += f"  ({word})"
@@ -291,5 +285,5 @@ def history(implementation: str, known: Iterable[tuple[str, str, str]]) -> str:
     for requirement, law, reason in known:
         rows = spans(found, requirement, law)
         when = "; ".join(map(str, rows)) or "in no recorded release"
-        lines += [f"  {requirement:10} {when}", f"             {reason.splitlines()[0]}"]
+        lines += [f"  {requirement}  {when}", f"             {reason.splitlines()[0]}"]
     return "\n".join(lines)

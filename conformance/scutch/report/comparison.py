@@ -28,9 +28,9 @@ Regressions of a should are listed, and count only when the level asked for is s
 from dataclasses import dataclass
 from typing import Final
 
+from scutch.catalogue import in_order
 from scutch.judging.verdicts import ROOTS
-from scutch.report.document import Outcome, Report, place
-from scutch.report.matrix import AREAS
+from scutch.report.document import Outcome, Report
 from scutch.report.text import count, line
 
 HOLDS: Final = ("passed", "fixed")
@@ -153,7 +153,7 @@ def compare(old: Report, new: Report, *, allow_known: bool = False) -> Compariso
     groups: dict[str, list[Change]] = {
         name: [] for name in Comparison.__dataclass_fields__ if name not in ("old", "new")
     }
-    for identifier in sorted(before.keys() | after.keys(), key=_contract_order):
+    for identifier in in_order(before.keys() | after.keys()):
         change = Change(before.get(identifier), after.get(identifier))
         if group := _group(change, allow_known=allow_known):
             groups[group].append(change)
@@ -190,11 +190,6 @@ def _follow(regressions: list[Change], consequences: list[Change]) -> None:
         consequences += found
         regressions[:] = [change for change in regressions if change not in found]
         causes |= {change.latest.id for change in found}
-
-
-def _contract_order(identifier: str) -> tuple[int, tuple[str | int, ...]]:
-    area = identifier[:3]
-    return (list(AREAS).index(area) if area in AREAS else len(AREAS), place(identifier))
 
 
 def _facts(report: Report) -> str:

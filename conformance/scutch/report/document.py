@@ -8,7 +8,6 @@ loading validates, which needs the extra `report`.
 
 import dataclasses
 import json
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import scutch
+from scutch.catalogue import current, group_of, place, retired
 from scutch.implementation import SetupError
+from scutch.judging.verdicts import GRAVITY
 from scutch.judging.verdicts import Counterexample as Counterexample
 from scutch.report.text import line, publish
 
@@ -87,7 +88,7 @@ class Outcome:
     """The verdict on one requirement, with what broke it.
 
     Args:
-      id: Such as `BOX-2a`.
+      id: Such as `metadata/box-axes/removing-undoes-adding`.
       level: `must` or `should`.
       title: One line.
       verdict: One of `verdicts.VERDICTS`.
@@ -121,9 +122,9 @@ class Outcome:
     script: str | None = None
 
     @property
-    def area(self) -> str:
-        """The first three letters of the id: a chapter of the contract."""
-        return self.id[:3]
+    def group(self) -> str:
+        """The group of the catalogue that it is in; the first word of an id that is no path."""
+        return group_of(self.id) or self.id.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -180,16 +181,6 @@ def _outcome(document: Mapping[str, Any]) -> Outcome:
         "also": tuple(Counterexample(**each) for each in document.get("also", ())),
     }
     return Outcome(**{**document, **own})
-
-
-def place(identifier: str) -> tuple[str | int, ...]:
-    """Sorts ids as people do: BOX-9 before BOX-10, BOX-2a before BOX-2b.
-
-    >>> sorted(["BOX-10", "BOX-2b", "BOX-2a"], key=place)
-    ['BOX-2a', 'BOX-2b', 'BOX-10']
-    """
-    words = re.split(r"([0-9]+)", identifier)
-    return tuple(int(word) if word.isdigit() else word for word in words)
 
 
 def suite() -> Product:
@@ -279,7 +270,19 @@ def load(path: str | Path) -> Report:
                 f"at requirements[{index}].id: found {identifier} a second time, "
                 "expected each requirement once",
             )
-    return report
+    return _of_today(report)
+
+
+def _of_today(report: Report) -> Report:
+    """The report with the ids of today, where it is one of 0.1; what became one has one verdict."""
+    found: dict[str, Outcome] = {}
+    for old in report.requirements:
+        if old.id not in retired():
+            needs, roots = (tuple(map(current, each)) for each in (old.needs, old.blocked_by))
+            outcome = dataclasses.replace(old, id=current(old.id), needs=needs, blocked_by=roots)
+            pair = (found.get(outcome.id, outcome), outcome)
+            found[outcome.id] = min(pair, key=lambda each: GRAVITY.index(each.verdict))
+    return dataclasses.replace(report, requirements=tuple(found.values()))
 
 
 def _parse(path: Path) -> Any:

@@ -11,6 +11,7 @@ from collections import Counter
 from html import escape
 from typing import Final
 
+from scutch.catalogue import PARTS
 from scutch.judging.verdicts import VERDICTS
 from scutch.report.document import Report
 from scutch.report.findings import Finding, Place, findings
@@ -59,7 +60,7 @@ def _property(text: str) -> str:
 
 
 def summary(report: Report) -> str:
-    """The headline, a table of the areas, and one of what is not as it should be, in Markdown.
+    """The headline, a table of the parts, and one of what is not as it should be, in Markdown.
 
     Args:
       report: Of one run.
@@ -67,14 +68,14 @@ def summary(report: Report) -> str:
     column = Column(str(report.implementation), report)
     verdicts = [each for each in VERDICTS if column.tally(each)]
     rows = []
-    for area in matrix([report]).areas:
-        counts = Counter(row.verdicts[0] for row in area.rows)
+    for part, groups in matrix([report]).parts.items():
+        counts = Counter(row.verdicts[0] for group in groups for row in group.rows)
         cells = (str(counts[verdict] or "") for verdict in verdicts)
-        rows.append([area.name, area.title, *cells])
+        rows.append([_html(part), PARTS.get(part, ""), *cells])
     text = [
         f"### scutch: {_html(column.label)}\n",
         f"{_html(column.headline)}\n",
-        _table(["area", "what it is about", *verdicts], rows),
+        _table(["part", "what it is about", *verdicts], rows),
     ]
     broken = list(findings(report, None))
     for title, chosen in (

@@ -10,21 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from scutch.catalogue import about, groups, in_order
 from scutch.judging.verdicts import CONFORMING
-from scutch.report.document import Outcome, Report, place
+from scutch.report.document import Outcome, Report
 from scutch.report.text import count
-
-AREAS: Final = {
-    "BOX": "boxed axis metadata",
-    "LOG": "logical axis names",
-    "LIN": "Linen and its lifted transformations",
-    "OBJ": "objects, variables, graphs, filters and state",
-    "JIT": "lifted jit and its stages",
-    "SHM": "lifted shard_map",
-    "BRG": "the Linen and NNX bridge",
-    "EXP": "export",
-    "DST": "more than one process",
-}
 
 MARKS: Final = {
     "passed": "✓",
@@ -140,7 +129,7 @@ class Row:
     """One requirement across all columns.
 
     Args:
-      id: Such as `BOX-2a`.
+      id: Such as `metadata/box-axes/removing-undoes-adding`.
       level: `must` or `should`.
       title: One line.
       needs: Identifiers of the requirements that it needs.
@@ -165,11 +154,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Area:
-    """The rows of one chapter of the contract.
+class Group:
+    """The rows of one group of the catalogue.
 
     Args:
-      name: Three letters, such as `BOX`.
+      name: Such as `objects/graphs`.
       rows: Its requirements.
     """
 
@@ -178,8 +167,13 @@ class Area:
 
     @property
     def title(self) -> str:
-        """What the area is about, in a few words."""
-        return AREAS.get(self.name, "")
+        """What the group is about, in a few words."""
+        return about(self.name)
+
+    @property
+    def part(self) -> str:
+        """The part of the catalogue that it is in."""
+        return self.name.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -188,20 +182,28 @@ class Matrix:
 
     Args:
       columns: One for each report.
-      areas: The chapters that have a row.
+      groups: The groups that have a row.
     """
 
     columns: tuple[Column, ...]
-    areas: tuple[Area, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def parts(self) -> dict[str, list[Group]]:
+        """The groups by part, in order."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.part, []).append(group)
+        return found
 
     @property
     def rows(self) -> Iterator[Row]:
         """Every row, in order."""
-        return (row for area in self.areas for row in area.rows)
+        return (row for group in self.groups for row in group.rows)
 
 
 def matrix(reports: Sequence[Report]) -> Matrix:
-    """Line the reports up: the areas in the contract's order, requirements by their ids.
+    """Line the reports up: groups and requirements in the order of the catalogue.
 
     Level and title of a row are those of the first report that has it.
     """
@@ -218,11 +220,13 @@ def matrix(reports: Sequence[Report]) -> Matrix:
             outcome.needs,
             tuple(column.verdict(outcome.id) for column in columns),
         )
-        for outcome in sorted(outcomes.values(), key=lambda outcome: place(outcome.id))
+        for outcome in map(outcomes.__getitem__, in_order(outcomes))
     ]
-    chapters = [*AREAS, *sorted({outcome.area for outcome in outcomes.values()} - AREAS.keys())]
-    areas = (Area(name, tuple(row for row in rows if row.id[:3] == name)) for name in chapters)
-    return Matrix(columns, tuple(area for area in areas if area.rows))
+    names = dict.fromkeys([*groups(), *sorted(one.group for one in outcomes.values())])
+    lined_up = (
+        Group(name, tuple(row for row in rows if outcomes[row.id].group == name)) for name in names
+    )
+    return Matrix(columns, tuple(group for group in lined_up if group.rows))
 
 
 def _labels(reports: Sequence[Report]) -> list[str]:

@@ -49,7 +49,7 @@ def _rule(outcome: Outcome) -> dict[str, Any]:
         "id": outcome.id,
         "shortDescription": {"text": visible(outcome.title)},
         "help": {"text": f"scutch explain {outcome.id}"},
-        "properties": {"tags": [outcome.area, outcome.level]},
+        "properties": {"tags": [outcome.group, outcome.level]},
     }
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup, escape
 
+from scutch.catalogue import file_name, group_of, sentence_of
 from scutch.catalogue import index as laws
 from scutch.judging.verdicts import ROOTS, VERDICTS
 from scutch.report.document import Report, ReportError, suite
@@ -141,7 +142,7 @@ def _digest(text: str) -> str:
 
 def _address(identifier: str, run: int | None = None) -> str:
     """The page of a requirement, or the place on it where the verdict of a run stands."""
-    return f"requirement/{identifier}.html" + (f"#run-{run}" if run else "")
+    return f"requirement/{file_name(identifier)}.html" + (f"#run-{run}" if run else "")
 
 
 def pages(
@@ -159,6 +160,9 @@ def pages(
     """
     environment = templates()
     environment.filters |= {"prose": _prose, "code": _code, "address": _address}
+    environment.filters |= {
+        "sentence": sentence_of, "group": group_of, "file_name": file_name
+    }  # fmt: skip
     environment.tests["web"] = _is_web
     environment.globals |= {
         "matrix": lined_up,

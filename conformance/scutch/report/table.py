@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scutch.catalogue import sentence_of
 from scutch.judging.verdicts import ROOTS
 from scutch.report.document import Report
 from scutch.report.matrix import Column, matrix
 from scutch.report.text import count, line
 
-_IDS, _TITLE, _VERDICT = 24, 24, 14
+_LEVEL, _TITLE, _VERDICT = 10, 24, 14
 
 _STYLES = {
     "passed": "green",
@@ -33,7 +34,7 @@ _STYLES = {
 def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
     """Print the reports side by side, then a headline and the root causes of each.
 
-    An area that nobody claims is one line. Colours follow the terminal and `NO_COLOR`; where there
+    A group that nobody claims is one line. Colours follow the terminal and `NO_COLOR`; where there
     is no terminal, lines are 120 wide, unless `COLUMNS` says otherwise.
 
     Args:
@@ -50,21 +51,23 @@ def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
     table.add_column("requirement", no_wrap=True, overflow="ellipsis")
     for column in lined_up.columns:
         table.add_column(Text(line(column.label)), width=_VERDICT)
-    rest = _IDS + (_VERDICT + 2) * len(lined_up.columns)
+    ids = max([len(group.name) for group in lined_up.groups]
+              + [len(sentence_of(row.id)) + 2 for row in lined_up.rows])  # fmt: skip
+    rest = ids + _LEVEL + (_VERDICT + 2) * len(lined_up.columns)
     console.width = max(console.width, rest + _TITLE)  # a narrow window folds, and loses nothing
     table.columns[2].max_width = console.width - rest
-    for area in lined_up.areas:
-        head = Text(f"{area.title} ({count(len(area.rows), 'requirement')})", "bold")
-        unclaimed = all({*row.verdicts} == {"unclaimed"} for row in area.rows)
+    for group in lined_up.groups:
+        head = Text(f"{group.title} ({count(len(group.rows), 'requirement')})", "bold")
+        unclaimed = all({*row.verdicts} == {"unclaimed"} for row in group.rows)
         table.add_row(
-            Text(area.name, "bold"),
+            Text(line(group.name), "bold"),
             "",
             head,
-            *(map(_verdict, area.rows[0].verdicts) if unclaimed else ()),
+            *(map(_verdict, group.rows[0].verdicts) if unclaimed else ()),
         )
-        for row in () if unclaimed else area.rows:
+        for row in () if unclaimed else group.rows:
             verdicts = map(_verdict, row.verdicts)
-            table.add_row(row.id, row.level, Text(line(row.title)), *verdicts)
+            table.add_row(f"  {sentence_of(row.id)}", row.level, Text(line(row.title)), *verdicts)
     console.print(table)
     for column in lined_up.columns:
         console.print()

@@ -70,6 +70,7 @@ def script(
       NotReproducible: There is no such program.
       SetupError: There is no such requirement.
     """
+    requirement = catalogue.current(requirement)
     row = catalogue.by_id().get(requirement)
     if row is None:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
@@ -138,7 +139,7 @@ def issue(requirement: str, text: str) -> str:
     Raises:
       SetupError: There is no such requirement.
     """
-    row = catalogue.by_id().get(requirement)
+    row = catalogue.by_id().get(catalogue.current(requirement))
     if row is None:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
     docstring, _, program = text.removeprefix('"""').partition('\n"""\n')

@@ -24,8 +24,8 @@ def failure(wanted: str, where: str) -> tuple[str, str]:
     """
     if "(" in wanted:
         return _law(wanted), wanted
-    row = catalogue.by_id().get(wanted)
-    if row is None:
+    wanted = catalogue.current(wanted)
+    if wanted not in catalogue.by_id():
         raise SetupError(f"no requirement {wanted!r}", "`scutch list` shows all")
     prepare_devices()
     implementation = load(where)

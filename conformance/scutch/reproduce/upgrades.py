@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from scutch.catalogue import file_name
 from scutch.implementation import SetupError
 from scutch.releases.changes import KINDS, Upgrade
 from scutch.reproduce import NotReproducible, script
@@ -55,7 +56,7 @@ def write(upgrade: Upgrade, folder: Path, python: str = sys.executable) -> list[
             except NotReproducible as error:
                 lines.append(str(error))
                 continue
-            file = folder / f"{change.requirement}-{call.test.partition('[')[0]}.py"
+            file = folder / f"{file_name(change.requirement)}-{call.test.partition('[')[0]}.py"
             file.write_text(text, "utf-8")
             lines.append(f"{file}: exits with 1 on {name} {release}")
     lines += [

@@ -12,12 +12,12 @@ def lifting_with(plant, **functions):
     plant.attribute(lift, "meta", types.SimpleNamespace(**{**vars(meta), **functions}))
 
 
-@fault("LIN-2a", among="LIN-[23]*")
+@fault("transformations/fits-rank/lifts-of-linen", among="LIN-[23]*")
 def a_lift_does_not_name_the_axis_that_it_adds(plant):
     lifting_with(plant, add_axis=lambda tree, index, params: tree)
 
 
-@fault("LIN-2c", among="LIN-[23]*")
+@fault("transformations/fits-rank/lifts-of-linen[inside]", among="LIN-[23]*")
 def a_lifted_body_sees_the_name_of_the_lift(plant):
     """So on the way out the box has all its names already."""
 
@@ -30,7 +30,7 @@ def a_lifted_body_sees_the_name_of_the_lift(plant):
     lifting_with(plant, remove_axis=lambda tree, index, params: tree, add_axis=add_axis)
 
 
-@fault("LIN-4e", among="LIN-4*")
+@fault("transformations/options/lifts-of-linen[keys]", among="LIN-4*")
 def split_keys_are_shared(plant):
     scan = lift.scan
 
@@ -40,7 +40,7 @@ def split_keys_are_shared(plant):
     plant.function(scan, shared)
 
 
-@fault("LIN-8i", among="LIN-8*")
+@fault("linen/collections/sown-values-keep-order", among="LIN-8*")
 def a_sown_value_takes_the_place_of_the_last(plant):
     sow = nn.Module.sow
 
@@ -50,7 +50,7 @@ def a_sown_value_takes_the_place_of_the_last(plant):
     plant.attribute(nn.Module, "sow", sown)
 
 
-@fault("LIN-8c", among="LIN-8*")
+@fault("linen/layers/batch-norm-keeps-statistics", among="LIN-8*")
 def batch_statistics_stand_still(plant):
     call = nn.BatchNorm.__call__
 

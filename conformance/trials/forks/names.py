@@ -8,20 +8,20 @@ import flax.linen.spmd as spmd
 from trials.forks.planting import fault
 
 
-@fault("BOX-27a", among="BOX")
+@fault("metadata/box-axes/adding-names-the-axis", among="BOX")
 def an_added_axis_is_named_one_place_too_late(plant):
     add = meta.Partitioned.add_axis
     plant.attribute(meta.Partitioned, "add_axis", lambda box, i, p: add(box, i + 1, p))
 
 
-@fault("BOX-4a", among="BOX")
+@fault("metadata/box-values/replacing-keeps-metadata", among="BOX")
 def replacing_the_value_forgets_the_mesh(plant):
     plant.attribute(
         meta.Partitioned, "replace_boxed", lambda box, value: box.replace(value=value, mesh=None)
     )
 
 
-@fault("BOX-9a", among="BOX")
+@fault("metadata/box-axes/wrong-name-is-refused", among="BOX")
 def an_axis_of_another_name_is_removed(plant):
     def remove_axis(box, index, params):
         box._get_partition_name(params)
@@ -30,12 +30,12 @@ def an_axis_of_another_name_is_removed(plant):
     plant.attribute(meta.Partitioned, "remove_axis", remove_axis)
 
 
-@fault("BOX-14a", among="BOX")
+@fault("metadata/box-trees/unbox-leaves-no-box", among="BOX")
 def unboxing_strips_the_outer_layer_only(plant):
     plant.function(meta.unbox, lambda tree: meta.map_axis_meta(lambda box: box.unbox(), tree))
 
 
-@fault("BOX-16b", among="BOX")
+@fault("metadata/box-specs/arrays-have-empty-specs", among="BOX")
 def arrays_without_a_box_have_no_spec(plant):
     spec = meta._get_leaf_pspec
     plant.function(
@@ -43,7 +43,7 @@ def arrays_without_a_box_have_no_spec(plant):
     )  # fmt: skip
 
 
-@fault("BOX-18d", among="BOX")
+@fault("metadata/box-constraints/own-mesh-wins", among="BOX")
 def the_mesh_in_context_wins_over_that_of_the_box(plant):
     unbox = meta.Partitioned.unbox
 
@@ -54,7 +54,7 @@ def the_mesh_in_context_wins_over_that_of_the_box(plant):
     plant.attribute(meta.Partitioned, "unbox", unboxed)
 
 
-@fault("BOX-8c", among="BOX")
+@fault("metadata/box-axes/none-is-a-name", among="BOX")
 def none_is_taken_for_a_missing_name(plant):
     named = meta.Partitioned._get_partition_name
 
@@ -64,7 +64,7 @@ def none_is_taken_for_a_missing_name(plant):
     plant.attribute(meta.Partitioned, "_get_partition_name", partition_name)
 
 
-@fault("BOX-19a", among="BOX")
+@fault("metadata/box-values/initializer-boxes-its-result", among="BOX")
 def a_wrapped_initializer_loses_its_keywords(plant):
     wrap = meta.with_partitioning
     plant.function(
@@ -72,7 +72,7 @@ def a_wrapped_initializer_loses_its_keywords(plant):
     )  # fmt: skip
 
 
-@fault("LOG-1", among="LOG-[1-8]*")
+@fault("metadata/logical-rules/first-free-rule-wins", among="LOG-[1-8]*")
 def the_last_rule_wins(plant):
     assign = spmd._logical_to_mesh_axes
 
@@ -83,12 +83,12 @@ def the_last_rule_wins(plant):
     plant.function(assign, reversed_rules)
 
 
-@fault("LOG-2", among="LOG-[1-8]*")
+@fault("metadata/logical-rules/mesh-axes-are-used-once", among="LOG-[1-8]*")
 def a_mesh_axis_is_used_twice(plant):
     plant.function(spmd._mesh_assignment_free, lambda new, existing: True)
 
 
-@fault("LOG-6b", among="LOG-[1-8]*")
+@fault("metadata/logical-context/leaving-restores-rules", among="LOG-[1-8]*")
 def rules_stay_after_their_context(plant):
     @contextmanager
     def logical_axis_rules(rules):
@@ -98,7 +98,7 @@ def rules_stay_after_their_context(plant):
     plant.function(rules_in_context.logical_axis_rules, logical_axis_rules)
 
 
-@fault("LOG-8i", among="LOG-[1-8]*")
+@fault("metadata/logical-constraints/no-constraint-leaves-array", among="LOG-[1-8]*")
 def an_unmatched_name_is_constrained_all_the_same(plant):
     constrain = spmd._with_sharding_constraint_one_fallback
 
@@ -110,13 +110,13 @@ def an_unmatched_name_is_constrained_all_the_same(plant):
     plant.function(constrain, constrained)
 
 
-@fault("LOG-5b", among="LOG-[1-8]*")
+@fault("metadata/logical-trees/specs-land-on-the-mesh", among="LOG-[1-8]*")
 def shardings_of_a_tree_take_the_rules_in_context(plant):
     convert = spmd.logical_to_mesh_sharding
     plant.function(convert, lambda tree, mesh, rules=None: convert(tree, mesh))
 
 
-@fault("LOG-9c", among="LOG-9[a-e] LOG-8*")
+@fault("metadata/logical-boxes/own-rules-win", among="LOG-9[a-e] LOG-8*")
 def the_rules_in_context_win_over_those_of_the_box(plant):
     unbox = spmd.LogicallyPartitioned.unbox
 
@@ -127,7 +127,7 @@ def the_rules_in_context_win_over_those_of_the_box(plant):
     plant.attribute(spmd.LogicallyPartitioned, "unbox", unboxed)
 
 
-@fault("LOG-3c", among="LOG-[1-8]*")
+@fault("metadata/logical-rules/repeated-name-is-refused", among="LOG-[1-8]*")
 def a_repeated_name_is_passed_over(plant):
     assign = spmd._logical_to_mesh_axes
 

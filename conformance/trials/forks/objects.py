@@ -8,24 +8,29 @@ from flax.nnx.transforms import compilation
 from trials.forks.planting import fault
 
 
-@fault("OBJ-3d", among="OBJ-[134]*")
+@fault("objects/filters/filters-compose", among="OBJ-[134]*")
 def all_of_some_filters_means_any(plant):
     any_of = filterlib.Any.__call__
     plant.attribute(filterlib.All, "__call__", any_of)
 
 
-@fault("OBJ-1d", among="OBJ-[134]*")
+@fault("objects/graphs/merged-object-is-new", among="OBJ-[134]*")
 def a_clone_is_the_object_itself(plant):
     plant.function(nnx.clone, lambda node, *args, **options: node)
 
 
-@fault("OBJ-4a", among="OBJ-[134]*")
+@fault("objects/states/merge-undoes-split-state", among="OBJ-[134]*")
 def merging_states_takes_the_first_alone(plant):
     merge = nnx.merge_state
     plant.function(merge, lambda state, *states, **options: merge(state, **options))
 
 
-@fault("OBJ-6b", "OBJ-6a", "OBJ-6e", among="OBJ-[56]*")
+@fault(
+    "objects/streams/streams-are-independent",
+    "objects/streams/same-seed-same-keys",
+    "objects/streams/copied-stream-goes-on",
+    among="OBJ-[56]*",
+)
 def a_stream_gives_the_same_key_again(plant):
     draw = rnglib.RngStream.__call__
 
@@ -37,13 +42,18 @@ def a_stream_gives_the_same_key_again(plant):
     plant.attribute(rnglib.RngStream, "__call__", drawn)
 
 
-@fault("OBJ-5p", "OBJ-8m", "OBJ-8n", among="OBJ-[56]* OBJ-8*")
+@fault(
+    "objects/metadata/lifts-name-their-axis",
+    "transformations/fits-rank/lifts-of-objects",
+    "transformations/fits-rank/lifts-of-objects[negative]",
+    among="OBJ-[56]* OBJ-8*",
+)
 def a_lift_of_objects_names_the_wrong_axis(plant):
     add = spmd.add_axis
     plant.function(add, lambda tree, index, params: add(tree, index + 1, params))
 
 
-@fault("OBJ-7e", among="OBJ-[57]*")
+@fault("objects/optimizer/update-equals-optax", among="OBJ-[57]*")
 def the_optimizer_keeps_its_old_state(plant):
     update = nnx.Optimizer.update
 
@@ -56,7 +66,7 @@ def the_optimizer_keeps_its_old_state(plant):
     plant.attribute(nnx.Optimizer, "update", updated)
 
 
-@fault("OBJ-5b", "OBJ-5d", among="OBJ-[57]*")
+@fault("objects/hooks/set-hook-runs-once", "objects/hooks/hooks-run-in-order", among="OBJ-[57]*")
 def the_last_set_hook_is_left_out(plant):
     set_value = variablelib.Variable.set_value
 
@@ -85,22 +95,22 @@ def jit_with(plant, change):
     plant.function(jit, jitted)
 
 
-@fault("JIT-4d", among="JIT-[47]*")
+@fault("transformations/donation/jit-of-objects", among="JIT-[47]*")
 def nothing_is_donated(plant):
     jit_with(plant, lambda told: {k: v for k, v in told.items() if not k.startswith("donate")})
 
 
-@fault("JIT-5b", among="JIT-5*")
+@fault("transformations/places-arrays/jit-of-objects[outputs]", among="JIT-5*")
 def the_shardings_of_outputs_are_not_asked_for(plant):
     jit_with(plant, lambda told: {**told, "out_shardings": None})
 
 
-@fault("JIT-6c", among="JIT-6* JIT-5c")
+@fault("transformations/places-arrays/filters-compare-by-content", among="JIT-6* JIT-5c")
 def equal_shardings_of_states_differ(plant):
     plant.attribute(compilation.StateSharding, "__eq__", lambda one, other: one is other)
 
 
-@fault("SHM-4c", among="SHM-[145]*")
+@fault("transformations/refuses/shard-map-of-objects[replication]", among="SHM-[145]*")
 def replication_is_never_checked(plant):
     shard_map = nnx.shard_map
 
@@ -112,13 +122,13 @@ def replication_is_never_checked(plant):
     plant.function(shard_map, mapped)
 
 
-@fault("BRG-3b", among="BRG-[1-5]*")
+@fault("bridge/registry/equal-depth-keeps-order", among="BRG-[1-5]*")
 def types_of_one_depth_change_their_order(plant):
     ordered = variables.sort_variable_types
     plant.function(ordered, lambda types: ordered(list(types)[::-1]))
 
 
-@fault("BRG-1c", among="BRG-[1-5]*")
+@fault("bridge/registry/taken-name-is-refused", among="BRG-[1-5]*")
 def a_taken_name_is_given_away(plant):
     register = variablelib.register_variable_name
 
@@ -128,12 +138,12 @@ def a_taken_name_is_given_away(plant):
     plant.function(register, registered)
 
 
-@fault("BRG-5a", among="BRG-[1-5]*")
+@fault("bridge/variables/vanilla-is-blank", among="BRG-[1-5]*")
 def metadata_is_left_behind_in_the_bridge(plant):
     plant.function(variables.is_vanilla_variable, lambda variable: True)
 
 
-@fault("BRG-6c", among="BRG-6*")
+@fault("bridge/trees/path-in-two-is-refused", among="BRG-6*")
 def of_two_variables_at_a_path_the_last_remains(plant):
     convert = variables.linen_vars_to_nnx_attrs
 
@@ -146,7 +156,7 @@ def of_two_variables_at_a_path_the_last_remains(plant):
     plant.function(convert, converted)
 
 
-@fault("BRG-7g", among="BRG-7*")
+@fault("bridge/wrappers/tolinen-returns-collections", among="BRG-7*")
 def a_wrapped_object_keeps_its_changes_to_itself(plant):
     store = wrappers.ToLinen._update_variables
 

@@ -3,7 +3,7 @@
 A fault is a function that puts something wrong in the place of a function or method of the
 installed Flax, for as long as the fork is judged:
 
-    @fault("LOG-1", among="LOG-[1-4]*")
+    @fault("metadata/logical-rules/first-free-rule-wins", among="LOG-[1-4]*")
     def the_last_rule_wins(plant):
         assign = spmd._logical_to_mesh_axes
         plant.function(assign, lambda names, rules=None: assign(names, rules and rules[::-1]))

@@ -78,12 +78,12 @@ def drops_names(call):
 
 @constraint
 def pads_names(call):
-    """Breaks LOG-8f: the last axes may go without names."""
+    """Breaks LOG-8f: where names are missing, the first axes go without."""
     if not hasattr(call["x"], "shape"):
         return with_logical_constraint(**call)
     missing = np.ndim(call["x"]) - len(_names(call))
     return with_logical_constraint(
-        **{**call, "logical_axis_resources": _names(call) + (None,) * missing}
+        **{**call, "logical_axis_resources": (None,) * missing + _names(call)}
     )
 
 

@@ -137,10 +137,10 @@ class NewContextsOnly:
 
 @of_boxes
 class ConstrainsShapes:
-    """Breaks BOX-23b: JAX is asked to constrain a shape without contents, and refuses."""
+    """Breaks BOX-23b: under a mesh, a shape without contents loses its axes."""
 
     def unbox(self, apply_constraint=True):
         around = self.mesh or context_mesh()
         if apply_constraint and around is not None and isinstance(self.value, jax.ShapeDtypeStruct):
-            return jax.lax.with_sharding_constraint(self.value, PartitionSpec())
+            return jax.ShapeDtypeStruct((7,), self.value.dtype)
         return super().unbox(apply_constraint)

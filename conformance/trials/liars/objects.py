@@ -167,15 +167,6 @@ class OneStateOfSeveral:
 
 
 @of_objects
-class LiveState:
-    """Breaks OBJ-1l: a state has the variables of the object."""
-
-    def state(node, *filters):
-        found = nnx.state(node, *filters)
-        return found if len(filters) > 1 else nnx.merge_state(found, nnx.variables(node, *filters))
-
-
-@of_objects
 class PopsNothing:
     """Breaks OBJ-1m: what is popped stays in the object."""
 

@@ -281,7 +281,7 @@ class KnowsNoLists:
 
 @lifted
 class RematerializesWithoutNumbers:
-    """Breaks OBJ-8g: numbers of static arguments that are not there are forgotten."""
+    """Breaks OBJ-8g: where numbered arguments are not there, the result is another."""
 
     def remat(f=None, **options):
         made = nnx.remat(f, **options)
@@ -289,7 +289,9 @@ class RematerializesWithoutNumbers:
             return made
 
         def call(*args, **kwargs):
-            return made(*args, **kwargs) if len(args) > 2 else f(*args, **kwargs)
+            if len(args) > 2:
+                return made(*args, **kwargs)
+            return jax.tree.map(lambda x: x + 1, f(*args, **kwargs))
 
         return call
 

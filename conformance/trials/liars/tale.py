@@ -69,7 +69,7 @@ class Liar:
 
 
 def breaks(lie: Any) -> tuple[str, ...]:
-    """The requirements that the docstring of a lie begins with."""
+    """The requirements that the docstring of a lie begins with, by their old ids."""
     found = _BREAKS.match(lie.__doc__ or "")
     if found is None:
         raise ValueError(f"{lie.__name__} says {lie.__doc__!r}; expected 'Breaks BOX-5: ...'")
@@ -95,7 +95,8 @@ def tell(
     spaces = {space: HONEST[space] for space in claims}
     for space, names in lies.items():
         spaces[space] = Namespace(f"lying {space}", SimpleNamespace(**names), HONEST[space])
-    broken = tuple(prefix + identifier for identifier in breaks(lie))
+    found = (catalogue.current(prefix + identifier) for identifier in breaks(lie))
+    broken = tuple(dict.fromkeys(found))
     title = lie.__name__ + ("[logical]" if prefix else "")
     LIARS.append(Liar(title, broken, Implementation(title, "0", **spaces)))
 
@@ -227,6 +228,12 @@ def convict(
     roots = summarize(rule(rows, trials, claims=liar.implementation.claims, retry=_trusted)).roots
     failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
     return failed, {ruling.requirement.id: ruling for ruling in roots}
+
+
+def rows(identifier: str) -> set[str]:
+    """The rows of the contract that a requirement comes from, such as `BOX-2` and `LOG-9`."""
+    was = catalogue.by_id()[identifier].was
+    return {found[0] for old in was if (found := re.match(r"[A-Z]+-\d+", old))}
 
 
 def few(law: Law, inputs: int) -> int:

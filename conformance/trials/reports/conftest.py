@@ -14,13 +14,15 @@ def requirement(identifier, title, *needs, level="must", text="`box.unbox()` giv
 
 
 CATALOGUE = (
-    requirement("BOX-1", "Only boxes are axis metadata"),
-    requirement("BOX-2a", "A box is a pytree node", "BOX-1", text="First.\n\nThen `second`."),
-    requirement("BOX-9a", "A wrong name is refused"),
-    requirement("BOX-10", "A method touches nothing", "BOX-9a"),
-    requirement("BOX-11", "A negative index counts from the end", level="should"),
-    requirement("LOG-1", "Rules are tried in order"),
-    requirement("LOG-9.BOX-2a", "A logical box is a pytree node", "BOX-2a"),
+    requirement("boxes/all/b-1", "Only boxes are axis metadata"),
+    requirement(
+        "boxes/all/b-2a", "A box is a pytree node", "boxes/all/b-1", text="First.\n\nThen `second`."
+    ),
+    requirement("boxes/all/b-9a", "A wrong name is refused"),
+    requirement("boxes/all/b-10", "A method touches nothing", "boxes/all/b-9a"),
+    requirement("boxes/all/b-11", "A negative index counts from the end", level="should"),
+    requirement("rules/all/l-1", "Rules are tried in order"),
+    requirement("boxes/all/b-2a[logical]", "A logical box is a pytree node", "boxes/all/b-2a"),
 )
 
 
@@ -74,24 +76,29 @@ def flax():
     """A run in which something is broken, with text that must not be obeyed."""
     return make_report(
         {
-            "BOX-1": {"verdict": "passed", "tests": ("test_boxes.py::test_only_boxes",)},
-            "BOX-2a": "passed",
-            "BOX-9a": {
+            "boxes/all/b-1": {"verdict": "passed", "tests": ("test_boxes.py::test_only_boxes",)},
+            "boxes/all/b-2a": "passed",
+            "boxes/all/b-9a": {
                 "verdict": "failed",
                 "tests": ("test_boxes.py::test_a_wrong_name_is_refused",),
                 "examples": 37,
                 "seconds": 1.25,
                 "counterexample": HARM,
-                "replay": "pytest -p scutch.plugin --implementation flax --requirement 'BOX-9a'",
+                "replay": "pytest -p scutch.plugin --implementation flax "
+                "--requirement boxes/all/b-9a",
             },
-            "BOX-10": {"verdict": "blocked", "blocked_by": ("BOX-9a",)},
-            "BOX-11": {
+            "boxes/all/b-10": {"verdict": "blocked", "blocked_by": ("boxes/all/b-9a",)},
+            "boxes/all/b-11": {
                 "verdict": "known",
                 "reason": "Flax counts from the front <b>only</b>",
                 "upstream": "https://example.org/issues/1?a=1&b=2",
             },
-            "LOG-1": {"verdict": "known", "reason": "late", "upstream": "javascript:alert(1)"},
-            "LOG-9.BOX-2a": "unclaimed",
+            "rules/all/l-1": {
+                "verdict": "known",
+                "reason": "late",
+                "upstream": "javascript:alert(1)",
+            },
+            "boxes/all/b-2a[logical]": "unclaimed",
         }
     )
 

@@ -49,63 +49,74 @@ def test_a_wrong_command_line_is_refused(words, scutch):
 
 
 def test_list_shows_requirements(scutch):
-    code, out, _ = scutch("list")
+    code, out, _ = scutch("list", "*")
     assert code == 0
     assert len(out.splitlines()) == 7
-    assert "BOX-11        should  A negative index counts from the end" in out
+    assert "boxes/all/b-11           should  A negative index counts from the end" in out
+
+
+def test_list_without_a_pattern_counts_parts_and_groups(scutch):
+    code, out, _ = scutch("list")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[:4] == ["boxes 6", "all 6", "rules 1", "all 1"]
+    assert lines[4].startswith("7 requirements")
 
 
 def test_list_selects(scutch):
-    assert len(scutch("list", "--requirement", "BOX-1*")[1].splitlines()) == 3
-    assert len(scutch("list", "--area", "log")[1].splitlines()) == 2
-    assert len(scutch("list", "--requirement", "BOX-9")[1].splitlines()) == 1
+    assert len(scutch("list", "--requirement", "boxes/all/b-1*")[1].splitlines()) == 3
+    assert len(scutch("list", "rules")[1].splitlines()) == 1
+    assert len(scutch("list", "--requirement", "boxes/all")[1].splitlines()) == 6
 
 
 def test_list_that_selects_nothing_is_refused(scutch):
     code, out, err = scutch("list", "--requirement", "ZZZ*")
     assert (code, out) == (2, "")
-    assert err.startswith("scutch: no requirement matches 'ZZZ*': expected an identifier")
-    code, _, err = scutch("list", "--area", "ZZZ")
-    assert code == 2
-    assert "the area 'ZZZ'; expected one of BOX, LOG" in err
+    assert err.startswith("scutch: no requirement matches 'ZZZ*': expected an id")
 
 
 def test_explain_tells_everything(scutch):
-    code, out, _ = scutch("explain", "box-2A")
+    code, out, _ = scutch("explain", "Boxes/all/b-2A")
     assert code == 0
     lines = out.splitlines()
-    assert lines[:5] == ["BOX-2a  A box is a pytree node", "", "First.", "", "Then `second`."]
+    assert lines[:5] == [
+        "boxes/all/b-2a  A box is a pytree node",
+        "",
+        "First.",
+        "",
+        "Then `second`.",
+    ]
     for line in ("level       must", "source      000_ boxes", "domain      `0 <= i <= rank`"):
         assert f"  {line}" in lines
-    assert "  needs       BOX-1" in lines
-    assert "  needed by   LOG-9.BOX-2a" in lines
+    assert "  needs       boxes/all/b-1" in lines
+    assert "  needed by   boxes/all/b-2a[logical]" in lines
 
 
-def test_explain_takes_a_row(scutch):
-    assert scutch("explain", "BOX-9")[1].startswith("BOX-9a  A wrong name is refused")
+def test_explain_takes_a_group(scutch):
+    assert scutch("explain", "rules/all")[1].startswith("rules/all/l-1  Rules are tried in order")
 
 
 def test_explain_names_the_laws(scutch, monkeypatch, tmp_path, request):
     laws = tmp_path / "laws"
     laws.mkdir()
     (laws / "test_boxes.py").write_text(
-        '@requirement("BOX-2a")\n@given(x=1)\ndef test_a_box_is_a_node(x): ...\n'
-        '@pytest.mark.requirement("BOX-1", "LOG-1")\ndef test_two(): ...\n'
+        '@requirement("boxes/all/b-2a")\n@given(x=1)\ndef test_a_box_is_a_node(x): ...\n'
+        '@pytest.mark.requirement("boxes/all/b-1", "rules/all/l-1")\ndef test_two(): ...\n'
         "def test_unmarked(): ...\n"
     )
     monkeypatch.setattr(index.resources, "files", lambda package: tmp_path)
     index._index.cache_clear()
     request.addfinalizer(index._index.cache_clear)
     law = "laws        test_boxes.py::test_a_box_is_a_node"
-    assert law in scutch("explain", "BOX-2a")[1]
-    assert law in scutch("explain", "LOG-9.BOX-2a")[1]
-    assert "laws        test_boxes.py::test_two" in scutch("explain", "LOG-1")[1]
-    assert "laws        none yet" in scutch("explain", "BOX-11")[1]
+    assert law in scutch("explain", "boxes/all/b-2a")[1]
+    assert law in scutch("explain", "boxes/all/b-2a[logical]")[1]
+    assert "laws        test_boxes.py::test_two" in scutch("explain", "rules/all/l-1")[1]
+    assert "laws        none yet" in scutch("explain", "boxes/all/b-11")[1]
 
 
 @pytest.mark.parametrize(
     ("wanted", "remedy"),
-    [("BOX-9b", "did you mean BOX-9a"), ("sharding", "`scutch list` shows all")],
+    [("boxes/all/b-9b", "did you mean boxes/all/b-9a"), ("sharding", "`scutch list` shows all")],
 )
 def test_explain_of_an_unknown_requirement_helps(wanted, remedy, scutch):
     code, out, err = scutch("explain", wanted)
@@ -119,7 +130,7 @@ def test_report_shows_and_writes(scutch, saved, reference, flax, tmp_path):
     assert (code, err) == (0, "")
     assert "flax 0.12.8: 2 of 5 must" in out
     assert out.endswith(f"site: {tmp_path / 'site' / 'index.html'}\n")
-    assert (tmp_path / "site" / "requirement" / "BOX-9a.html").is_file()
+    assert (tmp_path / "site" / "requirement" / "boxes-all-b-9a.html").is_file()
 
 
 def test_report_of_bad_input_is_refused(scutch, saved, flax, tmp_path):
@@ -141,15 +152,15 @@ def test_diff_fails_on_a_regression_only(scutch, saved, reference, flax):
     old, new = saved("reference", reference), saved("flax", flax)
     code, out, err = scutch("diff", old, new)
     assert (code, err) == (1, "")
-    assert "BOX-9a  must  passed -> failed" in out
+    assert "boxes/all/b-9a  must  passed -> failed" in out
     assert scutch("diff", new, old)[0] == 0
     assert scutch("diff", old, old)[0] == 0
 
 
 def test_diff_takes_the_level_and_the_known_failures(scutch, saved, report):
-    old = saved("old", report({"BOX-1": "passed", "BOX-11": "passed"}))
-    should = saved("should", report({"BOX-1": "passed", "BOX-11": "failed"}))
-    known = saved("known", report({"BOX-1": "known", "BOX-11": "passed"}))
+    old = saved("old", report({"boxes/all/b-1": "passed", "boxes/all/b-11": "passed"}))
+    should = saved("should", report({"boxes/all/b-1": "passed", "boxes/all/b-11": "failed"}))
+    known = saved("known", report({"boxes/all/b-1": "known", "boxes/all/b-11": "passed"}))
     assert scutch("diff", old, should)[0] == 0
     assert scutch("diff", old, should, "--level", "should")[0] == 1
     assert scutch("diff", old, known)[0] == 1
@@ -236,13 +247,13 @@ def test_the_help_of_run_lists_the_options_of_the_judge(scutch, monkeypatch):
 
 
 def test_list_takes_a_pattern(scutch):
-    code, out, _ = scutch("list", "BOX-1*")
+    code, out, _ = scutch("list", "boxes/all/b-1*")
     assert (code, len(out.splitlines())) == (0, 3)
-    assert scutch("list", "--requirement", "BOX-1*")[1] == out
+    assert scutch("list", "--requirement", "boxes/all/b-1*")[1] == out
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
-    path = saved("long", report({f"BOX-{i}": "passed" for i in range(5000)}))
+    path = saved("long", report({f"boxes/all/b-{i}": "passed" for i in range(5000)}))
     assert len(load(path).requirements) == 5000
     room = cli.__file__.rpartition("scutch")[0]
     done = subprocess.run(
@@ -258,7 +269,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(saved, report):
 
 
 def test_an_output_without_unicode_is_no_error(saved, report):
-    path = saved("name", report({"BOX-1": {"verdict": "failed", "title": "名 " * 99}}))
+    path = saved("name", report({"boxes/all/b-1": {"verdict": "failed", "title": "名 " * 99}}))
     room = cli.__file__.rpartition("scutch")[0]
     done = subprocess.run(
         [sys.executable, "-c", "from scutch.cli import main; main()", "report", path],
@@ -271,8 +282,8 @@ def test_an_output_without_unicode_is_no_error(saved, report):
 
 
 def test_a_newer_suite_may_drop_a_requirement(scutch, saved, report):
-    old = saved("old", report({"BOX-1": "passed", "BOX-2": "passed"}))
-    new = saved("new", report({"BOX-1": "passed"}, suite=Product("scutch", "9.0.0")))
+    old = saved("old", report({"boxes/all/b-1": "passed", "boxes/all/b-2": "passed"}))
+    new = saved("new", report({"boxes/all/b-1": "passed"}, suite=Product("scutch", "9.0.0")))
     code, out, _ = scutch("diff", old, new)
     assert code == 0
     assert "Only in the old report (1):" in out

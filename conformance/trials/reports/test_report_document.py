@@ -50,22 +50,28 @@ def test_the_document_is_the_published_form(document):
 
 
 def test_the_same_report_gives_the_same_bytes_in_any_order(report, tmp_path):
-    write(report({"BOX-10": "passed", "BOX-9": "failed"}), tmp_path / "a.json")
-    write(report({"BOX-9": "failed", "BOX-10": "passed"}), tmp_path / "b.json")
+    write(report({"boxes/all/b-10": "passed", "boxes/all/b-9": "failed"}), tmp_path / "a.json")
+    write(report({"boxes/all/b-9": "failed", "boxes/all/b-10": "passed"}), tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert [one.id for one in load(tmp_path / "a.json").requirements] == ["BOX-9", "BOX-10"]
+    assert [one.id for one in load(tmp_path / "a.json").requirements] == [
+        "boxes/all/b-9",
+        "boxes/all/b-10",
+    ]
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_every_verdict_is_in_the_schema_and_has_a_mark_and_a_meaning(verdict, report, tmp_path):
-    write(report({"BOX-1": verdict}), tmp_path / "r.json")
+    write(report({"boxes/all/b-1": verdict}), tmp_path / "r.json")
     assert load(tmp_path / "r.json").requirements[0].verdict == verdict
     assert MARKS[verdict]
     assert MEANINGS[verdict]
 
 
 def test_half_a_character_survives(report, tmp_path):
-    write(report({"BOX-1": {"verdict": "known", "reason": "\ud800\x00é"}}), tmp_path / "r.json")
+    write(
+        report({"boxes/all/b-1": {"verdict": "known", "reason": "\ud800\x00é"}}),
+        tmp_path / "r.json",
+    )
     assert load(tmp_path / "r.json").requirements[0].reason == "\ud800\x00é"
 
 
@@ -133,10 +139,15 @@ def put(value, *keys):
             '"green"',
             "passed",
         ),
-        (put("box-1", *FIRST, "id"), "requirements[0].id", '"box-1"', "like BOX-9a"),
-        (put("BOX-1\n", *FIRST, "id"), "requirements[0].id", '"BOX-1\\n"', "BOX-9a"),
-        (put("../x", *FIRST, "id"), "requirements[0].id", '"../x"', "like BOX-9a"),
-        (put([7], *FIRST, "needs"), "requirements[0].needs[0]", "7", "like BOX-9a"),
+        (put("box-1", *FIRST, "id"), "requirements[0].id", '"box-1"', "like objects/graphs"),
+        (
+            put("boxes/all/b-1\n", *FIRST, "id"),
+            "requirements[0].id",
+            '"boxes/all/b-1\\n"',
+            "like objects/graphs",
+        ),
+        (put("../x", *FIRST, "id"), "requirements[0].id", '"../x"', "like objects/graphs"),
+        (put([7], *FIRST, "needs"), "requirements[0].needs[0]", "7", "like objects/graphs"),
         (put("a", *FIRST, "tests"), "requirements[0].tests", '"a"', "a list of names"),
         (put(-1, *FIRST, "examples"), "requirements[0].examples", "-1", "0 or more"),
         (put(-0.1, *FIRST, "seconds"), "requirements[0].seconds", "-0.1", "0 or more"),
@@ -172,7 +183,9 @@ def test_another_version_of_the_schema_is_named(document, tmp_path):
 def test_a_requirement_appears_once(document, tmp_path):
     document["requirements"].append(document["requirements"][0])
     path = stored(tmp_path / "twice.json", document)
-    with pytest.raises(ReportError, match=r"at requirements\[7\]\.id: found BOX-1 a second time"):
+    with pytest.raises(
+        ReportError, match=r"at requirements\[7\]\.id: found boxes/all/b-1 a second time"
+    ):
         load(path)
 
 
@@ -201,10 +214,26 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_ids_sort_as_people_sort_them():
-    ids = ["LOG-9.BOX-10", "BOX-10", "LOG-9", "BOX-2b", "LOG-9.BOX-2a", "BOX-1", "BOX-2a"]
+    ids = ["a/b/c-10", "BOX-10", "BOX-2b", "a/b/c-2[logical]", "BOX-1", "a/b/c-2", "BOX-2a"]
     assert sorted(ids, key=place) == [
-        *("BOX-1", "BOX-2a", "BOX-2b", "BOX-10", "LOG-9", "LOG-9.BOX-2a", "LOG-9.BOX-10")
+        *("BOX-1", "BOX-2a", "BOX-2b", "BOX-10", "a/b/c-2", "a/b/c-2[logical]", "a/b/c-10")
     ]
+
+
+def test_a_report_of_0_1_is_read_with_the_ids_of_today(report, tmp_path):
+    """Several requirements that became one have the gravest of their verdicts."""
+    old = {"BOX-5": "passed", "BOX-8a": "passed", "BOX-13d": "failed", "OBJ-1l": "failed"}
+    write(report(old | {"LOG-9.BOX-5": {"verdict": "blocked", "blocked_by": ("BOX-13d",)}}),
+          tmp_path / "r.json")  # fmt: skip
+    found = {one.id: one for one in load(tmp_path / "r.json").requirements}
+    needs, undoes = f"{AXES}/needs-partition-name", f"{AXES}/removing-undoes-adding"
+    assert {name: one.verdict for name, one in found.items()} == {
+        undoes: "passed", needs: "failed", f"{undoes}[logical]": "blocked"
+    }  # fmt: skip
+    assert found[f"{undoes}[logical]"].blocked_by == (needs,)
+
+
+AXES = "metadata/box-axes"
 
 
 def test_the_suite_is_this_one():

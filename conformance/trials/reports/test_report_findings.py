@@ -40,14 +40,19 @@ def check(text):
 def test_what_is_not_as_it_should_be_is_a_result_at_the_adapter(flax, adapter):
     run = check(sarif.text(flax, Place.of(adapter, "flax")))
     levels = {each["ruleId"]: each["level"] for each in run["results"]}
-    assert levels == {"BOX-9a": "error", "BOX-10": "note", "BOX-11": "note", "LOG-1": "note"}
+    assert levels == {
+        "boxes/all/b-9a": "error",
+        "boxes/all/b-10": "note",
+        "boxes/all/b-11": "note",
+        "rules/all/l-1": "note",
+    }
     for result in run["results"]:
         assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
         place = result["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uri"] == "adapters/my%20fork%25.py"
         assert place["region"]["startLine"] == 5
     worst = run["results"][0]["message"]["text"]
-    assert worst.startswith("BOX-9a A wrong name is refused: failed\ninput: ")
+    assert worst.startswith("boxes/all/b-9a A wrong name is refused: failed\ninput: ")
     assert "error: \\x1b[31mAssertionError" in worst
     assert "\nreplay: pytest -p scutch.plugin --implementation flax" in worst
 
@@ -59,7 +64,7 @@ def test_an_honest_run_has_no_result(reference, adapter):
 
 @pytest.mark.parametrize(("level", "severity"), [("must", "warning"), ("should", "error")])
 def test_a_departure_from_a_should_weighs_what_the_run_says(report, level, severity):
-    found = findings(report({"BOX-11": "failed"}, level=level), None)
+    found = findings(report({"boxes/all/b-11": "failed"}, level=level), None)
     assert [each.severity for each in found] == [severity]
 
 
@@ -99,26 +104,26 @@ def test_annotations_stand_at_the_adapter_and_hold_no_command_of_anyone_else(fla
         assert unescaped(given["file"]) == adapter
         assert given["line"] == "5"
         assert message
-    assert "title=BOX-9a A wrong name is refused%3A failed::" in lines[0]
+    assert "title=boxes/all/b-9a A wrong name is refused%3A failed::" in lines[0]
 
 
 def test_an_implementation_cannot_write_a_workflow_command(report):
     harm = {"verdict": "crashed", "reason": "gone\r\n::add-mask::x\n::error file=a,line=1::lie"}
-    printed = github.annotations(report({"BOX-1": harm}), None)
+    printed = github.annotations(report({"boxes/all/b-1": harm}), None)
     assert printed.count("\n") == 1
     assert re.findall(r"^::(\w+)", printed, re.MULTILINE) == ["error"]
 
 
 def test_no_more_annotations_than_are_shown(report):
-    many = {f"LOG-{number}": "failed" for number in range(1, 30)}
+    many = {f"rules/all/l-{number}": "failed" for number in range(1, 30)}
     assert len(github.annotations(report(many), None).splitlines()) == github.MOST
 
 
 def test_the_summary_is_a_table_in_which_nothing_is_obeyed(flax):
     text = github.summary(flax)
-    assert "| BOX | boxed axis metadata | 2 | 1 | 1 | 1 |" in text.replace("|  |", "| |")
+    assert "| boxes | | 2 | 1 | 1 | 1 | 1 |" in text.replace("|  |", "| |")
     assert "Root causes: 1" in text
-    rows = [line for line in text.splitlines() if line.startswith("| BOX-")]
+    rows = [line for line in text.splitlines() if line.startswith("| boxes/")]
     assert len(rows) == 3
     assert all(line.count("|") == 4 for line in rows)
     assert not re.search(r"<(?!/?(details|summary|code|br)\b)", text)

@@ -48,7 +48,9 @@ class Links(HTMLParser):
 
 
 def test_there_is_a_page_for_each_requirement(pages, entries):
-    assert set(pages) == {"index.html"} | {f"requirement/{entry.id}.html" for entry in entries}
+    assert set(pages) == {"index.html"} | {
+        f"requirement/{catalogue.file_name(entry.id)}.html" for entry in entries
+    }
 
 
 def apart_from_search(page):
@@ -66,13 +68,14 @@ def test_no_page_loads_or_runs_anything_but_the_search(pages):
         assert not re.search(r"url\(|@import|@font-face", page)
 
 
-def test_the_charge_can_be_checked(reference):
+def test_the_charge_can_be_checked(report):
     """A page quotes the document, says where to read it, and shows the code of the law."""
-    page = site.render([reference], catalogue.load())["requirement/BOX-9a.html"]
-    row = catalogue.by_id()["BOX-9a"]
+    row = catalogue.by_id()["objects/graphs/merge-undoes-split"]
+    pages = site.render([report({row.id: "passed"})], catalogue.load())
+    page = pages[f"requirement/{catalogue.file_name(row.id)}.html"]
     assert f"<blockquote>{escape(row.quote)}</blockquote>" in page
     assert row.documents[0].address in Links(page).leads
-    assert "def test_an_axis_of_another_name_is_not_removed" in page
+    assert "def test_merging_a_split_object_restores_it" in page
 
 
 def test_a_run_over_a_selection_says_so(reference):
@@ -94,7 +97,7 @@ def test_every_link_inside_the_site_has_an_end(pages):
 
 
 def test_text_of_an_implementation_is_escaped(pages):
-    page = pages["requirement/BOX-9a.html"]
+    page = pages["requirement/boxes-all-b-9a.html"]
     assert "<script" not in page
     assert "<img" not in page
     assert "&lt;script&gt;document.title = &#34;taken&#34;&lt;/script&gt;" in page
@@ -109,7 +112,7 @@ def test_harm_in_any_field_is_escaped(report):
         **dict.fromkeys(["title", "reason", "upstream", "replay"], harm),
         "tests": (harm,),
     }
-    run = report({"BOX-1": everything}, name=harm, version=harm, profile=harm)
+    run = report({"boxes/all/b-1": everything}, name=harm, version=harm, profile=harm)
     for page in map(apart_from_search, site.render([run], ()).values()):
         assert "<script" not in page
         assert "&lt;script&gt;" in page
@@ -125,7 +128,7 @@ def test_whatever_an_implementation_says_is_shown_as_it_is(report, anything):
     """A page quotes any text literally, but for what cannot be seen, and can be stored."""
     run = report(
         {
-            "BOX-1": {
+            "boxes/all/b-1": {
                 "verdict": "failed",
                 **dict.fromkeys(["title", "reason", "upstream"], anything),
                 "counterexample": Counterexample(anything, anything, anything),
@@ -143,13 +146,16 @@ def test_whatever_an_implementation_says_is_shown_as_it_is(report, anything):
         assert page.encode("utf-8")
         tags = Links(apart_from_search(page)).tags
         assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
-    quoted = Links(pages["requirement/BOX-1.html"]).quoted
+    quoted = Links(pages["requirement/boxes-all-b-1.html"]).quoted
     assert quoted == [visible(anything), visible(anything), visible(anything or "-")]
 
 
 def test_only_addresses_of_the_web_become_links(pages):
-    assert "https://example.org/issues/1?a=1&b=2" in Links(pages["requirement/BOX-11.html"]).leads
-    page = pages["requirement/LOG-1.html"]
+    assert (
+        "https://example.org/issues/1?a=1&b=2"
+        in Links(pages["requirement/boxes-all-b-11.html"]).leads
+    )
+    page = pages["requirement/rules-all-l-1.html"]
     assert "javascript:alert(1)" in page
     assert not [target for target in Links(page).leads if "javascript" in target]
 
@@ -159,8 +165,8 @@ def test_only_addresses_of_the_web_become_links(pages):
     ["data:text/html,x", "//example.org/x", "http://", "file:///etc", "http://[", " javascript:x"],
 )
 def test_other_addresses_stay_text(address, report):
-    run = report({"BOX-1": {"verdict": "known", "upstream": address}})
-    page = site.render([run], ())["requirement/BOX-1.html"]
+    run = report({"boxes/all/b-1": {"verdict": "known", "upstream": address}})
+    page = site.render([run], ())["requirement/boxes-all-b-1.html"]
     assert address.strip() in page
     assert address not in Links(page).leads
 
@@ -168,16 +174,18 @@ def test_other_addresses_stay_text(address, report):
 def test_a_reason_that_is_the_error_is_said_once(report):
     broken = {"verdict": "failed", "counterexample": Counterexample("t", "i", "It broke.")}
     for reason, times in (("It broke.", 1), ("It broke again.", 2)):
-        run = report({"BOX-1": broken | {"reason": reason}})
-        page = site.render([run], ())["requirement/BOX-1.html"]
+        run = report({"boxes/all/b-1": broken | {"reason": reason}})
+        page = site.render([run], ())["requirement/boxes-all-b-1.html"]
         assert page.count("It broke") == times
 
 
 def test_a_requirement_page_has_the_words_of_the_catalogue(pages):
-    page = pages["requirement/BOX-2a.html"]
+    page = pages["requirement/boxes-all-b-2a.html"]
     for words in ["A box is a pytree node", "<p>First.</p>", "<code>second</code>", "000_ boxes"]:
         assert words in page
-    assert {"../requirement/BOX-1.html", "../requirement/LOG-9.BOX-2a.html"} <= {*Links(page).leads}
+    assert {"../requirement/boxes-all-b-1.html", "../requirement/boxes-all-b-2a-logical.html"} <= {
+        *Links(page).leads
+    }
 
 
 def test_a_requirement_that_the_catalogue_does_not_know_is_still_shown(report):
@@ -187,8 +195,8 @@ def test_a_requirement_that_the_catalogue_does_not_know_is_still_shown(report):
 
 
 def test_a_requirement_that_a_run_lacks_is_absent(report):
-    runs = [report({"BOX-1": "passed"}), report({}, name="other", complete=False)]
-    page = site.render(runs, ())["requirement/BOX-1.html"]
+    runs = [report({"boxes/all/b-1": "passed"}), report({}, name="other", complete=False)]
+    page = site.render(runs, ())["requirement/boxes-all-b-1.html"]
     assert "Not in this report. The run was not complete." in page
 
 

@@ -4,9 +4,8 @@ import io
 from xml.etree import ElementTree
 
 import pytest
-from scutch import catalogue
 from scutch.report import VERDICTS, Product, badge, table
-from scutch.report.matrix import AREAS, matrix
+from scutch.report.matrix import matrix
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -25,9 +24,9 @@ def shown(*reports):
 
 def test_the_table_has_a_row_for_each_requirement_and_a_column_for_each_run(reference, flax):
     lines = shown(reference, flax).splitlines()
-    row = next(one for one in lines if one.startswith("BOX-9a"))
-    assert " ".join(row.split()) == "BOX-9a must A wrong name is refused passed failed"
-    assert any("boxed axis metadata (5 requirements)" in one for one in lines)
+    row = next(one for one in lines if one.startswith("  b-9a"))
+    assert " ".join(row.split()) == "b-9a must A wrong name is refused passed failed"
+    assert any("(6 requirements)" in one for one in lines)
 
 
 def test_the_headline_counts_root_causes_and_not_cascades(flax):
@@ -35,56 +34,60 @@ def test_the_headline_counts_root_causes_and_not_cascades(flax):
     assert matrix([flax]).columns[0].headline == expected
     text = shown(flax)
     assert f"flax 0.12.8: {expected}" in text
-    assert "  BOX-9a failed  A wrong name is refused" in text
+    assert "  boxes/all/b-9a failed  A wrong name is refused" in text
     assert "replay: pytest -p scutch.plugin --implementation flax" in text
 
 
 def test_a_run_that_was_cut_short_says_so(report):
-    assert "the run was not complete" in shown(report({"BOX-1": "passed"}, complete=False))
+    assert "the run was not complete" in shown(report({"boxes/all/b-1": "passed"}, complete=False))
 
 
-def test_an_area_that_nobody_claims_is_one_line(report):
-    text = shown(report({"BOX-1": "passed", "LIN-1": "unclaimed", "LIN-2": "unclaimed"}))
-    assert "lifted transformations (2 requirements)" in text
-    assert "LIN-1" not in text
+def test_a_group_that_nobody_claims_is_one_line(report):
+    text = shown(
+        report(
+            {"boxes/all/b-1": "passed", "linen/all/n-1": "unclaimed", "linen/all/n-2": "unclaimed"}
+        )
+    )
+    assert "(2 requirements)" in text
+    assert "n-1" not in text
 
 
 def test_a_missing_requirement_is_absent(report):
-    rows = matrix([report({"BOX-1": "passed"}), report({"BOX-2": "failed"}, name="other")]).rows
+    rows = matrix(
+        [report({"boxes/all/b-1": "passed"}), report({"boxes/all/b-2": "failed"}, name="other")]
+    ).rows
     assert {row.id: row.verdicts for row in rows} == {
-        "BOX-1": ("passed", "absent"),
-        "BOX-2": ("absent", "failed"),
+        "boxes/all/b-1": ("passed", "absent"),
+        "boxes/all/b-2": ("absent", "failed"),
     }
-
-
-def test_every_area_of_the_catalogue_has_a_title():
-    assert tuple(AREAS) == catalogue.AREAS
 
 
 def test_what_was_not_tried_or_no_longer_fails_is_a_root_cause_too(report):
     """As the judge counts: whatever keeps a run from conforming, but for what follows from it."""
-    column = matrix([report({f"BOX-{i}": verdict for i, verdict in enumerate(VERDICTS)})]).columns[
-        0
-    ]
+    column = matrix(
+        [report({f"boxes/all/b-{i}": verdict for i, verdict in enumerate(VERDICTS)})]
+    ).columns[0]
     causes = [cause.verdict for cause in column.root_causes]
     assert causes == ["failed", "fixed", "untested", "crashed", "timeout"]
 
 
 def test_a_should_is_a_departure_unless_the_run_asks_for_it(report):
-    lax = matrix([report({"BOX-11": "failed"})]).columns[0]
+    lax = matrix([report({"boxes/all/b-11": "failed"})]).columns[0]
     assert "0 root causes, departs from 1 should" in lax.headline
-    strict = matrix([report({"BOX-11": "failed"}, level="should")]).columns[0]
+    strict = matrix([report({"boxes/all/b-11": "failed"}, level="should")]).columns[0]
     assert strict.headline == "0 of 0 must, 0 of 1 should, 1 root cause"
 
 
-def test_areas_come_in_the_order_of_the_contract(report):
-    ids = ["XYZ-1", "DST-1", "JIT-1", "LOG-1", "BOX-1"]
+def test_groups_come_in_the_order_of_the_catalogue(report):
+    groups = ["XYZ", "processes/shardings", "linen/names", "metadata/box-axes"]
+    ids = ["XYZ-1", *(f"{group}/x" for group in groups[1:])]
     found = matrix([report(dict.fromkeys(ids, "passed"))])
-    assert [area.name for area in found.areas] == ["BOX", "LOG", "JIT", "DST", "XYZ"]
+    assert [group.name for group in found.groups] == groups[::-1]
+    assert found.groups[0].title.startswith("Axes that a lifted transformation adds")
 
 
 def test_columns_have_different_labels(report):
-    runs = [report({"BOX-1": "passed"}) for _ in range(2)] + [report({}, version="0.12.12")]
+    runs = [report({"boxes/all/b-1": "passed"}) for _ in range(2)] + [report({}, version="0.12.12")]
     assert [column.label for column in matrix(runs).columns] == [
         "flax 0.12.8 (jax 0.10.2, python 3.11.7) #1",
         "flax 0.12.8 (jax 0.10.2, python 3.11.7) #2",
@@ -94,7 +97,7 @@ def test_columns_have_different_labels(report):
 
 def test_text_of_an_implementation_cannot_steer_the_terminal(report):
     entry = {"verdict": "failed", "title": "[red]\x1b[31m:smile:", "replay": "a\nb"}
-    text = shown(report({"BOX-1": entry}, name="\x1b]0;title"))
+    text = shown(report({"boxes/all/b-1": entry}, name="\x1b]0;title"))
     assert "\x1b" not in text
     assert r"[red]\x1b[31m:smile:" in text
     assert r"replay: a\nb" in text
@@ -104,7 +107,7 @@ def test_text_of_an_implementation_cannot_steer_the_terminal(report):
 def test_no_column_is_lost_at_any_width(columns, reference, flax, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     text = shown(reference, flax)
-    row = next(one for one in text.splitlines() if one.startswith("BOX-9a"))
+    row = next(one for one in text.splitlines() if one.startswith("  b-9a"))
     assert row.split()[-2:] == ["passed", "failed"]
 
 
@@ -151,12 +154,12 @@ def test_a_badge_says_how_much_holds(flax):
     ],
 )
 def test_a_badge_has_the_colour_of_what_was_found(verdicts, complete, colour, report):
-    run = report({f"BOX-{i}": v for i, v in enumerate(verdicts, 1)}, complete=complete)
+    run = report({f"boxes/all/b-{i}": v for i, v in enumerate(verdicts, 1)}, complete=complete)
     assert colour in badge.svg(run)
 
 
 def test_a_badge_escapes_what_it_shows(report):
-    root, _ = drawn(report({"BOX-1": "passed"}, name='"><script>&\x00'))
+    root, _ = drawn(report({"boxes/all/b-1": "passed"}, name='"><script>&\x00'))
     assert root.get("aria-label").startswith(r'scutch: "><script>&\x00')
     assert not list(root.iter(f"{SVG}script"))
 
