@@ -171,7 +171,7 @@ LIMITS = {
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),
     "conformance/scutch": Limit(
-        9919,
+        10049,
         "3,331 were there before, and 3,330 are for the same work. 1,102 draw, build and take "
         "apart the calls and programs of which JAX is the oracle; 668 are jobs of several "
         "processes, inputs of export, platforms and tolerances; 425 are boxes of any owner, forks "
@@ -193,7 +193,8 @@ LIMITS = {
         "files of the laws that were asked for in their text, so that no others are imported; 248 "
         "tell by their traces that two routes are one program, and run a sample all the same; 25 "
         "open the door to the room of models; 407 keep the interface of each release, and what "
-        "programs of users come to on it, and say what changes",
+        "programs of users come to on it, and say what changes; 130 read the catalogue by parts "
+        "and groups with variants, and take ids of 0.1 in patterns, files, records and reports",
         without=("laws", "models", "upgrades"),
     ),
     "conformance/scutch/models": Limit(
@@ -204,7 +205,7 @@ LIMITS = {
     ),
     "conformance/scutch/upgrades": Limit(380, "the lines of a user's code that a release changes"),
     "ci": Limit(
-        2898,
+        2904,
         "1,111 were there before, for the same work; 492 plant faults (mutants, subjects, sights, "
         "equivalents), 10 choose a "
         "platform, 23 keep what XLA and Python have compiled and run checks side by side; 191 "
