@@ -29,7 +29,6 @@ from scutch import catalogue, releases
 from scutch.judging import known
 from scutch.judging.verdicts import Trial
 from scutch.releases import Finding, Record, digest
-from scutch.releases.changes import in_order
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish
 
@@ -197,7 +196,7 @@ class Matrix:
         requirements = {**record.requirements, **new.requirements}
         completed = replace(
             record,
-            requirements={name: requirements[name] for name in in_order(requirements)},
+            requirements={name: requirements[name] for name in catalogue.in_order(requirements)},
             held=tuple(sorted({*record.held, *new.held})),
             seconds=record.seconds + new.seconds,
         )

@@ -6,8 +6,8 @@ import re
 
 import jsonschema
 import pytest
+from scutch.catalogue import place
 from scutch.report import VERDICTS, ReportError, load, schema, suite, write
-from scutch.report.document import place
 from scutch.report.matrix import MARKS, MEANINGS
 from scutch.report.text import line, visible
 
