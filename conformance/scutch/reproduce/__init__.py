@@ -144,10 +144,11 @@ def issue(requirement: str, text: str) -> str:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
     docstring, _, program = text.removeprefix('"""').partition('\n"""\n')
     versions, *told = docstring.rpartition("\n\n")[2].splitlines()
-    quote = [f"> {row.quote}", ""] if row.quote else []
+    quote = [f"> {row.quote}", "", f"({row.source})", ""] if row.quote else []
+    loss = [row.loss, ""] if row.loss else []
     return "\n".join(
         [
-            f"# {row.title}", "", row.text, "", *quote, f"({row.source})", "",
+            f"# {row.title}", "", row.text, "", *quote, *loss,
             "## To reproduce", "", "```python", program.strip(), "```", "",
             "It exits with 1 while the fault is there, and with 0 when it is gone.", "",
             "## What came", "", "```text", *told, "```", "",

@@ -117,7 +117,10 @@ def heading(requirement: Requirement, versions: str, told: str) -> str:
     lines += _filled(requirement.text)
     if requirement.quote:
         lines += _filled(f'The document: "{requirement.quote}"')
-    lines += _filled(f"Source: {requirement.source}")
+    if requirement.source:
+        lines += _filled(f"Source: {requirement.source}")
+    if requirement.loss and not requirement.quote:
+        lines += _filled(f"What is lost: {requirement.loss}")
     lines += ["", versions, *said(told)]
     text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}\n"""\n'
@@ -131,4 +134,4 @@ def said(told: str) -> list[str]:
 
 
 def _filled(text: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH)
+    return textwrap.wrap(" ".join(text.split()), WIDTH, break_on_hyphens=False)
