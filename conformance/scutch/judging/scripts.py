@@ -17,7 +17,7 @@ from scutch.catalogue import current
 
 SUFFIX = ".scripts.json"
 LONGEST = 42
-"""The most lines of a script that comes with the suite; its heading has the id, a path, and the loss."""
+"""The most lines of a script that comes with the suite, with the id and the loss in its heading."""
 
 
 @dataclass(frozen=True)
