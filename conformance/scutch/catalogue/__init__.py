@@ -216,7 +216,12 @@ def current(identifier: str) -> str:
 
 
 def variant(identifier: str, name: str) -> str:
-    """The id of a variant of a requirement: `a/b/c[logical]`, or `a/b/c[message,logical]`."""
+    """The id of a variant of a requirement: `a/b/c[logical]`, or `a/b/c[message,logical]`.
+
+    Args:
+      identifier: Of the requirement, which may be a variant itself.
+      name: Of the variant, such as `logical`.
+    """
     plain, bracket, names = identifier.partition("[")
     return f"{plain}[{names.removesuffix(']')},{name}]" if bracket else f"{plain}[{name}]"
 
