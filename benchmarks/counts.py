@@ -17,10 +17,16 @@ from .meshes import ask_for_devices
 
 
 def counts(select=""):
-    """The count of each configuration whose name matches the regular expression `select`."""
-    figures = {}
+    """The count of each configuration whose name matches the regular expression `select`.
+
+    Every benchmark is named on standard error when it begins.
+    """
+    figures, begun = {}, ""
     for each in configurations("track_"):
         if not each.jitters and re.search(select, each.name):
+            if each.benchmark != begun:
+                print(each.benchmark, file=sys.stderr, flush=True)
+                begun = each.benchmark
             with contextlib.suppress(NotImplementedError), each.ready() as measured:
                 figures[each.name] = measured()
     return figures

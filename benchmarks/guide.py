@@ -146,8 +146,25 @@ class Step:
 
 
 @functools.cache
+def _latest():
+    """Holds the latest result of `runnable`, and no other: its arrays may fill a gigabyte."""
+    return {}
+
+
 def runnable(*parameters):
-    """The step of these parameters, and a compiled call of it; made once in a process."""
+    """The step of these parameters, and a compiled call of it; the latest is kept.
+
+    A process may run all configurations one after the other, and may not keep the arrays of each.
+    """
+    latest = _latest()
+    if parameters not in latest:
+        latest.clear()
+        latest[parameters] = _made(*parameters)
+    return latest[parameters]
+
+
+def _made(*parameters):
+    """The step of these parameters, and a compiled call of it."""
     *program, mesh = parameters
     ask_for_devices(8)
     step = Step(*program, mesh_of(mesh))

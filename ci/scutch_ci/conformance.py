@@ -1,23 +1,28 @@
 """The command `ci/conformance`: judge the reference, the installed Flax and orbax-export.
 
 Without options it judges each of them on all processors, prints one table of all, and writes a JSON
-report of each and HTML pages to `build/conformance`. With options it runs
-`pytest conformance` with them.
+report of each and HTML pages to `build/conformance`. Meanwhile it says which part is running, how
+far that has come and what is left. With options it runs `pytest conformance` with them.
 """
 
+import json
 import os
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from scutch import cli
-from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
-
 from scutch_ci.checkout import ROOT, processors
+from scutch_ci.waiting import waiting
 
 OUTPUT = ROOT / "build" / "conformance"
 COMPILED = ROOT / "build" / "compiled"
-"""What XLA and Python compiled is kept here: for the next implementation, and the next run."""
+"""What Python compiled is kept here, and what XLA compiled for trials: the judge has folders of its
+own, one for each implementation."""
+EVERY = 20.0
+"""Seconds between lines about how far the judging has come, where there is no terminal."""
+_AGAIN = 0.1
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference, the installed Flax and orbax-export
@@ -58,17 +63,21 @@ def report_path(implementation: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment variables of a process that judges: JAX and Python keep what they compile.
-
-    For judging, never for measuring: a program that was compiled before takes no time to compile.
-    """
-    kept = {name.upper(): str(value) for name, value in KEEP_ALL.items()}
+    """The environment variables of a process that judges: Python keeps what it compiles."""
     given = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {"PYTHONPYCACHEPREFIX": str(COMPILED / "python"), **given}
+
+
+def trying_environment() -> dict[str, str]:
+    """The same where JAX, too, keeps what it compiles, in one folder for all trials.
+
+    Never for measuring: a program that was compiled before takes no time to compile.
+    """
     return {
-        FOLDER_OF_COMPILED.upper(): str(COMPILED / "xla"),
-        "PYTHONPYCACHEPREFIX": str(COMPILED / "python"),
-        **kept,
-        **given,
+        "JAX_COMPILATION_CACHE_DIR": str(COMPILED / "trials"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        **environment(),
     }
 
 
@@ -83,11 +92,82 @@ def judge_all() -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for path in paths.values():
         path.unlink(missing_ok=True)
-    codes = [judge(*judging_options(name, path)) for name, path in paths.items()]
+    codes = []
+    for number, name in enumerate(IMPLEMENTATIONS, 1):
+        rest = ", ".join(IMPLEMENTATIONS[number:]) or "the pages"
+        print(f"part {number} of {len(IMPLEMENTATIONS)}: {name}; then {rest}", flush=True)
+        codes.append(judge_part(name))
+    from scutch import cli  # which imports JAX: the first part does not wait for that
+
     written = [str(path) for path in paths.values() if path.exists()]
     if written:
         codes.append(cli.main(["report", *written, "--html", str(OUTPUT / "site")]))
     return max(code if code in (0, 1) else 2 for code in codes)
+
+
+@dataclass
+class Tried:
+    """The laws that a run has tried so far, read from the file that `--resume` keeps.
+
+    Args:
+      file: The file, which the run begins.
+      laws: How many were tried.
+      broken: How many of them were broken, in no known way.
+      first: What the first one did.
+    """
+
+    file: Path
+    laws: int = 0
+    broken: int = 0
+    first: str = ""
+    _read: int = 0
+
+    def look(self) -> None:
+        """Read what was added to the file."""
+        if not self.file.exists():
+            return
+        with self.file.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read().rpartition(b"\n")[0]
+        lines = whole.splitlines()
+        trials = [json.loads(line) for line in (lines if self._read else lines[1:])]
+        self._read += len(whole) + bool(whole)
+        for trial in trials:
+            bad = trial["outcome"] in ("failed", "crashed", "timeout") and not trial["broke"]
+            self.first = self.first or f"{trial['requirement']} {trial['outcome']}"
+            self.laws, self.broken = self.laws + 1, self.broken + bad
+
+    def __str__(self) -> str:
+        """How many were tried, and how many broken."""
+        return f"{self.laws} laws tried, {self.broken} broken"
+
+
+def judge_part(name: str) -> int:
+    """Judge one implementation, and show how far that has come; returns an exit code."""
+    tried, log = Tried(OUTPUT / f"{name}.trials"), OUTPUT / f"{name}.log"
+    tried.file.unlink(missing_ok=True)  # which an interrupted command may have left
+    options = (*judging_options(name, report_path(name)), f"--resume={tried.file}")
+    started = time.monotonic()
+    with log.open("w", encoding="utf-8") as output:
+        judging = subprocess.Popen(
+            command(*options), env=environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            with waiting(f"judge {name}", every=EVERY, told=lambda: str(tried)):
+                while judging.poll() is None:
+                    time.sleep(_AGAIN)
+                    shown = tried.laws > 0
+                    tried.look()
+                    if tried.laws and not shown:
+                        seconds = time.monotonic() - started
+                        print(f"    first verdict after {seconds:.1f} s: {tried.first}", flush=True)
+        finally:
+            judging.kill()
+            judging.wait()
+    printed = log.read_text("utf-8", errors="replace")
+    _, line, sections = printed.partition("\n===")  # without the dots
+    print(f"==={sections}" if line else printed, flush=True)
+    return judging.returncode
 
 
 def main(options: list[str]) -> int:

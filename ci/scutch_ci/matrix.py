@@ -19,7 +19,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,7 +151,7 @@ class Matrix:
         )
         started = time.monotonic()
         try:
-            code = tasks.run(command, log, folder, conformance.environment() | own(os.environ))
+            code = tasks.run(command, log, folder, conformance.environment() | own())
         finally:
             with (folder / "seconds").open("a", encoding="utf-8") as file:
                 file.write(f"{time.monotonic() - started:.0f}\n")
@@ -269,11 +269,9 @@ class Matrix:
         }.values())  # fmt: skip
 
 
-def own(variables: Mapping[str, str]) -> dict[str, str]:
+def own() -> dict[str, str]:
     """The variables by which a release's environment imports this checkout's packages."""
-    return {"PYTHONPATH": environment_of(ROOT)["PYTHONPATH"]} | {
-        name: variables[name] for name in ("JAX_COMPILATION_CACHE_DIR",) if name in variables
-    }
+    return {"PYTHONPATH": environment_of(ROOT)["PYTHONPATH"]}
 
 
 def related(one: str, other: str) -> bool:
@@ -456,7 +454,7 @@ def write_scripts(matrix: Matrix, releases: Sequence[str], *, again: bool) -> in
     log = matrix.environments / "scripts.log"
     matrix.environments.mkdir(parents=True, exist_ok=True)
     asked = targets(releases) if releases else []
-    os.environ |= own({})  # a script is written by this suite, in the environment of a release
+    os.environ |= own()  # a script is written by this suite, in the environment of a release
     survey = scripts.Survey(
         lambda target: environment(target, matrix.environments, log), asked, matrix.patterns, again
     )

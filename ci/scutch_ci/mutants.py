@@ -36,8 +36,8 @@ from pathlib import Path
 import jax
 from rich.progress import Progress
 from scutch.judging import profiles, suite
+from scutch.judging.compiled import FOLDER, KEEP_ALL
 from scutch.judging.isolation import Lost, Runner
-from scutch.judging.profiles import FOLDER_OF_COMPILED, KEEP_ALL
 from scutch.report.text import publish
 
 from scutch_ci import conformance
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
 def prepare() -> None:
     """Have all laws at hand, and keep what XLA compiles: mutants compile the same programs."""
     profiles.prepare_devices()
-    compiled = {FOLDER_OF_COMPILED: str(conformance.COMPILED / "xla")}
+    compiled = {FOLDER: str(conformance.COMPILED / "mutants")}
     for name, value in {**compiled, **KEEP_ALL}.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
     suite.laws()

@@ -1,6 +1,7 @@
 """What a long step shows until it ends: the time, and how much is left if it goes as it last went.
 
-A terminal gets a bar. Elsewhere, as in a log of CI, a line comes every two minutes.
+A terminal gets a bar. Elsewhere, as in a log of CI, a line comes every two minutes, or as often as
+is asked for.
 
     with waiting("judge flax, py3.11"):
         judge()
@@ -10,7 +11,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -28,16 +29,26 @@ _AGAIN = 0.5
 
 
 @contextlib.contextmanager
-def waiting(step: str, *, kept: Path = KEPT, begun: bool = False) -> Iterator[None]:
+def waiting(
+    step: str,
+    *,
+    kept: Path = KEPT,
+    begun: bool = False,
+    every: float = EVERY,
+    told: Callable[[], str] = str,
+) -> Iterator[None]:
     """Show how a step comes along while the block runs; how long it took is kept if it succeeds.
 
     Args:
       step: Its name, the same whenever it is done.
       kept: The file of how long steps took.
       begun: Whether its name stands at the beginning of a line that its caller ends.
+      every: Seconds between lines where there is no terminal.
+      told: Says how far the step has come.
     """
     before, started, over = durations(kept).get(step), time.monotonic(), threading.Event()
-    shown = threading.Thread(target=_show, args=(step, before, over, begun), daemon=True)
+    arguments = (step, before, over, begun, every, told)
+    shown = threading.Thread(target=_show, args=arguments, daemon=True)
     shown.start()
     try:
         yield
@@ -74,16 +85,23 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}"
 
 
-def _show(step: str, before: float | None, over: threading.Event, begun: bool) -> None:
+def _show(
+    step: str,
+    before: float | None,
+    over: threading.Event,
+    begun: bool,
+    every: float,
+    told: Callable[[], str],
+) -> None:
     """Show the time until the step is over."""
     started = time.monotonic()
     if not sys.stdout.isatty():
-        told = False
-        while not over.wait(EVERY):
+        start = "\n" if begun else ""
+        while not over.wait(every):
             seconds = time.monotonic() - started
-            start = "\n" if begun and not told else ""
-            told = True
-            print(f"{start}    {step}: {_clock(seconds)}  {left(seconds, before)}", flush=True)
+            words = "  ".join(filter(None, [_clock(seconds), told(), left(seconds, before)]))
+            print(f"{start}    {step}: {words}", flush=True)
+            start = ""
         return
     if begun:
         print(flush=True)
@@ -94,4 +112,5 @@ def _show(step: str, before: float | None, over: threading.Event, begun: bool) -
         while not over.wait(_AGAIN):
             seconds = time.monotonic() - started
             done = min(seconds, before) if before else seconds
-            progress.update(task, completed=done, left=left(seconds, before))
+            words = "  ".join(filter(None, [told(), left(seconds, before)]))
+            progress.update(task, completed=done, left=words)

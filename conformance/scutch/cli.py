@@ -35,6 +35,7 @@ examples:
   scutch run --implementation flax --report flax.json   judge the installed Flax
   scutch run --requirement objects/graphs -n 2          two processes; pytest's options work
   scutch report reference.json flax.json --html site    side by side, and as pages
+  scutch merge shard-*.json -o whole.json               one report of the shards of a run
   scutch diff old.json new.json                         exit 1 when something got worse
   scutch known fork.toml --from fork.json               what failed, as known failures
   scutch reproduce metadata/box-axes/negative-index-counts-array-axes   a script for upstream
@@ -156,6 +157,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("reports", metavar="REPORT.json", nargs="+", help="written by the judge")
     added.add_argument("--html", metavar="DIR", help="also write a static site to this folder")
+
+    added = command(
+        "merge",
+        "make one report of the reports of shards",
+        _merge,
+        "`scutch run --shard 3/8` writes one of eight. A shard that is missing, that was run twice "
+        "or that was cut short is said; then the merged report is not complete, and the exit code "
+        "is 2.",
+    )
+    added.add_argument("reports", metavar="REPORT.json", nargs="+", help="one for each shard")
+    added.add_argument(
+        "-o", "--output", metavar="WHOLE.json", required=True, help="where the merged one goes"
+    )
 
     added = command(
         "diff",
@@ -387,6 +401,22 @@ def _report(arguments: argparse.Namespace) -> int:
         page = site.write(reports, catalogue.load(), arguments.html)
         print(f"\nsite: {page}")
     return 0
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from scutch.report import merging
+    from scutch.report.document import write
+    from scutch.report.matrix import matrix
+
+    if again := [path for path, n in Counter(arguments.reports).items() if n > 1]:
+        raise UsageError(f"merge: {again[0]} is named twice; expected one report for each shard")
+    whole, problems = merging.merged({path: load(path) for path in arguments.reports})
+    write(whole, arguments.output)
+    for problem in problems:
+        print(f"scutch: {problem}; {arguments.output} is not complete", file=sys.stderr)
+    (column,) = matrix([whole]).columns
+    print(f"{arguments.output}: {count(len(whole.requirements), 'requirement')}, {column.headline}")
+    return 2 if problems else int(bool(column.root_causes))
 
 
 def _diff(arguments: argparse.Namespace) -> int:

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from scutch import releases, terminal
-from scutch.catalogue import index
+from scutch.catalogue import Requirement, index
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.judging import hypothesis_parts, isolation, job, profiles, suite
+from scutch.judging import compiled, costs, hypothesis_parts, isolation, job, profiles, suite
 from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
@@ -118,6 +118,9 @@ class Judge:
       rulings: The verdicts, once the run has ended.
       complete: Whether every law was tried.
       unwritten: Why the report could not be written, if it could not.
+      compiled_in: The folder in which compiled programs are kept; empty where none are.
+      tried_by_runner: How many laws the runner has tried that there is now.
+      memory: Of the process that tries laws.
     """
 
     run: Run
@@ -130,6 +133,9 @@ class Judge:
     rulings: tuple[Ruling, ...] = ()
     complete: bool = False
     unwritten: str = ""
+    compiled_in: str = ""
+    tried_by_runner: int = 0
+    memory: costs.Memory = field(default_factory=costs.Memory)
 
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(
@@ -231,6 +237,44 @@ class Judge:
         again = _checked(answer, law)
         return again if isinstance(again, Trial) else None
 
+    def needed_elsewhere(self) -> list[Requirement]:
+        """What the broken requirements of a shard need, in other shards; none without shards.
+
+        Whether a failure is a consequence depends on these, and is the same in every division.
+        """
+        if not self.run.shard:
+            return []
+        rows = {row.id: row for row in self.run.asked}
+        broken = {t.requirement for t in self.trials if t.outcome == "failed" and not t.broke}
+        found = dict.fromkeys(sorted(broken & rows.keys()))
+        for name in list(found):
+            reached = [name]
+            for each in reached:  # which grows meanwhile
+                reached += [n for n in rows[each].needs if n in rows and n not in reached]
+            found |= dict.fromkeys(reached)
+        own, claims = {row.id for row in self.run.requirements}, set(self.run.claims)
+        return [
+            rows[name] for name in found
+            if name not in own and claims.issuperset(rows[name].capabilities)
+        ]  # fmt: skip
+
+    def tried_for(self, row: Requirement) -> list[Trial]:
+        """Try the laws of a requirement that another shard judges; gives what they did."""
+        trials = []
+        for law in suite.tried_by([row.id]):
+            if law.in_job:
+                answer: Any = self.attempt_in_job(law)
+            elif self.isolate:
+                answer = self.runner.ask([law.name], self.run.timeout)
+            else:
+                answer = self.attempt(law)
+            if isinstance(answer, str):
+                answer = _checked(answer, law)
+            if isinstance(answer, isolation.Lost):
+                answer = _trial_of(law, answer)
+            trials.append(answer)
+        return trials
+
     def _law(self, name: str) -> Law:
         """The law of a trial of this run."""
         law = suite.named(name)
@@ -247,25 +291,33 @@ class Judge:
             report: pytest.TestReport = self.config.hook.pytest_report_from_serializable(
                 config=self.config, data=answer
             )
-            trials = [_checked(text, item.law) for text in _trials_in(report)]
-            if report.nodeid != item.nodeid or [type(each) for each in trials] != [Trial]:
+            (trial,) = [_checked(text, item.law) for text in _trials_in(report)]
+            if report.nodeid != item.nodeid or isinstance(trial, isolation.Lost):
                 raise ValueError
         except Exception:  # what was judged may have written to the channel
             self.runner.close()
             return _lost(item, isolation.Lost("crashed", "it sent what is no report of the law"))
         if isinstance(report.longrepr, list):  # where and why it was skipped: JSON has no tuples
             report.longrepr = tuple(report.longrepr)
-        if report.failed:  # closed files, limits and patched modules would stay behind
-            self.runner.close()
+        self.tried_by_runner += 1
+        grown = trial.cost.peak > costs.MOST
+        if report.failed or (grown and self.tried_by_runner >= costs.LEAST_TRIED):
+            self.runner.close()  # else closed files, limits and patched modules would stay behind
+            self.tried_by_runner = 0
         return report
 
     def answer(self, nodeid: Any) -> Any:
         """In a runner: try the law of a pytest node id, and return its report as JSON.
 
-        Instead of a node, it takes the arguments of `attempt_again`, and gives a trial as text.
+        Instead of a node, it takes the name of a law in a list, alone or with the other arguments
+        of `attempt_again`, and gives a trial as text.
         """
-        if isinstance(nodeid, list):
-            return self.attempt_again(*nodeid).to_data()
+        self.memory.slim()
+        match nodeid:
+            case [str(name)]:
+                return self.attempt(self._law(name)).to_data()
+            case [str(name), others]:
+                return self.attempt_again(name, others).to_data()
         item = self.items[nodeid]
         os.environ["PYTEST_CURRENT_TEST"] = f"{nodeid} (call)"
         call = pytest.CallInfo.from_call(item.runtest, "call")
@@ -288,18 +340,24 @@ class Judge:
         self.job_runner.close()
         with contextlib.closing(self.unasserted), contextlib.closing(self.runner):
             asked = self.items or self.trials or self.run.patterns or self.run.replay
-            if hasattr(self.config, "workerinput") or not asked:
+            if hasattr(self.config, "workerinput"):
+                return
+            compiled.prune()
+            if not asked:
                 return
             finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
                         pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
             cut_short = session.shouldstop or session.shouldfail
             self.complete = exitstatus in finished and not cut_short
             tried = {trial.requirement for trial in self.trials}
-            self.rulings = rule(
-                [r for r in self.run.requirements if not self.run.replay or r.id in tried],
-                self.trials, claims=self.run.claims, expectations=self.run.expectations,
-                retry=self.retry,
+            own = [r for r in self.run.requirements if not self.run.replay or r.id in tried]
+            others = self.needed_elsewhere()
+            trials = [*self.trials, *(t for r in others for t in self.tried_for(r))]
+            rulings = rule(
+                [*own, *others], trials, claims=self.run.claims,
+                expectations=self.run.expectations, retry=self.retry,
             )  # fmt: skip
+            self.rulings = rulings[: len(own)]
         judged = self.complete
         if not (self.run.replay or self.run.launched):
             self.complete &= not any(map(left_out, self.rulings))
@@ -331,7 +389,10 @@ class Judge:
         if self.rulings:
             prefix = terminal.command(self.config)
             rulings = [r for r in self.rulings if self.complete or r.trials]
-            terminal.show(terminalreporter, self.run, rulings, prefix, complete=self.complete)
+            terminal.show(
+                terminalreporter, self.run, rulings, prefix, complete=self.complete,
+                compiled_in=self.compiled_in,
+            )  # fmt: skip
             if self.against is not None:
                 terminalreporter.section(f"against {self.against}")
                 terminalreporter.write_line(terminal.changes(self.run, rulings, self.against))
@@ -396,6 +457,13 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--no-traces", action="store_true",
         help="compile and run both routes of a law on every input; without this option, two routes "
         "with equal traces agree, and only a sample of them is run")  # fmt: skip
+    add("--shard", default="", metavar="N/M",
+        help="judge the Nth of M parts of the requirements, divided alike on every machine; "
+        "`scutch merge` makes one report of all")  # fmt: skip
+    add("--no-cache", action="store_true",
+        help="compile everything anew, and keep nothing; without this option, compiled programs "
+        "are kept in ~/.cache/scutch (or $XDG_CACHE_HOME/scutch) for the next run on the same "
+        "implementation, JAX and platform")  # fmt: skip
     add("--in-process", action="store_true",
         help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
 
@@ -410,7 +478,6 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     profiles.prepare_devices(option.platform)
     with contextlib.ExitStack() as kept:
-        kept.enter_context(profiles.compiled_once())
         kept.enter_context(hypothesis_parts.leaving_no_folder())
         config.add_cleanup(kept.pop_all().close)
     isolate = not (option.in_process or option.usepdb)
@@ -425,7 +492,11 @@ def pytest_configure(config: pytest.Config) -> None:
             run, resumed = resume(Path(option.resume), run)
     except (SetupError, releases.NotRecorded) as error:
         raise Refused(str(error), 2) from None
-    judge = config.stash[JUDGE] = Judge(run, config, isolate, progress=resumed, against=against)
+    with contextlib.ExitStack() as kept:
+        folder = kept.enter_context(compiled.kept(run.compiled, joins=bool(worker)))
+        config.add_cleanup(kept.pop_all().close)
+    judge = Judge(run, config, isolate, progress=resumed, against=against, compiled_in=folder)
+    config.stash[JUDGE] = judge
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")
     if run.launched and not worker:
@@ -454,6 +525,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         replay=option.replay, timeout=_number("--law-timeout", option.law_timeout, float),
         isolate=isolate, processes=_number("--processes", option.processes),
         launched=option.launched, by_traces=not option.no_traces,
+        keep_compiled=not option.no_cache, shard=option.shard,
     )  # fmt: skip
 
 
@@ -569,11 +641,16 @@ def _checked(data: str, law: Law) -> Trial | isolation.Lost:
     return trial
 
 
-def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
-    law = item.law
+def _trial_of(law: Law, lost: isolation.Lost) -> Trial:
+    """What a law did whose runner ended."""
     found = Counterexample(law.name, lost.doing, lost.reason) if lost.doing else None
-    trial = Trial(law.name, law.requirement, lost.outcome, counterexample=found, reason=lost.reason)
-    text = f"{lost.outcome}: {lost.reason}" + (f"\nwhile trying {lost.doing}" if found else "")
+    return Trial(law.name, law.requirement, lost.outcome, counterexample=found, reason=lost.reason)
+
+
+def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
+    trial = _trial_of(item.law, lost)
+    doing = f"\nwhile trying {lost.doing}" if lost.doing else ""
+    text = f"{lost.outcome}: {lost.reason}{doing}"
     return pytest.TestReport(
         nodeid=item.nodeid, location=item.location, keywords={}, outcome="failed", longrepr=text,
         when="call", sections=[("Captured output call", lost.output)] if lost.output else [],

@@ -119,6 +119,7 @@ def _identity(run: Run) -> dict[str, object]:
         "profile": run.profile,
         "examples": run.examples,
         "seed": run.seed,
+        "shard": run.shard,
         "known": [[entry.requirement, entry.witness, *entry.errors] for entry in run.known],
     }
 

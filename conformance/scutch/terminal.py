@@ -16,13 +16,15 @@ import pytest
 
 import scutch
 from scutch import catalogue, releases
+from scutch.judging import compiled
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
-from scutch.judging.verdicts import FIXED_UPSTREAM, Counterexample, Ruling, summarize
+from scutch.judging.shards import Shard
+from scutch.judging.verdicts import FIXED_UPSTREAM, NO_COST, Counterexample, Ruling, summarize
 from scutch.releases import Finding, summary
 from scutch.releases import changes as upgrades
-from scutch.report import Environment, Outcome, Product, Report, suite
+from scutch.report import Environment, Outcome, Part, Product, Report, suite
 from scutch.report.text import count
 
 COMMAND = "SCUTCH_COMMAND"
@@ -120,7 +122,15 @@ def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool
         level=run.level,
         requirements=tuple(_outcome(run, ruling, prefix) for ruling in rulings),
         complete=complete,
+        shard=_part(run),
     )
+
+
+def _part(run: Run) -> Part | None:
+    if not run.shard:
+        return None
+    shard = Shard.parse(run.shard)
+    return Part(shard.number, shard.of, len(run.asked))
 
 
 def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
@@ -143,6 +153,7 @@ def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
         script=script_of(run.name, row.id, ruling.counterexample.input)
         if ruling.counterexample
         else None,
+        cost=sum((trial.cost for trial in trials), NO_COST),
     )
 
 
@@ -153,6 +164,7 @@ def show(
     prefix: str,
     *,
     complete: bool,
+    compiled_in: str,
 ) -> None:
     """Print what is not as it should be, the counts, and the headline.
 
@@ -162,6 +174,7 @@ def show(
       rulings: On the requirements.
       prefix: How this run was started, as `command` has it.
       complete: Whether every law was tried.
+      compiled_in: The folder in which compiled programs are kept; empty where none are.
     """
     brief = is_brief(terminal, rulings)
     terminal.ensure_newline()  # `section` leaves the line of dots open
@@ -184,6 +197,12 @@ def show(
         fixed = [r.requirement.id for r in rulings if r.reason == FIXED_UPSTREAM]
         counted = f"{_counted(new, 'new')}, {_counted(fixed, 'fixed')}"
         terminal.write_line(f"against {', '.join(sorted(inherited))}: {counted}")
+    cost = sum((trial.cost for ruling in rulings for trial in ruling.trials), NO_COST)
+    kept = "not kept for the next run"
+    if compiled_in:
+        megabytes = compiled.size(Path(compiled_in)) / 1e6
+        kept = f"kept for the next run in {compiled_in} ({megabytes:.0f} MB)"
+    terminal.write_line(f"took {cost}, {kept}")
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
     if not complete:
@@ -236,7 +255,9 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     fatal = [r for r in total.roots if run.level == "should" or r.requirement.level == "must"]
     departs = len(total.roots) - len(fatal)
     aside = f"; it departs from {departs} should" if departs else ""
-    if run.patterns:
+    if run.shard:
+        aside += f"; this is {_part(run)}"
+    elif run.patterns:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
     if fatal:
         ids = ", ".join(r.requirement.id for r in fatal)

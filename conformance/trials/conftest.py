@@ -4,7 +4,9 @@ import os
 import shutil
 
 import pytest
-from scutch.judging.profiles import compiled_once, prepare_devices
+from scutch.judging.compiled import compiled_once
+from scutch.judging.costs import Memory
+from scutch.judging.profiles import prepare_devices
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -12,10 +14,26 @@ prepare_devices()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_once():
-    """Liars differ little from each other: what XLA compiles for one serves the next."""
+def _compiled_once(tmp_path_factory):
+    """Liars differ little from each other: what XLA compiles for one serves the next.
+
+    Judges that trials start keep nothing in the user's own cache folder.
+    """
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     with compiled_once():
         yield
+
+
+@pytest.fixture(scope="session")
+def _memory():
+    return Memory()
+
+
+@pytest.fixture(autouse=True)
+def _small(_memory):
+    """Three workers that keep all that they compile would take more than 10 GB."""
+    yield
+    _memory.slim()
 
 
 @pytest.fixture(scope="module")

@@ -19,15 +19,14 @@ with waiting("a step", kept=Path(sys.argv[1])):
 """
 
 
-def test_a_log_gets_a_line_now_and_then(tmp_path, monkeypatch, capsys):
+def test_a_log_gets_a_line_now_and_then(tmp_path, capsys):
     kept = tmp_path / "durations.json"
     write_json({"another": 7.0, "a step": 61.0}, kept)
-    monkeypatch.setattr(waiting, "EVERY", 0.3)
-    with waiting.waiting("a step", kept=kept):
+    with waiting.waiting("a step", kept=kept, every=0.3, told=lambda: "7 laws tried"):
         time.sleep(1.0)
     lines = capsys.readouterr().out.splitlines()
     assert 1 <= len(lines) <= 3
-    assert lines[0] == "    a step: 0:00  about 1:01 left"
+    assert lines[0] == "    a step: 0:00  7 laws tried  about 1:01 left"
     found = read_json(kept)
     assert found["another"] == 7.0
     assert 1.0 <= found["a step"] < 30.0

@@ -1,15 +1,12 @@
-"""How hard a run tries: the profiles, the devices that laws are tried on, what is compiled once.
+"""How hard a run tries: the profiles, and the devices that laws are tried on.
 
 A *profile* says on how many inputs each law is tried, for how long, and with which seed:
 
     PROFILES["quick"].examples     # 15
 """
 
-import contextlib
 import os
 import random
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,36 +103,3 @@ def check_settings() -> None:
                 f"JAX has {name} = {value!r}", f"laws are written for {expected!r}; expected the "
                 f"environment variable {name.upper()} to be left out",
             )  # fmt: skip
-
-
-FOLDER_OF_COMPILED = "jax_compilation_cache_dir"
-KEEP_ALL: dict[str, Any] = {
-    "jax_persistent_cache_min_compile_time_secs": 0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}
-"""Options of JAX with which it keeps also what is small and quickly compiled."""
-
-
-@contextlib.contextmanager
-def compiled_once() -> Iterator[None]:
-    """Have JAX keep in a folder what XLA compiles, and take it from there when it comes up again.
-
-    Laws spend most of their time in XLA, on small programs that come up again and again: for the
-    implementation and for plain JAX, in every worker and runner. How often a function is *traced*
-    does not change.
-
-    The folder is the one that the environment variable `JAX_COMPILATION_CACHE_DIR` names, or a
-    temporary one, deleted at the end. Processes that are started in between use it, too.
-    """
-    with contextlib.ExitStack() as undo:
-        options = dict(KEEP_ALL)
-        if FOLDER_OF_COMPILED.upper() not in os.environ:
-            folder = tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True)
-            options[FOLDER_OF_COMPILED] = undo.enter_context(folder)
-        for name, value in options.items():
-            if name.upper() not in os.environ:
-                undo.callback(jax.config.update, name, getattr(jax.config, name))
-                undo.callback(os.environ.pop, name.upper())
-                os.environ[name.upper()] = str(value)
-                jax.config.update(name, value)  # type: ignore[no-untyped-call]
-        yield

@@ -20,7 +20,7 @@ import jax
 from scutch import catalogue
 from scutch.implementation import SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
-from scutch.judging import hypothesis_parts, isolation, known, profiles, suite
+from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
 from scutch.judging.jax_parts import backends_are_started
 from scutch.judging.profiles import check_settings
 from scutch.judging.readable import line
@@ -55,6 +55,8 @@ class Run:
       launched: Whether a launcher has started the judge in each process of a job.
       tried: Names of laws that are not tried again.
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
+      compiled: The name of the folder in which compiled programs are kept; empty to keep none.
+      shard: The part of the requirements that is judged, such as `3/8`; empty for all.
     """
 
     where: str
@@ -75,11 +77,21 @@ class Run:
     launched: bool = False
     tried: tuple[str, ...] = ()
     by_traces: bool = True
+    compiled: str = ""
+    shard: str = ""
 
     @property
-    def requirements(self) -> tuple[catalogue.Requirement, ...]:
-        """The requirements that are judged."""
+    def asked(self) -> tuple[catalogue.Requirement, ...]:
+        """The requirements that were asked for, by all shards together."""
         return catalogue.select(self.patterns) if self.patterns else catalogue.load()
+
+    @functools.cached_property
+    def requirements(self) -> tuple[catalogue.Requirement, ...]:
+        """The requirements that are judged: of a shard, its part."""
+        if not self.shard:
+            return self.asked
+        part = shards.Shard.parse(self.shard).part_of(one.id for one in self.asked)
+        return tuple(one for one in self.asked if one.id in part)
 
     @functools.cached_property
     def wanted(self) -> frozenset[str]:
@@ -128,6 +140,8 @@ def settle(
     processes: int | None = None,
     launched: bool = False,
     by_traces: bool = True,
+    keep_compiled: bool = True,
+    shard: str = "",
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -150,6 +164,8 @@ def settle(
       launched: Whether a launcher has started the judge in each process of a job; then the laws
         of several processes are tried, and no others.
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
+      keep_compiled: Whether compiled programs are kept for the next run.
+      shard: The part of the requirements that is judged, such as `3/8`; empty for all.
 
     Returns:
       The settings of the run.
@@ -190,6 +206,11 @@ def settle(
         examples = chosen.examples
     if timeout is None:
         timeout = chosen.timeout * max(1, examples / chosen.examples)
+    if shard and seed is None and chosen.seed is None:
+        raise SetupError(
+            f"--shard {shard}", f"profile {profile} draws a new seed for each run; expected --seed "
+            "with one number for all shards",
+        )  # fmt: skip
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
     found = _probe(where, isolate=isolate)
@@ -197,6 +218,7 @@ def settle(
     told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
     upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
     upstream = [each for each in upstream if each != release]
+    where_compiled = f"{found['devices']} of {found['platform']}, {found['kind']}"
     if processes is None:
         processes = 2 if found["platform"] == "cpu" else 1
     if processes > 1 and found["platform"] != "cpu":
@@ -210,6 +232,8 @@ def settle(
         found["devices"], profile, examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, release, *upstream), replay,
         timeout, processes, launched, by_traces=by_traces,
+        compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
+        shard=str(shards.Shard.parse(shard)) if shard else "",
     )  # fmt: skip
 
 
@@ -271,4 +295,6 @@ def _inspect(where: str) -> dict[str, Any]:
         "claims": found.claims,
         "platform": devices[0].platform,
         "devices": len(devices),
+        "kind": devices[0].device_kind,
+        "code": compiled.content(),
     }

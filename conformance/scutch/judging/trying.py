@@ -23,7 +23,7 @@ from scutch.implementation import Implementation, Unclaimed
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
-from scutch.judging import hypothesis_parts
+from scutch.judging import costs, hypothesis_parts
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.profiles import PROFILES
@@ -114,7 +114,7 @@ def try_law(
     for other, call in unless:
         named = parse_call(call)[1]
         attempt.unless.append((prepared(other, implementation, unasserted, subject), named))
-    started, error = time.perf_counter(), None
+    meter, started, error = costs.Meter(), time.perf_counter(), None
     with (
         warnings.catch_warnings(), marks.noting_reached() as reached,
         comparing(by_traces=by_traces, seed=seed),
@@ -168,7 +168,7 @@ def try_law(
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found, also=tuple(also),
-        reason=reason, error=error, too_few_devices=attempt.too_few_devices,
+        reason=reason, error=error, too_few_devices=attempt.too_few_devices, cost=meter.cost(),
     )  # fmt: skip
 
 

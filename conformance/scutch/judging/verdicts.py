@@ -57,6 +57,43 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a trial took of the machine.
+
+    Args:
+      cpu: Seconds of the processor, in the process that tried the law.
+      compiled: Programs that XLA compiled.
+      reused: Programs that were read from the folder of compiled ones.
+      saved: Seconds that it took to compile these, without the time to read them.
+      peak: The most bytes of memory that the process has had, in this trial or before.
+    """
+
+    cpu: float = 0.0
+    compiled: int = 0
+    reused: int = 0
+    saved: float = 0.0
+    peak: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """The cost of both trials."""
+        return Cost(
+            round(self.cpu + other.cpu, 3),
+            self.compiled + other.compiled, self.reused + other.reused,
+            round(self.saved + other.saved, 3), max(self.peak, other.peak),
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        """Seconds, memory and programs, for people."""
+        return (
+            f"{self.cpu:.0f} CPU s, peak of a process {self.peak / 1e9:.2f} GB; programs: "
+            f"{self.compiled:,} compiled, {self.reused:,} reused (saved {max(self.saved, 0):.0f} s)"
+        )
+
+
+NO_COST = Cost()
+
+
+@dataclass(frozen=True)
 class Trial:
     """What one law did in one run: its outcome, and its counterexample if it broke.
 
@@ -75,6 +112,7 @@ class Trial:
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
       too_few_devices: Why some input was not tried, where that was for want of devices.
+      cost: What it took of the machine.
     """
 
     test: str
@@ -90,6 +128,7 @@ class Trial:
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
     too_few_devices: str = ""
+    cost: Cost = field(default=NO_COST, compare=False)
 
     @property
     def shown(self) -> tuple[Counterexample, ...]:
@@ -109,7 +148,11 @@ class Trial:
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
-        return cls(**{**data, "unmet": tuple(data["unmet"]), "counterexample": found, "also": also})
+        cost = Cost(**data.pop("cost", {}))
+        return cls(
+            **{**data, "unmet": tuple(data["unmet"]), "counterexample": found, "also": also},
+            cost=cost,
+        )
 
 
 @dataclass(frozen=True)

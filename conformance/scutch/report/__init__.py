@@ -18,6 +18,7 @@ from scutch.report.document import (
     SCHEMA as SCHEMA,
     Environment as Environment,
     Outcome as Outcome,
+    Part as Part,
     Product as Product,
     Report as Report,
     ReportError as ReportError,

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import scutch
 from scutch.catalogue import current, group_of, place, retired
 from scutch.implementation import SetupError
-from scutch.judging.verdicts import GRAVITY
+from scutch.judging.verdicts import GRAVITY, NO_COST, Cost
 from scutch.judging.verdicts import Counterexample as Counterexample
 from scutch.report.text import line, publish
 
@@ -84,6 +84,25 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The part of the requirements that a shard has judged.
+
+    Args:
+      number: Which shard; from 1.
+      of: How many shards there are.
+      requirements: How many requirements all of them judge together.
+    """
+
+    number: int
+    of: int
+    requirements: int
+
+    def __str__(self) -> str:
+        """The shard, and the number of all requirements."""
+        return f"shard {self.number}/{self.of} of {self.requirements} requirements"
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The verdict on one requirement, with what broke it.
 
@@ -103,6 +122,7 @@ class Outcome:
       also: The smallest inputs that break it in other ways.
       replay: A command that breaks it again.
       script: A program that shows the counterexample without this suite; see `scutch reproduce`.
+      cost: What its laws took of the machine.
     """
 
     id: str
@@ -120,6 +140,7 @@ class Outcome:
     also: tuple[Counterexample, ...] = ()
     replay: str | None = None
     script: str | None = None
+    cost: Cost = NO_COST
 
     @property
     def group(self) -> str:
@@ -140,6 +161,7 @@ class Report:
       level: The level that must hold.
       requirements: What became of each; in any order.
       complete: Whether every law that was to be tried was tried.
+      shard: Which part of a divided run it is of; `None` where the run was not divided.
     """
 
     suite: Product
@@ -150,6 +172,12 @@ class Report:
     level: str
     requirements: tuple[Outcome, ...]
     complete: bool
+    shard: Part | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """What all laws took of the machine."""
+        return sum((each.cost for each in self.requirements), NO_COST)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -162,6 +190,7 @@ class Report:
                 "implementation": Product(**fields["implementation"]),
                 "environment": Environment(**fields["environment"]),
                 "requirements": tuple(map(_outcome, fields["requirements"])),
+                "shard": Part(**fields["shard"]) if fields.get("shard") else None,
             }
         )
 
@@ -179,6 +208,7 @@ def _outcome(document: Mapping[str, Any]) -> Outcome:
         **{name: tuple(document[name]) for name in ("needs", "blocked_by", "tests")},
         "counterexample": None if example is None else Counterexample(**example),
         "also": tuple(Counterexample(**each) for each in document.get("also", ())),
+        "cost": Cost(**document.get("cost", {})),
     }
     return Outcome(**{**document, **own})
 

@@ -80,6 +80,8 @@ def _verdict(verdict: str) -> Text:
 
 def _summary(column: Column) -> Text:
     text = Text.assemble((f"{line(column.label)}: ", "bold"), column.headline)
+    if column.report.cost.peak:
+        text.append(f"\n  took {column.report.cost}")
     for cause in (*column.root_causes, *column.departures):
         style = _STYLES[cause.verdict]
         text.append("\n  ").append(f"{cause.id} {cause.verdict}", style)

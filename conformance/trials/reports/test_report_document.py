@@ -34,7 +34,7 @@ def test_a_written_report_is_read_back(flax, tmp_path):
 def test_the_document_is_the_published_form(document):
     assert list(document) == [
         *("schema", "suite", "implementation", "environment", "profile", "seed"),
-        *("level", "requirements", "complete"),
+        *("level", "requirements", "complete", "shard"),
     ]
     assert document["schema"] == "scutch-report/1"
     assert document["environment"] == {
@@ -45,7 +45,7 @@ def test_the_document_is_the_published_form(document):
     }
     assert list(document["requirements"][0]) == [
         *("id", "level", "title", "verdict", "needs", "blocked_by", "tests", "examples"),
-        *("seconds", "reason", "upstream", "counterexample", "also", "replay", "script"),
+        *("seconds", "reason", "upstream", "counterexample", "also", "replay", "script", "cost"),
     ]
 
 

@@ -1,0 +1,102 @@
+"""What a trial takes of the machine, and how a process that tries many laws stays small.
+
+A runner keeps what it has traced and compiled, for all the laws that it has tried: after some
+hundred it would hold gigabytes. So it forgets between two laws, once it has grown (`Memory`).
+"""
+
+import ctypes
+import gc
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+from scutch.judging.verdicts import Cost
+
+MUCH = 600 << 20
+"""Bytes of memory of a process beyond which it forgets what it has compiled."""
+
+_WORTH = 200 << 20
+"""Bytes by which a process must have grown since it last forgot, before it forgets again."""
+
+MOST = 800 << 20
+"""Bytes of memory that a runner may have had, and go on: forgetting does not give back all."""
+
+LEAST_TRIED = 20
+"""Laws that a runner tries at least, however much memory the implementation takes."""
+
+_REUSED, _COMPILED = (f"/jax/compilation_cache/cache_{word}" for word in ("hits", "misses"))
+_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
+_counted: dict[str, float] = {}
+"""By event of JAX, how often it has come up in this process, or its seconds; empty until `Meter`
+listens. Owned by `Meter`."""
+
+
+class Meter:
+    """Measures one trial, from when it is made until `cost` is called."""
+
+    def __init__(self) -> None:
+        """Begin, and listen to JAX where this process does not yet."""
+        if not _counted:
+            _counted.update({_REUSED: 0.0, _COMPILED: 0.0, _SAVED: 0.0})
+            jax.monitoring.register_event_listener(lambda event, **_: _note(event, 1.0))
+            jax.monitoring.register_event_duration_secs_listener(
+                lambda event, duration_secs, **_: _note(event, duration_secs)
+            )
+        self._before, self._cpu = dict(_counted), time.process_time()
+
+    def cost(self) -> Cost:
+        """What was taken since this meter was made."""
+        used = {name: _counted[name] - before for name, before in self._before.items()}
+        return Cost(
+            round(time.process_time() - self._cpu, 3), int(used[_COMPILED]), int(used[_REUSED]),
+            round(used[_SAVED], 3), peak(),
+        )  # fmt: skip
+
+
+def _note(event: str, much: float) -> None:
+    if event in _counted:
+        _counted[event] += much
+
+
+def peak() -> int:
+    """The most bytes of memory that this process has had."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10
+
+
+def resident() -> int:
+    """The bytes of memory that this process has; its peak where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return peak()
+
+
+@dataclass
+class Memory:
+    """The memory of a process that tries many laws.
+
+    Args:
+      left: Bytes that it had when it had last forgotten what it compiled; 0 if it never did.
+    """
+
+    left: int = 0
+
+    def slim(self) -> None:
+        """Forget what was traced and compiled, if this process has grown beyond `MUCH`.
+
+        Compiled programs are read again from their folder when they are needed.
+        """
+        if resident() <= max(MUCH, self.left + _WORTH):
+            return
+        jax.clear_caches()  # type: ignore[no-untyped-call]
+        gc.collect()
+        if sys.platform == "linux":
+            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # which musl has not
+            if trim is not None:  # else the allocator keeps most of it
+                trim(0)
+        self.left = resident()
