@@ -16,7 +16,8 @@ import jinja2
 from scutch import catalogue
 from scutch.catalogue import Requirement
 from scutch.catalogue import index as laws
-from scutch.judging import known
+from scutch.judging import causes, known
+from scutch.judging.causes import Cause
 from scutch.judging.known import Known
 from scutch.judging.scripts import script_of
 from scutch.releases import BROKEN, Record, changes, everything, records
@@ -143,6 +144,8 @@ class Pages:
             "needed_by": needed_by(),
             "known": known.shipped(),
             "findings": findings,
+            "stances": causes.STANCES,
+            "counted": causes.counted,
             "script_of": script_of,
             "entries": catalogue.by_id(),
             "twins": twins(),
@@ -173,6 +176,12 @@ class Pages:
             page = self.markdown.get_template("_templates/group.md.jinja")
             for group in groups:
                 yield f"requirements/{group.page}.md", page.render(group=group)
+
+        page = self.markdown.get_template("_templates/cause.md.jinja")
+        for implementation in known.shipped_names():
+            for cause, broken in findings(implementation).items():
+                text = page.render(cause=cause, broken=broken, implementation=implementation)
+                yield f"findings/{implementation}-{cause.name}.md", text
 
         page = self.markdown.get_template("_templates/release.md.jinja")
         for implementation, found in released().items():
@@ -343,16 +352,14 @@ def needed_by() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def findings(implementation: str) -> Mapping[str, list[list[Known]]]:
-    """The known failures of an implementation by part; those of one requirement stand together."""
-    groups: dict[str, list[Known]] = {}
+def findings(implementation: str) -> Mapping[Cause, list[Known]]:
+    """The known failures of an implementation by cause, the gravest harm first."""
+    found: dict[Cause, list[Known]] = {}
     for entry in known.shipped():
-        if entry.implementation == implementation:
-            groups.setdefault(catalogue.plain(entry.requirement), []).append(entry)
-    found: dict[str, list[list[Known]]] = {}
-    for identifier in catalogue.in_order(groups):
-        found.setdefault(identifier.partition("/")[0], []).append(groups[identifier])
-    return found
+        if entry.implementation == implementation and entry.cause:
+            found.setdefault(entry.cause, []).append(entry)
+    order = catalogue.HARMS.index
+    return dict(sorted(found.items(), key=lambda pair: (order(pair[0].harm), pair[0].at)))
 
 
 def by_file(results: Sequence[Result]) -> Mapping[str, list[Result]]:

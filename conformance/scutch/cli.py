@@ -533,6 +533,7 @@ def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Know
 
 def _reproduce(arguments: argparse.Namespace) -> int:
     from scutch import reproduce
+    from scutch.judging import known
     from scutch.reproduce import failures
 
     if (arguments.failure is None) is (arguments.report is None):
@@ -544,7 +545,9 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         text = reproduce.script(requirement, call, arguments.implementation)
     except reproduce.NotReproducible as error:
         raise UsageError(str(error)) from error
-    text = reproduce.issue(requirement, text) if arguments.issue else text
+    if arguments.issue:
+        shipped = {(each.requirement, each.witness): each.cause for each in known.shipped()}
+        text = reproduce.issue(requirement, text, shipped.get((requirement, call)))
     return _put(text, arguments.output, "script")
 
 

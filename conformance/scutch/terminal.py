@@ -17,6 +17,7 @@ import pytest
 import scutch
 from scutch import catalogue, releases
 from scutch.judging import compiled
+from scutch.judging.causes import counted
 from scutch.judging.profiles import PROFILES
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
@@ -262,9 +263,16 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     if fatal:
         ids = ", ".join(r.requirement.id for r in fatal)
         return f"{name} does not conform: {count(len(fatal), 'root cause')}: {ids}{aside}", "red"
-    known = sum(counts.get("known", 0) for counts in total.counts.values())
-    besides = f", but for {count(known, 'known failure')}" if known else ""
+    known = [ruling.requirement.id for ruling in rulings if ruling.verdict == "known"]
+    besides = f", but for {_of_known(run, known)}" if known else ""
     return f"{name} conforms in all that it claims{besides}{aside}", "green"
+
+
+def _of_known(run: Run, broken: Sequence[str]) -> str:
+    """How many known causes the known failures have, or how many they are where none is named."""
+    found = {entry.cause for entry in run.known if entry.requirement in broken}
+    named = {each for each in found if each is not None}
+    return counted(named) if named else count(len(broken), "known failure")
 
 
 def is_brief(terminal: pytest.TerminalReporter, rulings: Sequence[Ruling]) -> bool:

@@ -127,6 +127,15 @@ def test_an_issue_has_the_text_the_script_and_the_versions():
     assert "## Versions\n\nflax 1, jax 2.\n" in text
 
 
+def test_the_issue_of_a_known_failure_is_headed_by_its_fault():
+    (entry, *_) = (each for each in known.shipped() if each.cause.name == "negative-axis-of-boxes")
+    text = reproduce.issue(
+        entry.requirement, '"""A title.\n\nflax 1.\n"""\nprint(1)\n', entry.cause
+    )
+    assert text.startswith(f"# {entry.cause.fault}\n\n{entry.cause.effect}\n")
+    assert "Where: `flax/core/meta.py:Partitioned.add_axis`" in text
+
+
 def test_where_nothing_is_broken_there_is_no_script():
     with pytest.raises(
         reproduce.NotReproducible,

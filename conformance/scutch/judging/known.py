@@ -1,6 +1,7 @@
 """Known failures: which laws a released implementation is expected to break, and why.
 
-A file names the implementation and has one `[[known]]` table for each law that fails:
+A file names the implementation and has one `[[known]]` table for each law that fails, with a
+`reason` or the name of a cause (see `scutch.judging.causes`):
 
     implementation = "flax"
 
@@ -33,10 +34,12 @@ from packaging.version import InvalidVersion, Version
 from scutch.catalogue import by_id, current, retired
 from scutch.implementation import Implementation, SetupError
 from scutch.inputs.calls import NotACall, parse_call
+from scutch.judging import causes
+from scutch.judging.causes import Cause
 from scutch.judging.verdicts import Expectation
 
-KEYS = {"requirement": True, "versions": True, "reason": True, "witness": True, "upstream": False,
-        "script": False}  # fmt: skip
+KEYS = {"requirement": True, "versions": True, "reason": False, "cause": False, "witness": True,
+        "upstream": False, "script": False}  # fmt: skip
 """The keys of an entry that are strings, and whether it must have them."""
 
 ERRORS = "errors"
@@ -51,13 +54,14 @@ class Known:
       implementation: The name that it is about.
       requirement: The id that fails; a file may have its old id.
       versions: A version range, such as `>=0.12,<0.13`; empty for all.
-      reason: Why the implementation departs.
+      reason: Why the implementation departs: effect and fault of the cause, where it has one.
       witness: The smallest call that breaks the law.
       upstream: Address of an issue, if there is one.
       place: File and line, for messages.
       errors: The ways in which the law is known to break; empty for that of the witness.
       script: A program that shows it, for where `scutch reproduce` cannot write one: without a
         heading, and with exit code 1 while the fault is there.
+      cause: The fault that it comes from, where the file says so.
     """
 
     implementation: str
@@ -69,6 +73,7 @@ class Known:
     place: str
     errors: tuple[str, ...] = ()
     script: str | None = None
+    cause: Cause | None = None
 
     def applies(self, name: str, version: str) -> bool:
         """Whether the entry is about a release.
@@ -130,10 +135,11 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SetupError(f"known failures {file}", str(error)) from None
-    if extra := sorted(set(content) - {"implementation", "known"}):
+    if extra := sorted(set(content) - {"implementation", "cause", "known"}):
         raise SetupError(
             f"known failures {file}",
-            f"unknown key {extra[0]!r} at the top; expected implementation and [[known]]",
+            f"unknown key {extra[0]!r} at the top; expected implementation, [cause.NAME] and "
+            "[[known]]",
         )
     if not content:
         return ()
@@ -148,12 +154,15 @@ def parse(text: str, file: str) -> tuple[Known, ...]:
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip() == "[[known]]"]
     lines += [1] * (len(entries) - len(lines))
     placed = zip(entries, lines, strict=False)
+    faults = causes.parse(content.get("cause", {}), file)
     return tuple(
-        _entry(name, e, f"{file}:{n}") for e, n in placed if e.get("requirement") not in retired()
+        _entry(name, e, f"{file}:{n}", faults)
+        for e, n in placed
+        if e.get("requirement") not in retired()
     )
 
 
-def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
+def _entry(name: str, entry: dict[str, Any], place: str, faults: Mapping[str, Cause]) -> Known:
     def refuse(why: str) -> SetupError:
         return SetupError(f"known failures {place}", why)
 
@@ -162,6 +171,10 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
             raise refuse(f"{key!r} is missing")
         if key in entry and not isinstance(entry[key], str):
             raise refuse(f"{key} is {entry[key]!r}; expected a string")
+    if ("reason" in entry) is ("cause" in entry):
+        raise refuse("expected either 'reason' or 'cause'")
+    if "cause" in entry and entry["cause"] not in faults:
+        raise refuse(f"cause is {entry['cause']!r}; the file has no [cause.{entry['cause']}]")
     errors = entry.get(ERRORS, [])
     if not isinstance(errors, list) or not all(isinstance(each, str) for each in errors):
         raise refuse(f"{ERRORS} is {errors!r}; expected a list of strings")
@@ -179,9 +192,12 @@ def _entry(name: str, entry: dict[str, Any], place: str) -> Known:
         parse_call(entry["witness"])
     except NotACall as error:
         raise refuse(f"witness: {error}") from None
+    cause = faults.get(entry.get("cause", ""))
     return Known(
-        name, current(entry["requirement"]), entry["versions"], entry["reason"], entry["witness"],
-        entry.get("upstream"), place, tuple(errors), entry.get("script"),
+        name, current(entry["requirement"]), entry["versions"],
+        cause.reason if cause else entry["reason"], entry["witness"],
+        entry.get("upstream", cause.upstream if cause else None), place, tuple(errors),
+        entry.get("script"), cause,
     )  # fmt: skip
 
 
@@ -211,7 +227,7 @@ def toml(implementation: str, entries: Iterable[Known]) -> str:
     """
     parts = [f"implementation = {_quoted(implementation)}\n"]
     for entry in entries:
-        values = {key: getattr(entry, key) for key in KEYS}
+        values = {key: getattr(entry, key) for key in KEYS if key != "cause"}
         lines = [f"{key} = {_quoted(text)}" for key, text in values.items() if text is not None]
         parts.append("\n".join(["[[known]]", *lines, *_error_lines(entry.errors), ""]))
     return "\n".join(parts)

@@ -21,6 +21,7 @@ from scutch import catalogue
 from scutch.implementation import SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
+from scutch.judging.causes import Cause
 from scutch.judging.jax_parts import backends_are_started
 from scutch.judging.profiles import check_settings
 from scutch.judging.readable import line
@@ -116,7 +117,11 @@ class Run:
         """The run from what `to_data` returned, also where JSON has made lists of tuples."""
         lists = {name: tuple(v) for name, v in data.items() if isinstance(v, list | tuple)}
         entries = tuple(
-            known.Known(**{**entry, "errors": tuple(entry["errors"])}) for entry in data["known"]
+            known.Known(
+                **{**entry, "errors": tuple(entry["errors"])}
+                | {"cause": Cause(**entry["cause"]) if entry["cause"] else None}
+            )
+            for entry in data["known"]
         )
         return cls(**{**data, **lists, "known": entries})
 

@@ -299,7 +299,7 @@ def _rule_one(
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
     elif any(t.broke for t in trials):
         verdict = "known"
-        reason = "; ".join(dict.fromkeys(e.reason for e in known))
+        reason = "; ".join(dict.fromkeys(e.reason for e in known)).replace(".; ", "; ")
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
         verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))

@@ -19,10 +19,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scutch import catalogue
 from scutch.implementation import SetupError
 from scutch.reproduce import layout
+
+if TYPE_CHECKING:  # Not imported: the room holds modules that `process` rewrites.
+    from scutch.judging.causes import Cause
 
 SECONDS = 600
 
@@ -129,12 +133,13 @@ def _verify(requirement: str, text: str, python: str) -> None:
         )
 
 
-def issue(requirement: str, text: str) -> str:
+def issue(requirement: str, text: str, cause: "Cause | None" = None) -> str:
     """A script as the text of an upstream issue, in Markdown.
 
     Args:
       requirement: The identifier of the requirement.
       text: What `script` returned.
+      cause: Where it is known, the fault is the title, and what users suffer comes first.
 
     Raises:
       SetupError: There is no such requirement.
@@ -148,7 +153,9 @@ def issue(requirement: str, text: str) -> str:
     loss = [row.loss, ""] if row.loss else []
     return "\n".join(
         [
-            f"# {row.title}", "", row.text, "", *quote, *loss,
+            f"# {cause.fault if cause else row.title}", "",
+            *([cause.effect, "", f"Where: `{cause.at}`", ""] if cause else []),
+            row.text, "", *quote, *loss,
             "## To reproduce", "", "```python", program.strip(), "```", "",
             "It exits with 1 while the fault is there, and with 0 when it is gone.", "",
             "## What came", "", "```text", *told, "```", "",
