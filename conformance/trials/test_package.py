@@ -145,7 +145,7 @@ LIMITS = {
     "conformance/scutch/models": Limit(1443, "laws about a user's own model, and where it lies"),
     "conformance/scutch/upgrades": Limit(380, "the lines of a user's code that a release changes"),
     "ci": Limit(
-        2959,
+        2963,
         "checks, gate, mutants, matrix, pages and release",
         without=("scutch_ci/docstyle.py", "programs"),
     ),
