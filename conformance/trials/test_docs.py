@@ -14,11 +14,12 @@ from scutch_ci import docs, links, pages
 
 HARM = "</code></pre><script>document.title = 'taken'</script>``` `````` {{ 7 * 7 }} [x](y)"
 FINDS = "bridge/wrappers/tolinen-finds-methods"
+FINDING = "findings/flax-method-by-name"
 BROKEN = "metadata/box-axes/removal-works-without-assertions"
 PLACE = "metadata-box-axes-removal-works-without-assertions-run-1"
 LOOKED_AT = (
     "index", "start", "guide", "judging/box", "verdicts/index", "requirements/metadata-box-axes",
-    "requirements/metadata-logical-boxes", "findings/flax", "releases/index",
+    "requirements/metadata-logical-boxes", "findings/flax", FINDING, "releases/index",
     "mutants/index", "api/objects", "nightly", "glossary",
 )  # fmt: skip
 
@@ -90,16 +91,18 @@ def test_every_requirement_has_a_place_with_its_text_source_law_and_verdict(buil
             assert f'id="{pages.label(entry.id)}-run-1"' in page
 
 
-def test_every_known_failure_is_a_finding(built):
+def test_every_known_failure_is_on_the_page_of_its_cause(built):
     for entry in known.shipped():
-        page = (built[1] / "findings" / f"{entry.implementation}.html").read_text("utf-8")
-        own = catalogue.plain(entry.requirement)
-        assert f'id="known-{entry.implementation}-{pages.label(own)}"' in page
+        name = f"{entry.implementation}-{entry.cause.name}"
+        table = (built[1] / "findings" / f"{entry.implementation}.html").read_text("utf-8")
+        assert f'href="{name}.html"' in table
+        page = (built[1] / "findings" / f"{name}.html").read_text("utf-8")
+        assert entry.requirement in page
 
 
 def test_the_script_of_a_known_failure_is_shown_copied_and_downloaded(opened):
-    page = opened("findings/flax")
-    shown = page.locator("details", has_text=f"A script that shows {FINDS} without scutch")
+    page = opened(FINDING)
+    shown = page.locator("details", has_text="A script that shows it without scutch")
     shown.locator("summary").click()
     assert shown.locator("pre").inner_text().strip().startswith('"""')
     assert shown.locator("button.copybtn").count() == 1

@@ -186,7 +186,7 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     page.get_by_role("link", name="Conformance").first.click()
     row = page.locator(
         "tr",
-        has=page.get_by_role("link", name="metadata/box-axes/removing-undoes-adding", exact=True),
+        has=page.get_by_role("link", name="removing-undoes-adding", exact=True),
     )
     assert "failed" in row.inner_text()
     page.get_by_role("link", name="nightly").click()
