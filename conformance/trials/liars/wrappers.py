@@ -238,14 +238,14 @@ class OneMethodByName:
 
 
 @of_bridge
-class MutableOnRequest:
-    """Breaks BRG-7j: what may change around a wrapper may not change in it."""
+class DoubledInside:
+    """Breaks BRG-7j: a wrapped module computes something else where the wrapper is wrapped."""
 
     class ToNNX(bridge.ToNNX):
-        def __call__(self, *args, mutable=None, **kwargs):
-            default = None if wrappers.current_run.get()[0] else False
-            mutable = default if mutable is None else mutable
-            return super().__call__(*args, mutable=mutable, **kwargs)
+        def __call__(self, *args, **kwargs):
+            out = super().__call__(*args, **kwargs)
+            inside = wrappers.current_run.get()[0]
+            return jax.tree_util.tree_map(lambda a: a * 2, out) if inside else out
 
 
 @of_bridge
