@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterable
 from importlib import resources
 
-_MARK_OR_LAW = re.compile(r'^(?:@requirement\(\s*"([^"]+)"|def (\w+))', re.MULTILINE)
+_MARK_OR_LAW = re.compile(
+    r'^(?:@(?:pytest\.mark\.)?requirement\(\s*("[^"]+"(?:,\s*"[^"]+")*)|def (\w+))', re.MULTILINE
+)
 """Finds marks and functions in the text of a file with laws. Parsing the files takes a second."""
 
 
@@ -70,8 +72,8 @@ def _index() -> dict[str, tuple[str, ...]]:
     for file in files():
         text = resources.files("scutch").joinpath("laws", file).read_text(encoding="utf-8")
         marked: list[str] = []
-        for identifier, law in _MARK_OR_LAW.findall(text):
-            marked += [identifier] if identifier else []
+        for identifiers, law in _MARK_OR_LAW.findall(text):
+            marked += re.findall(r'"([^"]+)"', identifiers)
             if law:
                 for each in marked:
                     found[each] = (*found.get(each, ()), f"{file}::{law}")
