@@ -14,13 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scutch_ci import conformance, screenshot
 from scutch_ci.checkout import ROOT, processors
 from scutch_ci.waiting import waiting
 
 TIMEOUT = 1200.0
+"""Seconds after which a check is ended."""
+TRIALS_TIMEOUT = 2400.0
+"""The same for the trials: a busy machine may run them at half its speed."""
 TRIALS = "conformance/trials"
 SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
@@ -37,15 +40,17 @@ class Check:
       command: Run in the root of the checkout, with the environment's programs first on the path.
       measures: Whether it measures time or memory, so that JAX must compile everything anew.
       single: Whether it uses one processor, and no time decides it: others may run beside it.
+      timeout: Seconds after which it is ended.
     """
 
     name: str
     command: tuple[str, ...]
     measures: bool = False
     single: bool = False
+    timeout: float = TIMEOUT
 
 
-def pytest(name: str, *arguments: str, **options: bool) -> Check:
+def pytest(name: str, *arguments: str, **options: Any) -> Check:
     """A check that runs pytest with these arguments; the options are those of `Check`."""
     return Check(name, (sys.executable, "-m", "pytest", "-q", *arguments), **options)
 
@@ -71,7 +76,7 @@ def checks() -> tuple[Check, ...]:
         *(pytest(name, alone[name], single=True, measures=name in COMPILING) for name in SLOW),
         pytest("reference", "reference/tests", *parallel),
         # One worker more than processors: many trials wait for a process to end, or to be ended.
-        pytest("trials", TRIALS, "-n", str(processors() + 1), *ignored),
+        pytest("trials", TRIALS, "-n", str(processors() + 1), *ignored, timeout=TRIALS_TIMEOUT),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
         Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
@@ -126,19 +131,19 @@ def run(chosen: Sequence[Check]) -> list[str]:
 
 
 def outcome(check: Check) -> Outcome:
-    """Run a check to its end, or kill it after `TIMEOUT` seconds."""
+    """Run a check to its end, or kill it after its `timeout`."""
     started = time.monotonic()
     try:
         done = subprocess.run(
             check.command, cwd=ROOT, env=None if check.measures else conformance.environment(),
-            stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
+            stdin=subprocess.DEVNULL, timeout=check.timeout, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
         passed, printed = done.returncode == 0, done.stdout
     except subprocess.TimeoutExpired as late:
         said = late.stdout or b""
         text = said if isinstance(said, str) else said.decode(errors="replace")
-        passed, printed = False, f"{text}\nended after {TIMEOUT:.0f} s"
+        passed, printed = False, f"{text}\nended after {check.timeout:.0f} s"
     return Outcome(passed, time.monotonic() - started, printed)
 
 
