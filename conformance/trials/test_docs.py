@@ -58,8 +58,11 @@ def opened(browser, built):
     page.on("console", lambda message: message.type == "log" or complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
 
-    def to(name):
-        # What is still on its way when a page is loaded would be cancelled by leaving it.
+    def to(name, width=None):
+        # What is still on its way when a page is loaded would be cancelled by leaving it. A new
+        # size asks for pictures, so it is set before.
+        if width:
+            page.set_viewport_size({"width": width, "height": 900})
         assert page.goto((built[1] / f"{name}.html").as_uri(), wait_until="networkidle")
         return page
 
@@ -105,8 +108,7 @@ def test_the_script_of_a_known_failure_is_shown_copied_and_downloaded(opened):
 @pytest.mark.parametrize("width", [360, 1440])
 def test_no_page_is_wider_than_its_window(opened, width):
     for name in LOOKED_AT:
-        page = opened(name)
-        page.set_viewport_size({"width": width, "height": 900})
+        page = opened(name, width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
