@@ -16,6 +16,7 @@ from pathlib import Path
 
 from scutch.implementation import SetupError
 from scutch.models.laws import GRAVITY, LAWS, Law, by_id
+from scutch.report.text import count
 
 _KEYS = frozenset({"requirement", "path", "reason"})
 
@@ -172,16 +173,16 @@ def text(found: Verdict) -> str:
     """A verdict for a terminal: findings, gravest first, then the laws that were not tried."""
     failing = [finding for finding in found.findings if finding.fails]
     lines = [line for finding in found.findings for line in _finding_lines(finding)]
-    for entry in found.unused:
-        lines += [
-            f"delete the suppression of {entry.requirement} at {entry.path}: it covers nothing"
-        ]
+    lines += [
+        f"delete the suppression of {each.requirement} at {each.path}: it covers nothing"
+        for each in found.unused
+    ]
     lines += [f"not tried: {law.title}: {reason}" for law, reason in found.not_applied]
-    held = f"{len(found.held)} law{'s' * (len(found.held) != 1)} hold"
+    held = f"{count(len(found.held), 'law')} hold"
     other = len(found.findings) - len(failing)
     lines.append(
-        f"{held}, {len(failing)} finding{'s' * (len(failing) != 1)} to mend"
-        + f", {other} other{'s' * (other != 1)}" * bool(other)
+        f"{held}, {count(len(failing), 'finding')} to mend"
+        + f", {count(other, 'other')}" * bool(other)
     )
     return "\n".join(lines).strip()
 

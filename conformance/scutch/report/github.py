@@ -16,7 +16,7 @@ from scutch.judging.verdicts import VERDICTS
 from scutch.report.document import Report
 from scutch.report.findings import Finding, Place, findings
 from scutch.report.matrix import Column, matrix
-from scutch.report.text import line
+from scutch.report.text import command_message, command_property, line
 
 MOST: Final = 10
 """Annotations of one severity that GitHub shows for a step."""
@@ -45,18 +45,8 @@ def _annotation(finding: Finding) -> str:
         "file": finding.place.file, "line": str(finding.place.line)
     }  # fmt: skip
     properties = where | {"title": line(finding.title)}
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(finding.message)}"
-
-
-def _data(text: str) -> str:
-    """Text of a workflow command, on one line."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    """A property of a workflow command, which may hold no `:` and no `,` either."""
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    listed = ",".join(f"{name}={command_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {listed}::{command_message(finding.message)}"
 
 
 def summary(report: Report) -> str:

@@ -42,3 +42,13 @@ def publish(text: str, path: Path) -> None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def command_message(text: str) -> str:
+    """Text of a workflow command, on one line."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def command_property(text: str) -> str:
+    """A property of a workflow command, which may hold no `:` and no `,` either."""
+    return command_message(text).replace(":", "%3A").replace(",", "%2C")

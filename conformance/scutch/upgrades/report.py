@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from scutch.report.text import count
+from scutch.report.text import command_message, command_property, count
 from scutch.upgrades.findings import GRAVITIES, Finding, Findings
 
 SHOWN_PLACES: Final = 5
@@ -102,8 +102,8 @@ def sarif(found: Findings) -> str:
 def github(found: Findings) -> str:
     """As annotations of a GitHub workflow."""
     return "\n".join(
-        f"::{_LEVELS[each.gravity]} file={each.use.file},line={each.use.line},"
-        f"col={each.use.column}::{_escaped(_message(each))}"
+        f"::{_LEVELS[each.gravity]} file={command_property(each.use.file)},"
+        f"line={each.use.line},col={each.use.column}::{command_message(_message(each))}"
         for each in found.found
     )
 
@@ -111,10 +111,6 @@ def github(found: Findings) -> str:
 def _message(finding: Finding) -> str:
     instead = f"; write {finding.instead}" if finding.instead else ""
     return f"{finding.text}{instead} (since {finding.since})"
-
-
-def _escaped(message: str) -> str:
-    return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 FORMATS: Final[Mapping[str, Callable[[Findings], str]]] = {
