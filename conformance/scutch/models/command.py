@@ -10,13 +10,15 @@ from pathlib import Path
 
 import jax
 
-from scutch.implementation import SetupError, find
+from scutch.models import compare as comparing
 from scutch.models import findings as found_in
 from scutch.models import lock as locking
 from scutch.models import show as shown
 from scutch.models.check import check as checked
 from scutch.models.layout import layouts
-from scutch.models.model import Model, device_count, parse_mesh
+from scutch.models.model import device_count, model_at, parse_mesh
+from scutch.models.pairing import PathMap
+from scutch.models.sides import Request
 
 
 def show(where: str, *, meshes: Sequence[str] = (), as_json: bool = False) -> str:
@@ -102,6 +104,38 @@ def lock(
     return "\n".join([*told, f"wrote {path}"]), 0
 
 
+def compare(
+    first: str, second: str, *, meshes: Sequence[str] = (), maps: Sequence[str] = (),
+    skip: Sequence[str] = (), seed: int = 0, python: str | None = None, as_json: bool = False,
+) -> tuple[str, int]:  # fmt: skip
+    """What differs between two models, as text or JSON, and the exit code.
+
+    Args:
+      first: As for `show`.
+      second: Another; it is measured in a process of its own.
+      meshes: Mesh shapes; those of the first model where there are none.
+      maps: `OLD=NEW`, for paths that are not found by name and shape.
+      skip: Parts that are not compared.
+      seed: Of weights and inputs.
+      python: A Python with another Flax, for the second model.
+      as_json: Whether JSON is wanted.
+
+    Returns:
+      The text, and 1 if something differs.
+
+    Raises:
+      SetupError: A text names no `Model`, a mesh or a map has another form, or a model cannot be
+        made or compiled.
+    """
+    request = Request(
+        tuple(parse_mesh(mesh) for mesh in meshes), tuple(skip), seed,
+        maps=tuple(PathMap.of(each) for each in maps),
+    )  # fmt: skip
+    found = comparing.compare(first, second, request, python=python)
+    text = json.dumps(comparing.document(found), indent=1) if as_json else comparing.text(found)
+    return text, int(not found.equal)
+
+
 def prepare_fake_devices(count: int) -> None:
     """Have fake devices of the host; it works until JAX first looks for devices.
 
@@ -127,15 +161,3 @@ def wanted_devices(meshes: Sequence[str], devices: int | None, against: str | No
     """
     texts = [*meshes, *(() if against is None else locking.read(against)["meshes"])]
     return max([8, devices or 0, *(device_count(parse_mesh(text)) for text in texts)])
-
-
-def model_at(where: str) -> Model:
-    """The model that a text names.
-
-    Raises:
-      SetupError: It names something else.
-    """
-    model = find(where)
-    if not isinstance(model, Model):
-        raise SetupError(where, f"it is a {type(model).__name__}; expected a scutch.Model")
-    return model

@@ -108,7 +108,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             continue
         moved = list(_moved(before, after))
         same = old["jax"] == new["jax"]
-        costs = list(_dearer(before["step"], after["step"])) if same else []
+        costs = list(dearer(before["step"], after["step"])) if same else []
         if len(moved) == 1 and costs:
             told.append(f"{mesh}: {moved[0]}: {'; '.join(costs)}")
             continue
@@ -142,8 +142,16 @@ def _change(before: str, after: str) -> str:
     return f"lies now as ({new_spec} (was ({spec})"
 
 
-def _dearer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What a step costs more or less."""
+def dearer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """What a step costs more or less.
+
+    Args:
+      before: What `cost_of` gave.
+      after: The same of the other step.
+
+    Yields:
+      A sentence for each difference.
+    """
     one, other = before["collectives"], after["collectives"]
     for kind in sorted({*one, *other}):
         none = {"count": 0, "bytes": 0}
