@@ -141,6 +141,9 @@ def issue(requirement: str, text: str, cause: "Cause | None" = None) -> str:
       text: What `script` returned.
       cause: Where it is known, the fault is the title, and what users suffer comes first.
 
+    Returns:
+      Markdown, which ends with the versions.
+
     Raises:
       SetupError: There is no such requirement.
     """
