@@ -1,145 +1,15 @@
-"""The collectives of a compiled program, read from its HLO text.
+"""The reader of collectives that the judge has, loaded from its file.
 
-A collective in the body of a loop counts once for each iteration, so that a scanned and an unrolled
-program can be compared. The number of iterations, the *trip count*, is the one that XLA writes
-beside the loop. Where it writes none, it is the constant that the loop's condition compares its
-counter with; the counter of `jax.lax.scan` begins at zero. A loop with neither counts once.
+Benchmarks run beside any installed version of the judge, also one that has no such module.
 """
 
-import dataclasses
-import re
-from collections import defaultdict
+import importlib.util
+from pathlib import Path
 
-KINDS = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "ragged-all-to-all",
-    "reduce-scatter",
-)
-BITS = {"pred": 8, "c64": 64, "c128": 128}
-_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = (.*?) ([a-z][\w-]*)\((.*)$")
-_CALLED = re.compile(
-    r"(?:calls|body|condition|to_apply|branch_computations)=(?:\{([^}]*)\}|(%?[\w.-]+))"
-)
-_TRIP_COUNT = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-_CONDITION = re.compile(r"condition=%?([\w.-]+)")
-_CONSTANT = re.compile(r"^\s+(%?[\w.-]+) = s\d+\[\]\S* constant\((\d+)\)")
-_BELOW = re.compile(r"^\s+ROOT .* compare\(\S+, (%?[\w.-]+)\), direction=LT")
-_ARRAY = re.compile(r"\b([a-z]+\d*(?:e\d+m\d+\w*)?)\[([\d,]*)\]")
+_FILE = Path(__file__).parents[1] / "conformance" / "scutch" / "models" / "collectives.py"
+_spec = importlib.util.spec_from_file_location("benchmarks.collectives_of_the_judge", _FILE)
+_reader = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_reader)
 
-
-@dataclasses.dataclass(frozen=True)
-class _Computations:
-    """What is read from the text, by the name of each computation.
-
-    Args:
-      entry: The name of the computation that the program begins with.
-      sent: The collectives in each computation: their kind, and bytes of the result.
-      calls: The computations that each one calls, and how often.
-    """
-
-    entry: str
-    sent: dict
-    calls: dict
-
-
-def collectives(text):
-    """The collectives that one call of a compiled program runs.
-
-    Args:
-      text: HLO, as `jax.stages.Compiled.as_text()` gives it.
-
-    Returns:
-      A dictionary with an entry for each kind of collective that occurs, sorted by kind: its
-      `count`, and the `bytes` of its results on each device.
-    """
-    read = _computations(text, _trip_counts(text))
-    total = defaultdict(lambda: {"count": 0, "bytes": 0})
-    waiting = [(read.entry, 1)]
-    while waiting:
-        name, times = waiting.pop()
-        for kind, size in read.sent[name]:
-            total[kind]["count"] += times
-            total[kind]["bytes"] += times * size
-        waiting += [(called, times * each) for called, each in read.calls[name]]
-    return dict(sorted(total.items()))
-
-
-def _computations(text, trip_counts):
-    """Read the collectives and the calls of every computation in the text."""
-    sent = defaultdict(list)
-    calls = defaultdict(list)
-    name = None
-    entry = None
-    for line in text.splitlines():
-        if opened := _COMPUTATION.match(line):
-            name = opened[1]
-            entry = name if line.startswith("ENTRY") else entry
-        elif instruction := _INSTRUCTION.match(line):
-            shape, operation, rest = instruction.groups()
-            kind = operation.removesuffix("-start")
-            if kind in KINDS:
-                sent[name].append((kind, _received(shape, operation)))
-            times = _iterations(rest, trip_counts)
-            for several, one in _CALLED.findall(rest):
-                names = (several or one).split(",")
-                calls[name] += [(called.strip(" %"), times) for called in names]
-    return _Computations(entry, sent, calls)
-
-
-def _iterations(attributes, trip_counts):
-    """How often an instruction runs what it calls: a loop its trip count, any other once."""
-    if known := _TRIP_COUNT.search(attributes):
-        return int(known[1])
-    condition = _CONDITION.search(attributes)
-    return trip_counts.get(condition[1], 1) if condition else 1
-
-
-def _trip_counts(text):
-    """The constant that each loop condition compares its counter with, by the condition's name."""
-    found = {}
-    constants = {}
-    name = None
-    for line in text.splitlines():
-        if opened := _COMPUTATION.match(line):
-            name = opened[1]
-            constants = {}
-        elif constant := _CONSTANT.match(line):
-            constants[constant[1]] = int(constant[2])
-        elif (below := _BELOW.match(line)) and below[1] in constants:
-            found[name] = constants[below[1]]
-    return found
-
-
-def _received(shape, operation):
-    """Bytes of a collective's result; some `-start` operations also list operands in `shape`."""
-    if operation in ("all-gather-start", "collective-permute-start"):
-        shape = _parts(shape)[1]
-    return sum(_bytes(*array) for array in _ARRAY.findall(shape))
-
-
-def _parts(shape):
-    """The members of a tuple of shapes."""
-    parts = [""]
-    depth = 0
-    for letter in shape[1:-1]:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts
-
-
-def _bytes(dtype, lengths):
-    """Bytes of an array, from its dtype and its dimensions as HLO writes them."""
-    count = 1
-    for length in filter(None, lengths.split(",")):
-        count *= int(length)
-    digits = re.search(r"\d+", dtype)
-    bits = BITS.get(dtype) or (int(digits[0]) if digits else 0)
-    return count * bits // 8
+KINDS = _reader.KINDS
+collectives = _reader.collectives

@@ -338,18 +338,34 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(
         "model",
-        "show where the arrays of a model of your own lie on a mesh, or check its training",
+        "show where the arrays of your own model lie, check its training, lock both, compare two",
         _model,
-        "`show` computes nothing: shapes suffice. `check` takes some steps on eight fake devices.",
+        "`show` computes nothing: shapes suffice. `check` takes some steps on eight fake devices. "
+        "`lock` writes a file of layout and cost, and tells what differs from one. `compare` tells "
+        "how another model differs in parameters, placement, values from equal weights, and costs.",
     )
     added.add_argument("model", metavar="FILE.py:NAME|MODULE:NAME", help="a scutch.Model")
-    added.add_argument("action", choices=("show", "check"), help="what to do")
+    added.add_argument("action", choices=("show", "check", "lock", "compare"), help="what to do")
+    added.add_argument("other", nargs="?", metavar="FILE.py:NAME|MODULE:NAME",
+                       help="compare: the second model")  # fmt: skip
     added.add_argument("--mesh", action="append", default=[], metavar="AXIS=SIZE,...",
                        help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
     added.add_argument("--json", action="store_true", help="print JSON in the place of text")
     added.add_argument("--steps", type=int, default=3,
                        help="check: on each mesh, 0 for none (default: %(default)s)")  # fmt: skip
-    added.add_argument("--seed", type=int, default=0, help="check: of all that is drawn")
+    added.add_argument("--seed", type=int, default=0, help="check, compare: of all that is drawn")
+    added.add_argument("--devices", type=int, metavar="N",
+                       help="lock: for N fake devices along the first axis")  # fmt: skip
+    added.add_argument("--file", help="lock: where it is written (default: NAME.lock.json)")
+    added.add_argument("--against", metavar="FILE",
+                       help="lock: tell what differs from FILE, and fail on it")  # fmt: skip
+    added.add_argument("--reason", help="lock: accept what differs from the file that is there")
+    added.add_argument("--map", action="append", default=[], metavar="OLD=NEW",
+                       help="compare: a path, or its beginning, in both; repeatable")  # fmt: skip
+    added.add_argument("--skip", action="append", default=[], metavar="PART",
+                       help="compare: no parameters, placement, values or costs")  # fmt: skip
+    added.add_argument("--python", metavar="PATH",
+                       help="compare: a Python with another Flax, for the second")  # fmt: skip
     return parser
 
 
@@ -645,9 +661,32 @@ def _model(arguments: argparse.Namespace) -> int:
     from scutch.judging.profiles import prepare_devices
     from scutch.models import command
 
+    if (arguments.action == "compare") != (arguments.other is not None):
+        raise UsageError(
+            f"model {arguments.model} {arguments.action} {arguments.other or ''}: expected a "
+            "second model after `compare`, and none after another action"
+        )
+    if arguments.action == "compare":
+        command.prepare_fake_devices(command.wanted_devices(arguments.mesh, None, None))
+        text, code = command.compare(
+            arguments.model, arguments.other, meshes=arguments.mesh, maps=arguments.map,
+            skip=arguments.skip, seed=arguments.seed, python=arguments.python,
+            as_json=arguments.json,
+        )  # fmt: skip
+        print(text)
+        return code
     if arguments.action == "show":
         print(command.show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
         return 0
+    if arguments.action == "lock":
+        devices = command.wanted_devices(arguments.mesh, arguments.devices, arguments.against)
+        command.prepare_fake_devices(devices)
+        text, code = command.lock(
+            arguments.model, meshes=arguments.mesh, devices=arguments.devices,
+            file=arguments.file, against=arguments.against, reason=arguments.reason,
+        )  # fmt: skip
+        print(text)
+        return code
     prepare_devices()
     text, code = command.check(
         arguments.model, meshes=arguments.mesh, steps=arguments.steps, seed=arguments.seed,

@@ -4,14 +4,21 @@ show("my_model.py:setup", meshes=["data=4,tensor=2"], as_json=False)
 """
 
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
-from scutch.implementation import SetupError, find
+import jax
+
+from scutch.models import compare as comparing
 from scutch.models import findings as found_in
+from scutch.models import lock as locking
 from scutch.models import show as shown
 from scutch.models.check import check as checked
 from scutch.models.layout import layouts
-from scutch.models.model import Model, parse_mesh
+from scutch.models.model import device_count, model_at, parse_mesh
+from scutch.models.pairing import PathMap
+from scutch.models.sides import Request
 
 
 def show(where: str, *, meshes: Sequence[str] = (), as_json: bool = False) -> str:
@@ -57,13 +64,100 @@ def check(
     return text, int(not verdict.passes)
 
 
-def model_at(where: str) -> Model:
-    """The model that a text names.
+def lock(
+    where: str, *, meshes: Sequence[str] = (), devices: int | None = None, file: str | None = None,
+    against: str | None = None, reason: str | None = None,
+) -> tuple[str, int]:  # fmt: skip
+    """Write the lock of a model, or compare the model with one.
+
+    Args:
+      where: As for `show`.
+      meshes: As for `show`.
+      devices: Scale each mesh shape to this number of fake devices of the host.
+      file: Where the lock is written; beside the working folder's model where left out.
+      against: Compare with this file, and write nothing.
+      reason: Why the differences from a file that is there are accepted; kept in the lock.
+
+    Returns:
+      The text, and 1 if there are differences without a reason.
 
     Raises:
-      SetupError: It names something else.
+      SetupError: It names no `Model`, a mesh has another form, or a file is no lock.
     """
-    model = find(where)
-    if not isinstance(model, Model):
-        raise SetupError(where, f"it is a {type(model).__name__}; expected a scutch.Model")
-    return model
+    shapes = [parse_mesh(mesh) for mesh in meshes]
+    old = None if against is None else locking.read(against)
+    model = model_at(where)
+    if old is not None and not shapes and devices is None:
+        shapes = [parse_mesh(mesh) for mesh in old["meshes"]]
+    new = locking.lock(model, shapes, devices=devices)
+    path = Path(file or f"{where.rpartition(':')[2]}.lock.json")
+    if old is None and path.exists():
+        old = locking.read(path)
+    told = [] if old is None else locking.differences(old, new)
+    if told and (against is not None or reason is None):
+        end = "write it with --reason TEXT, if the change is meant" if against is None else ""
+        return "\n".join([*told, *filter(None, [end])]), 1
+    if against is not None:
+        return f"as in {against}", 0
+    new["accepted"] = [*(old or {}).get("accepted", []), *([reason] if told and reason else [])]
+    path.write_text(locking.text(new), "utf-8")
+    return "\n".join([*told, f"wrote {path}"]), 0
+
+
+def compare(
+    first: str, second: str, *, meshes: Sequence[str] = (), maps: Sequence[str] = (),
+    skip: Sequence[str] = (), seed: int = 0, python: str | None = None, as_json: bool = False,
+) -> tuple[str, int]:  # fmt: skip
+    """What differs between two models, as text or JSON, and the exit code.
+
+    Args:
+      first: As for `show`.
+      second: Another; it is measured in a process of its own.
+      meshes: Mesh shapes; those of the first model where there are none.
+      maps: `OLD=NEW`, for paths that are not found by name and shape.
+      skip: Parts that are not compared.
+      seed: Of weights and inputs.
+      python: A Python with another Flax, for the second model.
+      as_json: Whether JSON is wanted.
+
+    Returns:
+      The text, and 1 if something differs.
+
+    Raises:
+      SetupError: A text names no `Model`, a mesh or a map has another form, or a model cannot be
+        made or compiled.
+    """
+    request = Request(
+        tuple(parse_mesh(mesh) for mesh in meshes), tuple(skip), seed,
+        maps=tuple(PathMap.of(each) for each in maps),
+    )  # fmt: skip
+    found = comparing.compare(first, second, request, python=python)
+    text = json.dumps(comparing.document(found), indent=1) if as_json else comparing.text(found)
+    return text, int(not found.equal)
+
+
+def prepare_fake_devices(count: int) -> None:
+    """Have fake devices of the host; it works until JAX first looks for devices.
+
+    Args:
+      count: How many.
+    """
+    flag = "--xla_force_host_platform_device_count"
+    flags = [each for each in os.environ.get("XLA_FLAGS", "").split() if not each.startswith(flag)]
+    os.environ["XLA_FLAGS"] = " ".join([*flags, f"{flag}={count}"])
+    jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+
+
+def wanted_devices(meshes: Sequence[str], devices: int | None, against: str | None) -> int:
+    """How many fake devices a lock needs: eight, or as many as the largest mesh shape.
+
+    Args:
+      meshes: Of the command line.
+      devices: Of the command line.
+      against: A lock file, whose mesh shapes count too.
+
+    Returns:
+      A number of devices.
+    """
+    texts = [*meshes, *(() if against is None else locking.read(against)["meshes"])]
+    return max([8, devices or 0, *(device_count(parse_mesh(text)) for text in texts)])

@@ -112,7 +112,10 @@ class NNX:
     def object(self, key: Any) -> Any:
         """The object, made from a key."""
         rngs = self.nnx.Rngs(key)
-        return self.make(rngs) if inspect.signature(self.make).parameters else self.make()
+        wanted = _parameters(self.make)
+        if any(each.name == "rngs" and each.kind is each.KEYWORD_ONLY for each in wanted):
+            return self.make(rngs=rngs)
+        return self.make(rngs) if wanted else self.make()
 
     def init(self, key: Any, *inputs: Any) -> tuple[Any, Any]:
         """The parameters of the object and its other variables, as two states.
@@ -141,7 +144,8 @@ class NNX:
         """
         if self._graphdef is None:
             raise RuntimeError("the object was called before it was made; expected init first")
-        made = self.nnx.merge(self._graphdef, params, rest)
+        of_this_trace = jax.tree_util.tree_map(lambda value: value, (params, rest))
+        made = self.nnx.merge(self._graphdef, *of_this_trace)
         outputs = made(*inputs, **self.model.options)
         return outputs, self.nnx.split(made, self.nnx.Param, ...)[2]
 
@@ -197,14 +201,21 @@ def _made_abstractly(make: Any) -> Any:
 
 def _required(make: Any) -> bool:
     """Whether a function has a parameter without a default."""
-    try:
-        parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):
-        return False
     return any(
         each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        for each in parameters
+        for each in _parameters(make)
     )
+
+
+def _parameters(make: Any) -> list[inspect.Parameter]:
+    """The parameters of a function, or of a class; those of its metaclass are not meant."""
+    try:
+        if not isinstance(make, type):
+            return list(inspect.signature(make).parameters.values())
+        own: Any = make.__init__  # type: ignore[misc]
+        return list(inspect.signature(own).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return []
 
 
 @contextlib.contextmanager

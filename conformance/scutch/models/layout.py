@@ -215,7 +215,11 @@ def mesh_shapes(model: Model, found: Abstract) -> tuple[MeshShape, ...]:
 
 
 def layouts(
-    model: Model, meshes: Sequence[MeshShape] = (), *, found: Abstract | None = None
+    model: Model,
+    meshes: Sequence[MeshShape] = (),
+    *,
+    found: Abstract | None = None,
+    folded: bool = True,
 ) -> tuple[Layout, ...]:
     """The layout of a model on each mesh shape.
 
@@ -223,6 +227,7 @@ def layouts(
       model: The description.
       meshes: The mesh shapes; the model's own where there are none.
       found: The model's variables, if they are at hand.
+      folded: Whether repeated layers are one row.
 
     Returns:
       One layout for each mesh shape.
@@ -236,7 +241,9 @@ def layouts(
             tuple(
                 row
                 for name, each in sections.items()
-                for row in fold([_row(model, name, leaf, mesh) for leaf in each])
+                for row in (fold if folded else list)(
+                    [_row(model, name, leaf, mesh) for leaf in each]
+                )
             ),
         )
         for mesh in meshes or mesh_shapes(model, found)
@@ -274,16 +281,25 @@ def fold(rows: Sequence[Row]) -> list[Row]:
 def _folded(group: Sequence[Row]) -> Row:
     if len(group) == 1:
         return group[0]
-    numbers = [[int(number) for number in _NUMBER.findall(row.path)] for row in group]
-    ranges = [sorted(set(each)) for each in zip(*numbers, strict=True)]
-    texts = iter([_range_text(each) for each in ranges])
     return replace(
         group[0],
-        path=_NUMBER.sub(lambda number: next(texts), group[0].path),
+        path=folded_path([row.path for row in group]),
         bytes=sum(row.bytes for row in group),
         per_device=sum(row.per_device for row in group),
         count=len(group),
     )
+
+
+def folded_path(paths: Sequence[str]) -> str:
+    """Paths that differ in numbers only, in one.
+
+    >>> folded_path(["layer_0/kernel", "layer_1/kernel", "layer_2/kernel"])
+    'layer_{0..2}/kernel'
+    """
+    numbers = [[int(number) for number in _NUMBER.findall(path)] for path in paths]
+    ranges = [sorted(set(each)) for each in zip(*numbers, strict=True)]
+    texts = iter([_range_text(each) for each in ranges])
+    return _NUMBER.sub(lambda number: next(texts), paths[0])
 
 
 def _range_text(numbers: Sequence[int]) -> str:

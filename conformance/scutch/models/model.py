@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scutch.implementation import Implementation, SetupError
+from scutch.implementation import Implementation, SetupError, find
 
 MeshShape = Mapping[str, int]
 MEBIBYTE = 2**20
@@ -152,3 +152,15 @@ def scaled(mesh: MeshShape, devices: int) -> dict[str, int]:
             f"the mesh {mesh_text(mesh)} needs a multiple of {others}, so that {first!r} can grow",
         )
     return {first: devices // others, **{axis: mesh[axis] for axis in rest}}
+
+
+def model_at(where: str) -> Model:
+    """The model that a text names.
+
+    Raises:
+      SetupError: It names something else.
+    """
+    model = find(where)
+    if not isinstance(model, Model):
+        raise SetupError(where, f"it is a {type(model).__name__}; expected a scutch.Model")
+    return model

@@ -101,10 +101,9 @@ def decoder(rules=None, mesh=MESH, batch=BATCH, more=None, **options):
     return scutch.Model(
         Decoder(Options(**options)),
         jax.ShapeDtypeStruct((batch, LENGTH), "int32"),
-        loss=loss,
         rules=rules,
         meshes=(mesh,),
-        **(more or {}),
+        **{"loss": loss, **(more or {})},
     )
 
 

@@ -19,6 +19,7 @@ from scutch.lawkit.training import ADAM
 from scutch.models import findings
 from scutch.models.check import check
 from scutch.models.laws import LAWS, by_id
+from trials.models import twins
 from trials.models.decoder import RULES, decoder, instead, without
 
 ROOT = Path(__file__).parents[3]
@@ -105,6 +106,23 @@ def test_a_decoder_without_bugs_has_no_findings(options):
     verdict = check(decoder(**options))
     assert verdict.findings == ()
     assert verdict.passes
+
+
+class WithDropout(nnx.Module):
+    """Streams of random numbers that a call moves on, and `rngs` by keyword only."""
+
+    def __init__(self, *, rngs):
+        self.linear = nnx.Linear(8, 8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.linear(self.dropout(x))
+
+
+@pytest.mark.parametrize("make", [twins.NNXStack, WithDropout])
+def test_objects_of_nnx_whose_call_changes_variables_have_no_findings(make):
+    verdict = check(twins.described(make, rules=(), meshes=(twins.MESH,)))
+    assert verdict.findings == ()
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -1,0 +1,263 @@
+"""One side of a comparison: the arrays of a model, what it computes, and what a step costs.
+
+    first = measure(model, Request(meshes=({"data": 8},)))
+    second = measure(other, Request(meshes=({"data": 8},), first=first))
+
+The second side computes with the weights and inputs of the first. A side holds plain data, so that
+another process can measure it, with another Python and another release of Flax.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from scutch.implementation import SetupError
+from scutch.models.check import fitted
+from scutch.models.cost import SMALL, cost_of
+from scutch.models.examined import Examined
+from scutch.models.frameworks import surroundings
+from scutch.models.layout import OPTIMIZER, OTHERS, PARAMETERS, layouts
+from scutch.models.model import MeshShape, Model, mesh_text
+from scutch.models.pairing import Array, PathMap, paired
+from scutch.models.runs import arrays_of
+from scutch.models.show import reasons_text, size_text
+from scutch.models.training import Training, make_mesh
+
+PARTS = ("parameters", "placement", "values", "costs")
+"""What is compared, in the order in which it is told."""
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Side:
+    """What was measured of one model.
+
+    Args:
+      title: Where the model is, and the releases that it ran with.
+      meshes: The mesh shapes, as text.
+      arrays: Of all sections.
+      weights: Floating arrays of the parameters and other variables, by path.
+      inputs: Arrays of one batch.
+      results: Outputs, the loss, gradients, and floating variables after a call, by name.
+      noise: The same from weights with a rounding error.
+      costs: What a step costs on each mesh shape.
+      untried: Why there are no results, or no costs.
+    """
+
+    title: str
+    meshes: tuple[str, ...]
+    arrays: tuple[Array, ...]
+    weights: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Any, ...] = ()
+    results: Mapping[str, Any] = field(default_factory=dict)
+    noise: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, Any] = field(default_factory=dict)
+    untried: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, *sections: str) -> list[Array]:
+        """The arrays of some sections.
+
+        Args:
+          *sections: Of `layout.SECTIONS`.
+        """
+        return [array for array in self.arrays if array.section in sections]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure.
+
+    Args:
+      meshes: The mesh shapes; the model's own where there are none.
+      skip: Parts that are not compared.
+      seed: Of weights and inputs.
+      first: The side whose weights and inputs are taken; None for the first one itself.
+      maps: What the owner says about paths.
+    """
+
+    meshes: tuple[MeshShape, ...] = ()
+    skip: tuple[str, ...] = ()
+    seed: int = 0
+    first: Side | None = None
+    maps: tuple[PathMap, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a part that nobody compares.
+
+        Raises:
+          SetupError: There is no such part.
+        """
+        if wrong := [part for part in self.skip if part not in PARTS]:
+            raise SetupError(f"--skip {wrong[0]}", f"expected one of {', '.join(PARTS)}")
+
+
+def measure(model: Model, request: Request, where: str = "the model") -> Side:
+    """Measure one side.
+
+    Args:
+      model: The description.
+      request: What to measure.
+      where: The name of the model in messages.
+
+    Returns:
+      The side.
+
+    Raises:
+      SetupError: The model cannot be made, or a step cannot be compiled on one of the meshes.
+    """
+    examined = Examined(model, request.meshes)
+    if examined.failure is not None:
+        raise SetupError(
+            where,
+            f"{examined.failure.place} raised {examined.failure.told}; expected a model for which "
+            f"`scutch model {where} check` does not say so",
+        )
+    implementation = examined.training.implementation
+    title = f"{where} ({implementation.name} {implementation.version}, JAX {jax.__version__})"
+    meshes = tuple(map(mesh_text, examined.meshes))
+    arrays = _arrays(examined)
+    found: dict[str, Any] = {"untried": {}}
+    try:
+        found |= {} if "values" in request.skip else _values(examined, arrays, request)
+    except Untried as reason:
+        found["untried"]["values"] = str(reason)
+    if "costs" not in request.skip:
+        shapes = map(fitted, examined.meshes)
+        found["costs"] = {mesh_text(shape): _cost(examined, shape, where) for shape in shapes}
+    return Side(title, meshes, arrays, **found)
+
+
+class Untried(Exception):
+    """Values cannot be compared, and the text says why.
+
+    Wrong: a model of 140 GiB is run on the host. Right: its parameters and places are compared.
+    """
+
+
+def _arrays(examined: Examined) -> tuple[Array, ...]:
+    """Every array, with its place on each mesh."""
+    found: dict[tuple[str, str], Array] = {}
+    for layout in layouts(examined.model, examined.meshes, found=examined.abstract, folded=False):
+        for row in layout.rows:
+            places = found[row.section, row.path].places if (row.section, row.path) in found else {}
+            place = (row.spec, reasons_text(row, layout.rules))
+            found[row.section, row.path] = Array(
+                row.section, row.path, row.shape, row.dtype, {**places, layout.name: place}
+            )
+    return tuple(found.values())
+
+
+def _values(examined: Examined, arrays: tuple[Array, ...], request: Request) -> dict[str, Any]:
+    """Weights, inputs and results on one device."""
+    size = sum(leaf.bytes for leaf in examined.sections[PARAMETERS])
+    if size > SMALL:
+        raise Untried(f"the parameters have {size_text(size)}; at most {size_text(SMALL)} are run")
+    if examined.program.draws:
+        place = examined.program.draws[0].place or "the loss"
+        raise Untried(
+            f"{place} draws random numbers, by other keys in each model; switch it off in options= "
+            "of both, such as {'deterministic': True}"
+        )
+    training, first = examined.training, request.first
+    mesh = make_mesh(dict.fromkeys(examined.meshes[0], 1))
+    with surroundings(training.implementation, examined.model.rules, mesh):
+        inputs = training.batch(0, seed=request.seed)
+        leaves, structure = jax.tree_util.tree_flatten(inputs)
+        leaves = [np.asarray(leaf) for leaf in leaves]
+        params, rest = _variables(training, inputs, request.seed)
+        weights = {path: value for tree in (params, rest) for path, value in _floating(tree)}
+        if first is not None:
+            leaves, weights = _taken(leaves, arrays, request, first)
+        inputs = jax.tree_util.tree_unflatten(structure, leaves)
+        results = _results(training, _given(params, weights), _given(rest, weights), inputs)
+        noise: dict[str, Any] = {}
+        if first is None:
+            other = {path: disturbed(value) for path, value in weights.items()}
+            noise = _results(training, _given(params, other), _given(rest, other), inputs)
+    return {"weights": weights, "inputs": tuple(leaves), "results": results, "noise": noise}
+
+
+def _variables(training: Training, inputs: Any, seed: int) -> tuple[Any, Any]:
+    """Parameters and other variables with values."""
+    return jax.jit(training.framework.init)(jax.random.key(seed), *inputs)  # type: ignore[no-any-return]
+
+
+def _taken(
+    leaves: list[Any], arrays: tuple[Array, ...], request: Request, first: Side
+) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs and weights of the first side, by the paths of this one."""
+    ours, theirs = [_text(each) for each in leaves], [_text(each) for each in first.inputs]
+    if ours != theirs:
+        raise Untried(f"inputs differ: {', '.join(theirs)}, and {', '.join(ours)}")
+    one = first.of(PARAMETERS, OTHERS)
+    two = [array for array in arrays if array.section != OPTIMIZER]
+    pairs = paired(one, two, request.maps).pairs
+    shapes = {array.path: array.shape for array in two}
+    weights = {
+        pairs[path]: value for path, value in first.weights.items()
+        if path in pairs and shapes[pairs[path]] == value.shape
+    }  # fmt: skip
+    ours_only = [a.path for a in two if a.section == PARAMETERS and a.path not in weights]
+    lonely = [a.path for a in first.of(PARAMETERS) if pairs.get(a.path) not in weights] + ours_only
+    if lonely:
+        raise Untried(f"weights cannot be equal: {lonely[0]} has no partner of its shape")
+    return list(first.inputs), weights
+
+
+def _text(value: Any) -> str:
+    return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+
+
+def _floating(tree: Any) -> list[tuple[str, Any]]:
+    """The floating arrays of a tree as NumPy's, by path."""
+    return [
+        (path, np.asarray(value)) for path, value in arrays_of(tree)
+        if hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating)
+    ]  # fmt: skip
+
+
+def _given(tree: Any, weights: Mapping[str, Any]) -> Any:
+    """A tree with the arrays of some paths replaced."""
+    values = [
+        jnp.asarray(weights[path], value.dtype) if path in weights else value
+        for path, value in arrays_of(tree)
+    ]
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(tree), values)
+
+
+def _results(training: Training, params: Any, rest: Any, inputs: Any) -> dict[str, Any]:
+    """Outputs, the loss, gradients, and floating variables after a call."""
+    key = jax.random.key(1)
+    outputs, after = jax.jit(training.framework.apply)(params, rest, key, *inputs)
+    losses = jax.jit(jax.value_and_grad(training.loss, has_aux=True))
+    (loss, _), gradients = losses(params, rest, key, *inputs)
+    trees = (("output", outputs), ("the loss", loss), ("gradient of", gradients))
+    return {
+        f"{name} {path}".strip(): value
+        for name, tree in (*trees, ("after a call,", after)) for path, value in _floating(tree)
+    }  # fmt: skip
+
+
+def disturbed(value: Any) -> Any:
+    """An array whose numbers have a rounding error of their dtype, with signs that alternate."""
+    signs = np.where(np.arange(value.size) % 2, 1.0, -1.0).reshape(value.shape)
+    rounding = max(ROUNDING, float(jnp.finfo(value.dtype).eps))  # type: ignore[no-untyped-call]
+    return (value.astype("float64") * (1 + rounding * signs)).astype(value.dtype)
+
+
+def _cost(examined: Examined, mesh: MeshShape, where: str) -> Any:
+    try:
+        with examined.training.on(mesh) as there:
+            return cost_of(there)
+    except SetupError:
+        raise
+    except Exception as error:
+        raise SetupError(
+            f"{where} on the mesh {mesh_text(mesh)}",
+            f"compiling a step raised {type(error).__name__}: {str(error)[:400]}; expected a mesh "
+            "with the axes of both models: give --mesh, or --skip costs",
+        ) from error
