@@ -80,4 +80,4 @@ def test_three_faults_in_three_areas_are_three_root_causes():
     )
     three = [planted for planted in faults() if planted.about[0] in ids]
     with fork(*three) as implementation:
-        assert headline(implementation, ids) == list(ids)
+        assert headline(implementation, ids, "should") == list(ids)

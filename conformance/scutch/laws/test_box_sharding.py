@@ -64,35 +64,36 @@ def test_an_unboxed_array_has_an_empty_spec(meta, tree):
 
 
 @requirement("metadata/box-specs/other-leaves-have-none", must_reach=("number",))
-@given(tree=trees(leaves()))
-def test_anything_else_has_no_spec(meta, tree):
-    """`get_partition_spec(tree)` has `None` in the place of everything without a shape."""
-    for leaf, spec in _pairs(meta, tree, meta.get_partition_spec(tree)):
-        if not hasattr(leaf, "shape"):
-            reached("number")
-            assert spec is None
+@given(tree=trees(leaves()), mesh=meshes())
+def test_anything_else_has_no_spec(meta, tree, mesh):
+    """`get_partition_spec(tree)` and `get_sharding(tree, mesh)` have `None` in the place of
+    everything without a shape.
+    """
+    for found in (meta.get_partition_spec(tree), meta.get_sharding(tree, mesh)):
+        for leaf, one in _pairs(meta, tree, found):
+            if not hasattr(leaf, "shape"):
+                reached("number")
+                assert one is None
 
 
-@requirement("metadata/box-specs/sharding-follows-the-spec", must_reach=("box", "none"))
+@requirement("metadata/box-specs/sharding-follows-the-spec", must_reach=("box", "array"))
 @given(
     placed=placed_boxes(),
     own=st.one_of(st.none(), meshes()),
     plain=trees(leaves(), depth=1),
 )
 def test_the_sharding_is_that_of_the_spec(meta, subject, placed, own, plain):
-    """`get_sharding(tree, mesh)` has the `NamedSharding` of each spec on `mesh`, whatever mesh the
-    box itself holds, and `None` where there is no spec.
+    """`get_sharding(tree, mesh)` has the `NamedSharding` of each box's and each array's spec on
+    `mesh`, whatever mesh the box itself holds.
     """
     box, mesh = placed
     _assume_names(subject, box)
     tree = {"box": subject.make(box.unbox(), names_of(box), own), "plain": plain}
-    pairs = _pairs(meta, meta.get_partition_spec(tree), meta.get_sharding(tree, mesh))
-    reached("box")
-    for spec, sharding in pairs:
-        if spec is None:
-            reached("none")
-            assert sharding is None
-        else:
+    specs = _pairs(meta, tree, meta.get_partition_spec(tree))
+    shardings = _pairs(meta, tree, meta.get_sharding(tree, mesh))
+    for (leaf, spec), (_, sharding) in zip(specs, shardings, strict=True):
+        if meta.is_axis_metadata(leaf) or hasattr(leaf, "shape"):
+            reached("box" if meta.is_axis_metadata(leaf) else "array")
             assert alike(sharding, NamedSharding(mesh, spec))
 
 
