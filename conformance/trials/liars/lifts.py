@@ -143,7 +143,7 @@ class HasNoGradientOfBoxes:
 
 @of_linen
 class ScansBackwards:
-    """Breaks LIN-4a: the last layer comes first."""
+    """Breaks LIN-4a and LIN-9f: the last layer comes first."""
 
     def scan(target, **options):
         return linen.scan(target, **{"reverse": True, **options})

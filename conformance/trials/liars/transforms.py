@@ -89,9 +89,9 @@ class ForgetsLanes:
         mapped = nnx.vmap(f, **options)
 
         @functools.wraps(f)
-        def told(*arguments):
-            before = _statistics(arguments[0])
-            result = mapped(*arguments)
+        def told(*arguments, **named):
+            before = _statistics(arguments[0]) if arguments else []
+            result = mapped(*arguments, **named)
             for variable, value in before:
                 variable.set_value(value)
             return result
@@ -108,7 +108,7 @@ def _statistics(argument):
 
 @lifted
 class LoopsForward:
-    """Breaks OBJ-7d: `reverse` does not count."""
+    """Breaks OBJ-7d and OBJ-8o: `reverse` does not count."""
 
     scan = _without(nnx.scan, "reverse")
 
