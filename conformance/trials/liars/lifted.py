@@ -1,6 +1,7 @@
 """What a liar of lifted transformations is: the reference, with one thing wrong."""
 
 import functools
+import inspect
 import weakref
 
 from scutch.inputs import graphs
@@ -10,11 +11,26 @@ from trials.liars.tale import names_in, tell
 
 def lifted(lie):
     """Tell a lie: the functions and classes in it, in the place of the standard's."""
-    names = names_in(lie, "transforms")
+    names = {name: _decorating(value) for name, value in names_in(lie, "transforms").items()}
     if hasattr(lie, "call"):
         names["jit"] = lying_jit(lie.call)
     tell(lie, claims=("meta", "logical", "nnx", "transforms"), transforms=names)
     return lie
+
+
+def _decorating(value):
+    """A lift whose function must be given, as one that is a decorator where none is."""
+    if not inspect.isfunction(value):
+        return value
+    first, *_ = inspect.signature(value).parameters.values()
+    if first.name not in ("f", "fun") or first.default is not inspect.Parameter.empty:
+        return value
+
+    @functools.wraps(value)
+    def lift(*function, **options):
+        return value(*function, **options) if function else functools.partial(value, **options)
+
+    return lift
 
 
 def lying_jit(call):
