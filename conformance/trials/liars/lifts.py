@@ -158,7 +158,9 @@ def _afterwards(lifted, act):
 
 
 def calling(lifted, call):
-    """A lifted class that is called so."""
+    """A lifted class or function that is called so."""
+    if not isinstance(lifted, type):
+        return call
     call.nowrap = True
     return type(lifted.__name__, (lifted,), {"__call__": call, "__module__": __name__})
 
