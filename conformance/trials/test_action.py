@@ -273,7 +273,7 @@ jax.tree_util.register_dataclass(Broken, ["value"], [])
 def test_the_hook_judges_the_classes_that_are_its_arguments(tmp_path, classes, code, says):
     (tmp_path / "boxes.py").write_text(BOXES)
     (tmp_path / "exits.py").write_text("raise SystemExit(0)\n")
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    hook = hooks()["scutch-box"]
     assert hook["language"] == "python"
     assert hook["pass_filenames"] is False
     command = [*hook["entry"].split(), *classes]
@@ -292,9 +292,47 @@ def test_the_hook_judges_the_classes_that_are_its_arguments(tmp_path, classes, c
     assert "Traceback" not in done.stdout or code == 1
 
 
-def test_the_hook_is_a_command_of_scutch(capsys):
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
-    program, command = hook["entry"].split()
+def hooks():
+    listed = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    return {hook["id"]: hook for hook in listed}
+
+
+def test_the_hook_of_a_model_compares_it_with_its_lock(tmp_path):
+    """As the README shows it; a change of the model fails the commit."""
+    [args] = re.findall(
+        r"id: scutch-model\n +args: (\[.*\])", (ROOT / "README.md").read_text("utf-8")
+    )
+    where, *options = yaml.safe_load(args)
+    file = tmp_path / where.partition(":")[0]
+    file.parent.mkdir()
+    made = (
+        "import flax.linen as nn, jax, scutch\n"
+        "setup = scutch.Model(nn.Dense({}), jax.ShapeDtypeStruct((8, 4), 'float32'))\n"
+    )
+    hook = hooks()["scutch-model"]
+    assert (hook["language"], hook["pass_filenames"]) == ("python", False)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def run(width, *words):
+        file.write_text(made.format(width))
+        return subprocess.run(
+            [*hook["entry"].split(), where, *words], cwd=tmp_path, text=True, check=False,
+            env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    missing = run(4, *options)
+    assert (missing.returncode, "lock setup.lock.json: " in missing.stdout) == (2, True)
+    assert run(4, "lock").returncode == 0
+    same = run(4, *options)
+    assert (same.returncode, same.stdout) == (0, "as in setup.lock.json\n")
+    changed = run(8, *options)
+    assert changed.returncode == 1
+    assert "kernel is now float32[4,8] () (was float32[4,4] ())" in changed.stdout
+
+
+@pytest.mark.parametrize("name", ["scutch-box", "scutch-model"])
+def test_a_hook_is_a_command_of_scutch(name, capsys):
+    program, command = hooks()[name]["entry"].split()
     assert program == "scutch"
     assert cli.main([command, "--help"]) == 0
     assert f"usage: scutch {command}" in capsys.readouterr().out

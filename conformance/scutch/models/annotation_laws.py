@@ -14,7 +14,7 @@ from scutch.models.annotations import Leaf, axes_of, decide, shards, spec_of, sp
 from scutch.models.examined import Examined
 from scutch.models.findings import Finding
 from scutch.models.laws import by_id
-from scutch.models.layout import PARAMETERS, decisions_of, pattern
+from scutch.models.layout import PARAMETERS, decisions_of, pattern, rules_of
 from scutch.models.model import MeshShape, mesh_text
 from scutch.models.program import Loop
 from scutch.models.show import size_text
@@ -316,6 +316,9 @@ def _rules(examined: Examined) -> Iterator[Finding]:
     for leaf in examined.annotated:
         for one in decisions_of(examined.model, leaf):
             used.update((*one.lost, *(() if one.rule is None else (one.rule,))))
+            if one.rule is not None and one.rule >= len(rules):  # it stands at the variable too
+                decided = tuple(rules_of(examined.model, leaf)[one.rule])
+                used.update(n for n, rule in enumerate(rules) if tuple(rule) == decided)
     for names in examined.model.input_names or ():
         used.update(one.rule for one in decide(names, rules, variable=False))
     named.update(each for each in examined.model.output_names or () if each)

@@ -140,6 +140,12 @@ def test_a_rule_that_never_decides_is_told_and_fails_nothing():
     assert verdict.passes
 
 
+def test_a_rule_that_stands_at_a_variable_too_decides():
+    assert check(twins.objects(), steps=0).findings == ()
+    verdict = check(twins.objects(rules=(*twins.RULES, ("mlp", "data"))), steps=0)
+    assert [each.path for each in verdict.findings] == ["rule 4"]
+
+
 def stepped(start=None, step=None, **more):
     """A least squares model with an own state and step; `start` and `step` plant a bug."""
     rules = (("batch", "data"), ("in", None), ("out", "model"))
