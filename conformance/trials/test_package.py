@@ -143,7 +143,7 @@ LIMITS = {
         10454, "the judge without its laws", without=("laws", "models", "upgrades")
     ),
     "conformance/scutch/models": Limit(
-        2157, "laws about a user's own model, where it lies, its lock, and a comparison"
+        2160, "laws about a user's own model, where it lies, its lock, and a comparison"
     ),
     "conformance/scutch/upgrades": Limit(380, "the lines of a user's code that a release changes"),
     "ci": Limit(
