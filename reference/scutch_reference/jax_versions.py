@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
-import jax.experimental.shard_alike
 import jax.extend.core
 from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh
@@ -38,12 +37,21 @@ get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
 get_concrete_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 reshard: Any = getattr(jax.sharding, "reshard", None)
 typeof: Any = getattr(jax, "typeof", None)
-# Gives two arrays of a program one sharding, which is that of an argument if one of them is one.
-shard_alike: Any = getattr(jax.experimental.shard_alike, "shard_alike", None)
 # Returns a context manager that sets the mesh in context. In JAX 0.4 the mesh is one itself.
 set_mesh: Any = getattr(jax, "set_mesh", lambda mesh: mesh)
 # The function of `jax.nn`, which came later than JAX 0.5.1.
 identity: Any = getattr(jax.nn, "identity", lambda x: x)
+
+# Gives two arrays of a program one sharding, which is that of an argument if one of them is one.
+# JAX 0.11.2 dropped it: since then the compiler chooses.
+try:
+    from jax.experimental.shard_alike import shard_alike
+except ImportError:
+
+    def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
+        """Return both as they are."""
+        return x, y
+
 
 with warnings.catch_warnings():
     # `with mesh:` sets the mesh of this object, and no public name of JAX tells it. JAX deprecates
