@@ -44,14 +44,13 @@ identity: Any = getattr(jax.nn, "identity", lambda x: x)
 
 # Gives two arrays of a program one sharding, which is that of an argument if one of them is one.
 # JAX 0.11.2 dropped it: since then the compiler chooses.
+shard_alike: Any
 try:
-    from jax.experimental.shard_alike import shard_alike
+    from jax.experimental import shard_alike as _module
 except ImportError:
-
-    def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
-        """Return both as they are."""
-        return x, y
-
+    shard_alike = lambda x, y: (x, y)  # noqa: E731
+else:
+    shard_alike = _module.shard_alike
 
 with warnings.catch_warnings():
     # `with mesh:` sets the mesh of this object, and no public name of JAX tells it. JAX deprecates
