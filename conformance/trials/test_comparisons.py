@@ -10,9 +10,12 @@ import importlib
 import inspect
 from collections import defaultdict
 
+import jax.numpy as jnp
 import pytest
 from scutch.judging import hypothesis_parts, suite
 from scutch.lawkit import equality
+from scutch.lawkit.equality import alike
+from scutch.lawkit.tolerances import CALLS, near
 from trials.comparisons import EXACT, undecided
 
 ALLOWED = {
@@ -164,3 +167,23 @@ def test_functions_of_a_module_are_followed():
     assert not undecided(kind, PLAIN_PARAMETERS)
     assert undecided(value, PLAIN_PARAMETERS)
     assert undecided(f"{kind}\n    nnx.call(helper)", PLAIN_PARAMETERS)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_nan_is_alike_and_near_to_nan_alone(dtype):
+    """A copy of an array that holds NaN is alike and near to it; an array with a number is not."""
+    one, copy, other = (jnp.asarray([1.0, x], dtype) for x in (NAN, NAN, 2.0))
+    assert alike(one, copy)
+    assert near(one, copy, **CALLS)
+    assert not alike(one, other)
+    assert not near(one, other, **CALLS)
+    assert not near(other, one, **CALLS)
+
+
+def test_nan_in_a_container_is_alike_to_another_nan():
+    assert alike({"scale": NAN}, {"scale": float("nan")})
+    assert not alike({"scale": NAN}, {"scale": 1.0})
+    assert not alike([1.0], [NAN])

@@ -50,7 +50,9 @@ def alike(one: Any, other: Any) -> bool:
         return False
     for base in _ATOMS:
         if issubclass(kind, base):
-            return base.__eq__(one, other) is True and _same_attributes(one, other)
+            both_nan = base.__ne__(one, one) is True and base.__ne__(other, other) is True
+            same = both_nan or base.__eq__(one, other) is True
+            return same and _same_attributes(one, other)
     if issubclass(kind, dict):
         return _same_items(one, other) and _same_attributes(one, other)
     for container in _SEQUENCES:
@@ -217,12 +219,16 @@ def _same_items(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
 
 
 def _same_array(one: Any, other: Any) -> bool:
-    """Whether two arrays have one shape, one dtype and equal contents; keys by their data."""
+    """Whether two arrays have one shape, one dtype and equal contents; keys by their data.
+
+    NaN equals NaN, as a copy of an array must be alike to the array.
+    """
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if jax.numpy.issubdtype(one.dtype, jax.dtypes.prng_key):
         one, other = jax.random.key_data(one), jax.random.key_data(other)
-    return np.array_equal(np.asarray(one), np.asarray(other))
+    mine, yours = np.asarray(one), np.asarray(other)
+    return bool(((mine == yours) | ((mine != mine) & (yours != yours))).all())
 
 
 def assert_same_objects(found: Sequence[Any], expected: Sequence[Any]) -> None:

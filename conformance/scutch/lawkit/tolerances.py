@@ -45,7 +45,7 @@ def near(found: Any, expected: Any, *, rtol: float, atol: float) -> bool:
 
     Returns:
       Whether they are near, by these or by `ROUNDINGS` of the coarser dtype, whichever is more; on
-      another platform than the CPU by `ACCELERATORS` times as much.
+      another platform than the CPU by `ACCELERATORS` times as much. NaN is near to NaN alone.
     """
     pair = [np.asarray(found), np.asarray(expected)]
     rounds = [each for each in pair if jnp.issubdtype(each.dtype, jnp.inexact)]
@@ -53,5 +53,5 @@ def near(found: Any, expected: Any, *, rtol: float, atol: float) -> bool:
     times = 1 if jax.default_backend() == "cpu" else ACCELERATORS
     one, other = (e.astype("float64") if jnp.issubdtype(e.dtype, jnp.floating) else e for e in pair)
     return one.shape == other.shape and np.allclose(
-        one, other, rtol=times * max(rtol, least), atol=times * max(atol, least)
+        one, other, rtol=times * max(rtol, least), atol=times * max(atol, least), equal_nan=True
     )
