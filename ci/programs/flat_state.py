@@ -1,6 +1,7 @@
 """`State.flat_state` gives the leaves of a state by path.
 
 Touches: flax.nnx.State.flat_state, .flat_state
+Beside: flax.nnx
 Instead: `nnx.to_flat_state(state)`
 """
 

@@ -1,6 +1,7 @@
 """A state becomes a plain dictionary with the method `to_pure_dict`.
 
 Touches: flax.nnx.State.to_pure_dict, .to_pure_dict
+Beside: flax.nnx
 Instead: `nnx.to_pure_dict(state)`
 """
 

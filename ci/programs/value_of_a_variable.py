@@ -1,6 +1,7 @@
 """The array of a variable is read and written as `value`.
 
 Touches: flax.nnx.Variable.value, .value
+Beside: flax.nnx
 Instead: `variable[...]`
 """
 

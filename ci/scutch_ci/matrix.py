@@ -34,7 +34,7 @@ from scutch.report.text import count, publish
 
 from scutch_ci import conformance, interfaces, known_ranges, programs, scripts, tasks
 from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, last_line, processors
-from scutch_ci.targets import ADAPTERS, Target, environment, targets
+from scutch_ci.targets import ADAPTERS, Target, environment, made, targets
 
 RECORDS = ROOT / "conformance" / "scutch" / "releases"
 ENVIRONMENTS = ROOT / "build" / "matrix"
@@ -359,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.interfaces:
             log = matrix.environments / "programs.log"
             matrix.environments.mkdir(parents=True, exist_ok=True)
-            code = programs.update(lambda target: environment(target, matrix.environments, log))
+            code = programs.update(lambda name, pins: made(name, pins, matrix.environments, log))
             return code or interfaces.update()
         if options.scripts:
             return write_scripts(matrix, options.releases, again=options.again)

@@ -5,10 +5,12 @@ environment of every recorded release and writes `releases/interfaces/programs.j
 so that `scutch changes` can say that a release refuses a program which an older one accepts.
 """
 
+import itertools
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from scutch import releases
@@ -16,7 +18,7 @@ from scutch.report.text import count, publish
 
 from scutch_ci.checkout import ROOT, NothingMeasured, last_line
 from scutch_ci.interfaces import FOLDER
-from scutch_ci.targets import Target, targets
+from scutch_ci.targets import Target
 
 PROGRAMS = ROOT / "ci" / "programs"
 DEVICES = "--xla_force_host_platform_device_count=8"
@@ -41,24 +43,25 @@ print(json.dumps(found))
 """
 
 
-def update(python: Callable[[Target], str]) -> int:
+def update(python: Callable[[str, str], str]) -> int:
     """Run every program on every recorded release of Flax; returns an exit code.
 
+    A release also runs them with the JAX of the next one, so that `scutch changes` can tell what
+    JAX changes from what Flax changes.
+
     Args:
-      python: The interpreter of a release's environment.
+      python: The interpreter of an environment, from its name and the text of its pins.
     """
     files = sorted(PROGRAMS.glob("*.py"))
     texts = {file.stem: file.read_text("utf-8") for file in files}
-    recorded = {each.release for each in releases.records("flax")}
     outcomes: dict[str, Mapping[str, Any]] = {}
-    for target in targets([]):
-        if target.implementation == "flax" and not target.jax and target.release in recorded:
-            outcomes[target.release] = run(python(target))
-            refused = sum(bool(each["error"]) for each in outcomes[target.release].values())
-            print(f"flax {target.release}: {count(refused, 'program')} refused of {len(files)}")
+    for key, pins in environments().items():
+        outcomes[key] = run(python(f"flax-{key}", pins), files)
+        refused = sum(bool(each["error"]) for each in outcomes[key].values())
+        print(f"flax {key}: {count(refused, 'program')} refused of {len(files)}", flush=True)
     lines = []
     for name, text in texts.items():
-        rows = [json.dumps([release, found[name]]) for release, found in outcomes.items()]
+        rows = [json.dumps([key, found[name]]) for key, found in outcomes.items()]
         body = ",\n  ".join(rows)
         lines.append(
             f'{json.dumps(name)}: {{"text": {json.dumps(text)}, "outcomes": [\n  {body}]}}'
@@ -67,8 +70,31 @@ def update(python: Callable[[Target], str]) -> int:
     return 0
 
 
-def run(python: str) -> dict[str, Any]:
-    """Run every program with one interpreter, on eight fake devices.
+def environments() -> dict[str, str]:
+    """The pins of every environment that runs the programs, by `RELEASE` or `RELEASE-jax-JAX`.
+
+    Returns:
+      Those of each recorded release, and those of the next release with Flax alone set back, where
+      that one has another JAX.
+    """
+    recorded = [each for each in releases.everything() if each.implementation == "flax"]
+    found = {each.key: Target.named(f"flax-{each.key}").pins.read_text("utf-8")
+             for each in recorded}  # fmt: skip
+    own = releases.records("flax")
+    for old, new in itertools.pairwise(own):
+        if old.jax != new.jax:
+            set_back = f"flax=={old.release}"
+            pins = found[new.key].replace(f"flax=={new.release}", set_back)
+            found.setdefault(f"{old.key}-jax-{new.jax}", pins)
+    return found
+
+
+def run(python: str, files: Sequence[Path]) -> dict[str, Any]:
+    """Run programs with one interpreter, on eight fake devices.
+
+    Args:
+      python: The interpreter.
+      files: The programs.
 
     Returns:
       By name of the program, `error` (empty if it was accepted), `prints` and `warns`.
@@ -76,9 +102,8 @@ def run(python: str) -> dict[str, Any]:
     Raises:
       NothingMeasured: The interpreter ended before the last program.
     """
-    files = [str(file) for file in sorted(PROGRAMS.glob("*.py"))]
     done = subprocess.run(
-        [python, "-c", RUNNER, *files], capture_output=True, text=True, check=False,
+        [python, "-c", RUNNER, *map(str, files)], capture_output=True, text=True, check=False,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "XLA_FLAGS": DEVICES, "JAX_PLATFORMS": "cpu"},
     )  # fmt: skip

@@ -133,24 +133,38 @@ def environment(target: Target, folder: Path, log: Path) -> str:
     Raises:
       NothingMeasured: It could not be made.
     """
-    made = folder / target.pins.stem
-    python, stamp = made / "bin" / "python", made / "stamp-pins"
-    pins = target.pins.read_text("utf-8")
+    return made(target.pins.stem, target.pins.read_text("utf-8"), folder, log)
+
+
+def made(name: str, pins: str, folder: Path, log: Path) -> str:
+    """Make an environment where it is missing; returns the path of its Python.
+
+    Args:
+      name: Of its folder.
+      pins: All its packages, after a first line such as `# Python 3.12`.
+      folder: Where the environments are kept.
+      log: What the installer prints is added to it.
+
+    Raises:
+      NothingMeasured: It could not be made.
+    """
+    home = folder / name
+    python, stamp = home / "bin" / "python", home / "stamp-pins"
     wanted = pins + "".join(judges_own(pins))
     if stamp.exists() and stamp.read_text("utf-8") == wanted:
         return str(python)
     version = re.match(r"# Python (\S+)\n", pins)
     if version is None:
-        raise NothingMeasured(f"{target.pins} does not begin with a line like '# Python 3.12'")
-    asked = folder / f"{target.pins.stem}.requirements"
+        raise NothingMeasured(f"the pins of {name} do not begin with a line like '# Python 3.12'")
+    asked = folder / f"{name}.requirements"
     publish(wanted, asked)
     uv = shutil.which("uv")
     make = [uv, "venv", "--quiet", "--clear", "--python"] if uv else []
     install = [uv, "pip", "install", "--python", str(python)] if uv else []
     for command in (
-        [*make, interpreter(version[1]), str(made)]
+        [*make, interpreter(version[1]), str(home)]
         if uv
-        else [interpreter(version[1]), "-m", "venv", "--clear", str(made)],
+        else [interpreter(version[1]), "-m", "venv", "--clear", str(home)],
         [*(install or [str(python), "-m", "pip", "install"]), "--quiet", "--no-deps", "-r",
          str(asked)],
     ):  # fmt: skip

@@ -270,6 +270,15 @@ def _parser() -> argparse.ArgumentParser:
         "--format", choices=("text", "json", "sarif", "github"), default="text",
         help="how the places are listed (default: %(default)s)",
     )  # fmt: skip
+    added.add_argument(
+        "--run", metavar="COMMAND",
+        help="run this, such as 'pytest -q', and say which of the places it reaches",
+    )  # fmt: skip
+    added.add_argument(
+        "--fix", action="store_true",
+        help="rename keywords and metadata keys in the files: in all of them, or in none",
+    )  # fmt: skip
+    added.add_argument("--diff", action="store_true", help="show the renames of --fix as a diff")
     added.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
 
     added = command(
@@ -485,7 +494,6 @@ def _known(arguments: argparse.Namespace) -> int:
 
 def _changes(arguments: argparse.Namespace) -> int:
     from scutch import releases
-    from scutch.judging import known
     from scutch.releases import changes, summary
 
     name = arguments.implementation
@@ -511,6 +519,8 @@ def _changes(arguments: argparse.Namespace) -> int:
             lines = upgrades.write(found.upgrade, arguments.scripts, arguments.python)
             print("", *lines, sep="\n")
     if arguments.history or old is None:
+        from scutch.judging import known  # which imports JAX: a comparison alone does without
+
         entries = [each for each in known.shipped() if each.implementation == name]
         rows = [(each.requirement, each.test, each.reason) for each in entries]
         print(f"\n{changes.history(name, rows)}")
@@ -519,7 +529,7 @@ def _changes(arguments: argparse.Namespace) -> int:
 
 def _upgrade(arguments: argparse.Namespace) -> int:
     from scutch import releases
-    from scutch.upgrades import code, findings, report
+    from scutch.upgrades import code, findings, fixing, observing, report
 
     try:
         old, new = findings.releases_of(arguments.old, arguments.new)
@@ -530,6 +540,24 @@ def _upgrade(arguments: argparse.Namespace) -> int:
         raise UsageError(f"upgrade: {missing[0]} does not exist; expected a file or a folder")
     read = code.read(arguments.paths, new.package)
     found = findings.find(read, old, new)
+    if arguments.run:
+        try:
+            observation = observing.observed(found, arguments.run)
+        except observing.NothingObserved as error:
+            raise UsageError(f"upgrade: {error}") from error
+        found = observation.findings
+        if observation.code:
+            print(f"scutch: {arguments.run!r} ended with {observation.code}", file=sys.stderr)
+    edits = fixing.fixes(found) if arguments.fix or arguments.diff else {}
+    if arguments.diff and edits:
+        print(fixing.diff(edits))
+    if arguments.fix and edits:
+        try:
+            fixing.apply(edits)
+        except OSError as error:
+            raise UsageError(f"upgrade: nothing was written: {error}") from error
+        print(f"renamed in {count(len(edits), 'file')}: {', '.join(map(str, edits))}")
+        found = findings.find(code.read(arguments.paths, new.package), old, new)
     print(report.FORMATS[arguments.format](found))
     return int(found.breaks)
 

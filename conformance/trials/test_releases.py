@@ -143,7 +143,7 @@ def test_a_change_is_shown_by_a_call_and_the_release_that_it_does_not_break(reco
     old, new = record("1", held=[CALL], BOX_5="passed"), record("3", BOX_5=failed(CALL))
     recorded(old, record("2", BOX_5=failed(CALL)), new)
     text = summary.text(summary.summarize(old, new))
-    assert "[since 2]" in text
+    assert "[since 2, from Mine]" in text
     assert "3: AssertionError: no" in text
     assert "1: the same call does not break it" in text
     assert f"scutch run --implementation mine --replay {shlex.quote(CALL)}" in text

@@ -95,9 +95,7 @@ def test_a_history_of_interfaces_comes_back_whole():
 def test_every_recorded_release_of_flax_has_an_interface_and_ran_every_program():
     releases = {each.release for each in records("flax")}
     assert {each.release for each in interface.interfaces("flax")} == releases
-    assert {each.name: set(each.outcomes) for each in programs.programs()} == {
-        each.name: releases for each in programs.programs()
-    }
+    assert [each.name for each in programs.programs() if releases - set(each.outcomes)] == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +110,7 @@ def test_every_recorded_release_of_flax_has_an_interface_and_ran_every_program()
 )
 def test_upgrades_that_users_complained_of_are_named_at_the_top(old, new, words, capsys):
     assert cli.main(["changes", "flax", old, new]) == 0
-    top = "\n".join(capsys.readouterr().out.splitlines()[:14])
+    top = "\n".join(capsys.readouterr().out.splitlines()[:10])
     assert words in top
     assert cli.main(["changes", "flax", old, new, "--fail-on", "breaking"]) == 1
 

@@ -168,6 +168,11 @@ class Record:
         return f"{self.implementation} {self.release}" + self._beside(" with JAX ")
 
     @property
+    def key(self) -> str:
+        """The release, and the JAX where that is another than the release's own."""
+        return self.release + self._beside("-jax-")
+
+    @property
     def version(self) -> Version:
         """The release, to be compared with others."""
         return Version(self.release)
@@ -180,7 +185,7 @@ class Record:
     @property
     def file(self) -> str:
         """The name of the file that it is kept in."""
-        return f"{self.implementation}-{self.release}{self._beside('-jax-')}.json"
+        return f"{self.implementation}-{self.key}.json"
 
     def _beside(self, words: str) -> str:
         return f"{words}{self.jax}" if self.beside else ""
@@ -264,17 +269,20 @@ def record(implementation: str, release: str) -> Record:
 
     Args:
       implementation: Such as `flax`.
-      release: Such as `0.12.8`.
+      release: Such as `0.12.8`, or `0.12.10-jax-0.12.0.1` for one with another JAX.
 
     Raises:
       NotRecorded: There is none; the message lists what is recorded.
     """
     newest(implementation)
-    found = records(implementation)
+    found = [each for each in everything() if each.implementation == implementation]
+    beside = {each.key: each for each in found if each.beside}
+    if release in beside:
+        return beside[release]
     try:
-        return next(each for each in found if each.version == Version(release))
+        return next(each for each in records(implementation) if each.version == Version(release))
     except (StopIteration, InvalidVersion):
-        known = ", ".join(each.release for each in found)
+        known = ", ".join(each.key for each in found)
         raise NotRecorded(
             f"{implementation} {release} is not recorded; expected one of {known}"
         ) from None

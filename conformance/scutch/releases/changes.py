@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from scutch.catalogue import by_id, in_order
 from scutch.judging.verdicts import Counterexample
-from scutch.releases import BROKEN, Finding, Record, records
+from scutch.releases import BROKEN, Finding, Record, everything, records
 
 KINDS = {
     "broken": "Broken: not broken before",
@@ -26,6 +26,7 @@ KINDS = {
 }
 """The kinds of changes, in the order in which they are shown."""
 
+_UNTESTED = Finding("untested")
 _ABSENT = Finding("unclaimed", reason="not in the catalogue of its day")
 
 
@@ -39,6 +40,7 @@ class Change:
       old: What the old release does.
       new: What the new release does.
       since: The first recorded release that does as the new one; the new one itself where left out.
+      origin: `Flax` or `JAX`, whichever makes the change; empty where no record tells.
     """
 
     requirement: str
@@ -46,6 +48,7 @@ class Change:
     old: Finding
     new: Finding
     since: str = ""
+    origin: str = ""
 
     @property
     def shown_by(self) -> tuple[Counterexample, ...]:
@@ -92,7 +95,8 @@ def compare(old: Record, new: Record) -> Upgrade:
             uncompared.append(identifier)
         elif kind := kind_of(before, after):
             since = _since(between, identifier, before, after)
-            changes.append(Change(identifier, kind, before, after, since))
+            origin = _origin([old, *between, new], identifier, since)
+            changes.append(Change(identifier, kind, before, after, since, origin))
     return Upgrade(old, new, tuple(changes), tuple(uncompared))
 
 
@@ -125,6 +129,32 @@ def _since(between: Sequence[Record], identifier: str, old: Finding, new: Findin
                 break
             since = record.release
     return since
+
+
+def _origin(steps: Sequence[Record], identifier: str, since: str) -> str:
+    """Whether the library or JAX makes a change, at the step to the first release that has it.
+
+    Where the two releases of the step were judged with the same JAX, it is the library. Else a
+    record of the older release with the JAX of the newer one tells, if there is one.
+    """
+    place = next((n for n, each in enumerate(steps) if each.release == since), len(steps) - 1)
+    old, new = steps[place - 1], steps[place]
+    name = "JAX" if old.release == new.release else new.implementation.capitalize()
+    if old.release == new.release or old.jax == new.jax:
+        return name
+    between = (
+        each.requirements.get(identifier, _ABSENT)
+        for each in everything()
+        if each.implementation == old.implementation
+        and (each.release, each.jax) == (old.release, new.jax)
+    )
+    bridge = next(between, _UNTESTED)
+    before, after = (each.requirements.get(identifier, _ABSENT) for each in (old, new))
+    if bridge.verdict == "untested":
+        return ""
+    if kind_of(before, bridge) == kind_of(before, after):
+        return "JAX"
+    return name if not kind_of(before, bridge) else ""
 
 
 # ---------------------------------------------------------------- over all releases
@@ -222,7 +252,9 @@ def in_words(upgrade: Upgrade, changes: Sequence[Change], *, calls: bool = True)
     """
     lines = []
     for change in changes:
-        since = f"  [since {change.since}]" if change.since else ""
+        facts = [f"since {change.since}"] if change.since else []
+        facts += [f"from {change.origin}"] if change.origin else []
+        since = f"  [{', '.join(facts)}]" if facts else ""
         lines.append(f"  {change.requirement}  {title(change.requirement)}{since}")
         if change.kind == "new":
             word = "broken" if change.new.verdict in BROKEN else "not broken"
@@ -267,7 +299,7 @@ def summed_up(upgrade: Upgrade) -> str:
 def recorded(implementation: str) -> str:
     """The recorded releases of an implementation, with the number of requirements by verdict."""
     lines = []
-    for each in records(implementation):
+    for each in (one for one in everything() if one.implementation == implementation):
         numbers = (f"{number:4} {verdict}" for verdict, number in each.tally)
         lines.append(f"{each!s:16} jax {each.jax:9} {each.date} {','.join(numbers)}")
     return "\n".join(lines)

@@ -60,11 +60,17 @@ class Interface:
         Returns:
           Such as `flax.linen.linear.Dense.features`; the name itself where it is not an alias.
         """
-        seen = set()
-        while name not in seen:
-            seen.add(name)
-            name = self._step(name)
-        return name
+        if name not in self._targets:
+            seen, reached = set(), name
+            while reached not in seen:
+                seen.add(reached)
+                reached = self._step(reached)
+            self._targets[name] = reached
+        return self._targets[name]
+
+    @cached_property
+    def _targets(self) -> dict[str, str]:
+        return {}
 
     def _step(self, name: str) -> str:
         head, tail = name, ""
@@ -129,6 +135,26 @@ class Interface:
                     yield candidate
                     break
                 module = module.rpartition(".")[0]
+
+    @cached_property
+    def aliases(self) -> Mapping[str, tuple[str, ...]]:
+        """By full name of a definition, all names that stand for it, the shortest first."""
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            is_key = name.startswith("metadata[")
+            found.setdefault(name if is_key else self.target(name), []).append(name)
+        return {
+            target: tuple(sorted({target, *names}, key=lambda n: (n.count("."), len(n), n)))
+            for target, names in found.items()
+        }
+
+    @cached_property
+    def by_last_part(self) -> Mapping[str, tuple[str, ...]]:
+        """By the last part of a name, such as `Dense`, the full names that end with it."""
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            found.setdefault(name.rpartition(".")[2], []).append(name)
+        return {last: tuple(names) for last, names in found.items()}
 
     @cached_property
     def is_known_module(self) -> frozenset[str]:
@@ -255,7 +281,7 @@ def _is_public(name: str) -> bool:
 
 
 def _names(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
-    for target, names in _aliases(old).items():
+    for target, names in old.aliases.items():
         name, before = names[0], old.names.get(target, "")
         if not before:
             continue
@@ -292,9 +318,9 @@ def _successor(name: str, old: Interface, new: Interface) -> str:
         return ""
     found = [
         other
-        for other, text in new.names.items()
-        if other.rpartition(".")[2] == last
-        and text.partition("  # ")[0] == definition.partition("  # ")[0]
+        for other in new.by_last_part.get(last, ())
+        for text in [new.names[other]]
+        if text.partition("  # ")[0] == definition.partition("  # ")[0]
         and other not in old.names
         and other.count(".") <= name.count(".")
         and other.rpartition(".")[0] in new.is_known_module
@@ -302,20 +328,8 @@ def _successor(name: str, old: Interface, new: Interface) -> str:
     return min(found, key=lambda each: (each.count("."), each)) if found else ""
 
 
-def _aliases(interface: Interface) -> dict[str, tuple[str, ...]]:
-    """By full name of a definition, all names that stand for it, the shortest first."""
-    found: dict[str, list[str]] = {}
-    for name in interface.names:
-        is_key = name.startswith("metadata[")
-        found.setdefault(name if is_key else interface.target(name), []).append(name)
-    return {
-        target: tuple(sorted({target, *names}, key=lambda n: (n.count("."), len(n), n)))
-        for target, names in found.items()
-    }
-
-
 def _signatures(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
-    names = _aliases(old)
+    names = old.aliases
     for name, before in old.names.items():
         after = new.names.get(name)
         if after is None or after == before or before.startswith("= ") or after.startswith("= "):

@@ -45,8 +45,9 @@ class Program:
     Args:
       name: Of its file.
       text: Its source, whose docstring has its title and, where they apply, a line `Touches:`
-        with the uses of names that it is about, and a line `Instead:`.
-      outcomes: By release.
+        with the uses of names that it is about, `Beside:` with names of which a file must use
+        one as well, and `Instead:`.
+      outcomes: By release; with another JAX than that of its day, by `RELEASE-jax-JAX`.
     """
 
     name: str
@@ -62,6 +63,11 @@ class Program:
     def touches(self) -> tuple[str, ...]:
         """The uses of names that it is about, as `scutch.upgrades` finds them in code."""
         return tuple(filter(None, self._line("Touches: ").split(", ")))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Names of which code must use one, too, for a release to refuse it; empty for no such."""
+        return tuple(filter(None, self._line("Beside: ").split(", ")))
 
     @property
     def instead(self) -> str:
@@ -85,12 +91,14 @@ class ProgramChange:
       kind: A key of `KINDS`.
       text: What the new release does, in words.
       since: The first recorded release that does so.
+      origin: `Flax` or `JAX`, whichever changes it; empty where that is not known.
     """
 
     program: Program
     kind: str
     text: str
     since: str
+    origin: str = ""
 
 
 @cache
@@ -111,7 +119,7 @@ def changes(old: str, new: str) -> tuple[ProgramChange, ...]:
     """The programs that two releases of Flax do not treat alike, gravest first.
 
     Args:
-      old: A recorded release.
+      old: A recorded release, or one with another JAX: `RELEASE-jax-JAX`.
       new: Another one.
 
     Returns:
@@ -122,9 +130,22 @@ def changes(old: str, new: str) -> tuple[ProgramChange, ...]:
         if old in each.outcomes and new in each.outcomes:
             kind, text = _change(each.outcomes[old], each.outcomes[new])
             if kind:
-                found.append(ProgramChange(each, kind, text, _since(each, old, new, kind, text)))
+                before, since = _step(each, old, new, kind)
+                origin = _origin(each, before, since)
+                found.append(ProgramChange(each, kind, text, since, origin))
     places = {kind: place for place, kind in enumerate(KINDS)}
     return tuple(sorted(found, key=lambda change: (places[change.kind], change.program.name)))
+
+
+def with_jax(release: str) -> tuple[str, ...]:
+    """The versions of JAX, other than that of its day, with which a release ran the programs.
+
+    Args:
+      release: Of Flax.
+    """
+    keys = {key for each in programs() for key in each.outcomes}
+    found = (key.partition("-jax-")[2] for key in keys if key.partition("-jax-")[0] == release)
+    return tuple(sorted(filter(None, found), key=Version))
 
 
 def _change(old: Outcome, new: Outcome) -> tuple[str, str]:
@@ -143,12 +164,37 @@ def _spelled(printed: str) -> str:
     return printed.replace("PartitionSpec(", "P(")
 
 
-def _since(program: Program, old: str, new: str, kind: str, text: str) -> str:
-    """The first release after `old` from which on all change the program in that way."""
+def _step(program: Program, old: str, new: str, kind: str) -> tuple[str, str]:
+    """The two neighbouring releases between which a program changes in that way for good."""
+    if "-jax-" in old + new:
+        return old, new
+    recorded = sorted((key for key in program.outcomes if "-jax-" not in key), key=Version)
+    between = [key for key in recorded if Version(old) < Version(key) < Version(new)]
     since = new
-    between = [r for r in program.outcomes if Version(old) < Version(r) < Version(new)]
-    for release in sorted(between, key=Version, reverse=True):
+    for release in reversed(between):
         if _change(program.outcomes[old], program.outcomes[release])[0] != kind:
-            break
+            return release, since
         since = release
-    return since
+    return old, since
+
+
+def _origin(program: Program, old: str, new: str) -> str:
+    """Whether Flax or JAX changes what becomes of a program from one release to the next.
+
+    The old release ran the program with the JAX of the new one, too. If that does as the old
+    release with its own JAX, Flax makes the change; if it does as the new release, JAX does.
+    """
+    if old.partition("-jax-")[0] == new.partition("-jax-")[0]:
+        return "JAX"
+    bridges = [key for key in program.outcomes if key.startswith(f"{old}-jax-")]
+    if "-jax-" in old + new or len(bridges) > 1:
+        return ""
+    if not bridges:  # the two releases were run with the same JAX
+        return "Flax"
+    before, bridge, after = (program.outcomes[key] for key in (old, bridges[0], new))
+    jax_changes, flax_changes = (
+        _change(before, bridge) == _change(before, after), _change(bridge, after)[0]
+    )  # fmt: skip
+    if jax_changes:
+        return "JAX"
+    return "Flax" if flax_changes and not _change(before, bridge)[0] else ""

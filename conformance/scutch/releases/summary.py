@@ -3,7 +3,8 @@
 print(text(summarize(record("flax", "0.12.3"), record("flax", "0.12.4"))))
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,29 @@ from scutch.releases.programs import ProgramChange
 SHOWN = 12
 """Lines of one group; the rest is shown on request."""
 
+WIDTH = 150
+"""Characters of a sentence in the text."""
+
 FAIL_ON = ("breaking", "deprecated", "any")
 """What may make a comparison fail: code that worked is refused or means another thing; that, or a
 use is deprecated; any change at all."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a summary.
+
+    Args:
+      kind: Of the change.
+      sentence: What changes.
+      since: The first recorded release with the change.
+      origin: Whether Flax or JAX makes it, in words; empty for the interface, which is Flax's.
+    """
+
+    kind: str
+    sentence: str
+    since: str
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,30 +58,45 @@ class Summary:
     has_interface: bool
 
     @property
-    def breaking(self) -> list[tuple[str, str, str]]:
-        """Kind, sentence and first release of each change that ends or alters code that worked."""
-        refused = [
-            (each.kind, f"{each.program.title} {each.text}", each.since)
-            for each in self.programs
-            if each.kind in ("refused", "result")
+    def breaking(self) -> list[Row]:
+        """What ends or alters code that worked, gravest first.
+
+        A metadata key that is read under its old name is silently missing, so it comes first; then
+        come programs that are refused, programs with another result, and names.
+        """
+        keys = [each for each in self.interface if each.breaks and _is_key(each)]
+        names = [each for each in self.interface if each.breaks and not _is_key(each)]
+        return [
+            *(Row(each.kind, each.text, each.since) for each in keys),
+            *self._ran("refused"),
+            *self._ran("result"),
+            *_joined(names),
         ]
-        refused.sort(key=lambda row: row[0] != "refused")
-        names = [(each.kind, _sentence(each), each.since) for each in self.interface if each.breaks]
-        keys = [row for row in names if row[1].startswith("the metadata key")]
-        return [*keys, *refused, *(row for row in names if row not in keys)]
 
     @property
-    def deprecated(self) -> list[tuple[str, str, str]]:
-        """Kind, sentence and first release of each use that the new release warns of."""
+    def deprecated(self) -> list[Row]:
+        """The uses that the new release warns of."""
         names = [each for each in self.interface if each.kind == "deprecated"]
-        return [
-            *((each.kind, _sentence(each), each.since) for each in names),
-            *(
-                (each.kind, f"{each.program.title} {each.text}", each.since)
-                for each in self.programs
-                if each.kind == "warns"
-            ),
-        ]
+        return [*_rows(names), *self._ran("warns")]
+
+    @property
+    def accepted(self) -> list[Row]:
+        """The programs that the old release refuses and the new one accepts."""
+        return self._ran("accepted")
+
+    def _ran(self, kind: str) -> list[Row]:
+        """A row for each program; where several end alike, the shortest stands for all."""
+        groups: dict[tuple[str, str, str], list[ProgramChange]] = {}
+        for each in self.programs:
+            if each.kind == kind:
+                groups.setdefault((each.text, each.since, each.origin), []).append(each)
+        rows = []
+        for (ends, since, origin), group in groups.items():
+            shortest = min(group, key=lambda each: len(each.program.text))
+            others = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
+            sentence = f"{shortest.program.title}{others} {ends}"
+            rows.append(Row(kind, sentence, since, f"from {origin or 'Flax or JAX'}"))
+        return rows
 
     def fails(self, on: str) -> bool:
         """Whether the changes are as grave as asked.
@@ -87,12 +123,13 @@ class Summary:
             ],
             "programs": [
                 {"kind": each.kind, "name": each.program.name, "title": each.program.title,
-                 "text": each.text, "since": each.since, "source": each.program.text}
+                 "text": each.text, "since": each.since, "origin": each.origin,
+                 "source": each.program.text}
                 for each in self.programs
             ],
             "requirements": [
                 {"kind": each.kind, "id": each.requirement, "old": each.old.verdict,
-                 "new": each.new.verdict, "since": each.since,
+                 "new": each.new.verdict, "since": each.since, "origin": each.origin,
                  "calls": [call.input for call in each.shown_by]}
                 for each in self.upgrade.changes
             ],
@@ -115,14 +152,37 @@ def summarize(old: Record, new: Record) -> Summary:
         recorded = True
     except NotRecorded:
         names, recorded = (), False
-    ran = programs.changes(old.release, new.release) if package == "flax" else ()
+    ran = programs.changes(old.key, new.key) if package == "flax" else ()
     return Summary(compare(old, new), names, ran, recorded)
 
 
-def _sentence(change: InterfaceChange) -> str:
-    if change.name.startswith("metadata["):
-        return change.text
-    return f"{change.name}: {change.text}"
+def _is_key(change: InterfaceChange) -> bool:
+    return change.name.startswith("metadata[")
+
+
+def _rows(found: Iterable[InterfaceChange]) -> list[Row]:
+    return [
+        Row(each.kind, each.text if _is_key(each) else f"{each.name}: {each.text}", each.since)
+        for each in found
+    ]  # fmt: skip
+
+
+def _joined(found: Iterable[InterfaceChange]) -> list[Row]:
+    """A row for all names that a module loses at once, and one for all parameters of a function."""
+    groups: dict[tuple[str, str, str], list[InterfaceChange]] = {}
+    for each in found:
+        is_gone = each.kind == "removed"
+        owner = each.name.rpartition(".")[0] if is_gone else each.name
+        groups.setdefault((each.kind, owner, each.since), []).append(each)
+    rows = []
+    for (kind, owner, since), group in groups.items():
+        if kind == "removed" and len(group) > 1:
+            names = ", ".join(each.name.rpartition(".")[2] for each in group)
+            sentence = f"{owner}: {names} are gone"
+        else:
+            sentence = f"{group[0].name}: {', '.join(each.text for each in group)}"
+        rows.append(Row(kind, sentence, since))
+    return rows
 
 
 def text(summary: Summary, *, everything: bool = False) -> str:
@@ -137,23 +197,16 @@ def text(summary: Summary, *, everything: bool = False) -> str:
     groups = {
         "Code that worked is refused, or means another thing": summary.breaking,
         "Deprecated": summary.deprecated,
-        "Defaults and base classes": [
-            (each.kind, _sentence(each), each.since)
-            for each in summary.interface
-            if each.kind in ("default", "base")
-        ],
-        "Accepted now": [
-            (each.kind, f"{each.program.title} {each.text}", each.since)
-            for each in summary.programs
-            if each.kind == "accepted"
-        ],
+        "Defaults and base classes": _rows(
+            each for each in summary.interface if each.kind in ("default", "base")
+        ),
+        "Accepted now": summary.accepted,
     }
     for heading, rows in groups.items():
         lines += _group(heading, rows, everything)
     added = [each for each in summary.interface if each.kind == "new"]
     if everything:
-        rows = [("new", f"{each.name}: {each.text}", each.since) for each in added]
-        lines += _group("New names", rows, everything)
+        lines += _group("New names", _rows(added), everything)
     elif added:
         lines.append(f"\nNew names: {len(added)}; --all lists them")
     if not summary.has_interface:
@@ -166,17 +219,32 @@ def text(summary: Summary, *, everything: bool = False) -> str:
             lines += in_words(summary.upgrade, shown, calls=everything or kind == "broken")
         elif changed:
             lines.append(f"\nRequirements: {heading.lower()} ({len(changed)}); --all lists them")
-    lines += ["", f"Requirements: {summed_up(summary.upgrade)}"]
+    lines += ["", f"Requirements: {summed_up(summary.upgrade)}", _told_apart(summary)]
     return "\n".join(lines)
 
 
-def _group(heading: str, rows: Sequence[tuple[str, str, str]], everything: bool) -> list[str]:
+def _told_apart(summary: Summary) -> str:
+    """How many changes of programs and requirements come from the library and how many from JAX."""
+    origins = [each.origin for each in summary.programs]
+    found = Counter([*origins, *(each.origin for each in summary.upgrade.changes)])
+    unknown = found.pop("", 0)
+    told = [f"{number} from {origin}" for origin, number in sorted(found.items())]
+    if unknown:
+        told.append(
+            f"{unknown} from either: nothing is recorded of the older release with the newer JAX"
+        )
+    return f"Programs and requirements: {', '.join(told) or 'no change'}"
+
+
+def _group(heading: str, rows: Sequence[Row], everything: bool) -> list[str]:
     if not rows:
         return []
     shown = rows if everything else rows[:SHOWN]
     lines = ["", f"{heading} ({len(rows)})"]
-    for kind, sentence, since in shown:
-        lines.append(f"  {kind:10} {sentence[:150]}  [{since}]")
+    for row in shown:
+        since = ", ".join(filter(None, (row.since, row.origin)))
+        sentence = row.sentence if len(row.sentence) <= WIDTH else f"{row.sentence[: WIDTH - 3]}..."
+        lines.append(f"  {row.kind:10} {sentence}  [{since}]")
     if len(shown) < len(rows):
         lines.append(f"  and {len(rows) - len(shown)} more; --all lists them")
     return lines

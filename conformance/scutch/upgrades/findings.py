@@ -22,7 +22,7 @@ GRAVITIES = {
 }
 """How grave a finding is, gravest first."""
 
-TOUCHES = re.compile(r"(?P<name>[\w.]+)(?:\((?P<without>!?)(?P<keyword>\w+)\)|\[(?P<held>\w+)\])?$")
+TOUCHES = re.compile(r"(?P<name>[\w.]+)(?:\((?P<arguments>[\w!*,]+)\)|\[(?P<held>\w+)\])?$")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Finding:
       text: The change, as a sentence.
       instead: What to write, so that the new release accepts it; empty where that is not recorded.
       since: The first recorded release with the change.
+      renames: The old and the new name of a keyword or a metadata key, where the change is a
+        rename that can be written without asking; empty otherwise.
+      reached: Whether a command that was observed ran the line; `None` if none was.
     """
 
     use: Use
@@ -42,6 +45,8 @@ class Finding:
     text: str
     instead: str
     since: str
+    renames: tuple[str, str] | tuple[()] = ()
+    reached: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -121,12 +126,14 @@ def find(code: Code, old: Interface, new: Interface) -> Findings:
                 )
     ran = [each for each in programs.changes(old.release, new.release) if each.kind != "accepted"]
     attributes = {text for each in ran for text in each.program.touches if text[0] == "."}
-    found: dict[tuple[str, int, str], Finding] = {}
+    names = _names_by_file(code, old)
+    found: dict[tuple[str, int, int, str], Finding] = {}
     for use in code.uses:
         if use.name[0] == "." and use.name not in attributes:
             continue  # of an object whose class is unknown
-        for finding in (*_of_interface(use, by_target, old, new), *_of_programs(use, ran, old)):
-            found.setdefault((use.file, use.line, finding.text), finding)
+        chosen = [each for each in ran if _has_beside(each, names[use.file], old)]
+        for finding in (*_of_interface(use, by_target, old, new), *_of_programs(use, chosen, old)):
+            found.setdefault((use.file, use.line, use.column, finding.text), finding)
     places = {gravity: place for place, gravity in enumerate(GRAVITIES)}
     ordered = sorted(
         found.values(), key=lambda f: (places[f.gravity], f.use.file, f.use.line, f.text)
@@ -147,13 +154,21 @@ def _of_interface(
                 gravity = "deprecated" if change.kind == "deprecated" else "breaks"
                 gravity = "differs" if use.name.startswith("metadata[") else gravity
                 text = change.text if "[" in change.name else f"{use.name}: {change.text}"
-                yield Finding(use, gravity, text, change.new, change.since)
+                yield Finding(use, gravity, text, change.new, change.since, _renames(change))
     owner = old.find(old.owner(use.name)) if "[" not in use.name else None
     if owner is not None and use.is_call:  # a key that is given as a keyword
         for key in use.keywords:
             for change in changes.get(f"metadata[{key}]", ()):
                 if _takes_metadata(use, key, old):
-                    yield Finding(use, "differs", change.text, change.new, change.since)
+                    yield Finding(
+                        use, "differs", change.text, change.new, change.since, _renames(change)
+                    )
+
+
+def _renames(change: InterfaceChange) -> tuple[str, str] | tuple[()]:
+    """The names of a keyword or key before and after; empty for what is more than a rename."""
+    is_name = change.kind == "renamed" and not change.name.startswith("metadata[")
+    return (change.old, change.new) if change.old and change.new and not is_name else ()
 
 
 def _meets(use: Use, change: InterfaceChange, old: Interface, new: Interface) -> bool:
@@ -207,12 +222,30 @@ def _of_programs(use: Use, ran: Sequence[ProgramChange], old: Interface) -> Iter
             yield Finding(use, gravity, text, change.program.instead, change.since)
 
 
+def _names_by_file(code: Code, old: Interface) -> dict[str, set[str]]:
+    """The definitions that each file uses."""
+    found: dict[str, set[str]] = {}
+    for use in code.uses:
+        names = found.setdefault(use.file, set())
+        if use.name[0] != "." and "[" not in use.name:
+            names.add(old.owner(use.name))
+    return found
+
+
+def _has_beside(change: ProgramChange, names: set[str], old: Interface) -> bool:
+    """Whether code uses what a program is about besides the use itself: a name, or of a module."""
+    wanted = tuple(old.owner(each) for each in change.program.beside)
+    inside = tuple(f"{each}." for each in wanted)
+    return not wanted or any(each in wanted or each.startswith(inside) for each in names)
+
+
 def _touches(use: Use, text: str, old: Interface) -> bool:
     """Whether a use is like the one that a program is about.
 
     Args:
       use: Of the user's code.
-      text: `NAME`, `NAME(keyword)`, `NAME(!keyword)` or `NAME[list]`.
+      text: `NAME`, `NAME[list]`, or `NAME(one,!other,!*)` for a call that has the first keyword
+        and not the second, nor any argument by position.
       old: The interface in which both names are found.
     """
     if text.startswith("metadata["):
@@ -224,10 +257,16 @@ def _touches(use: Use, text: str, old: Interface) -> bool:
         return use.container == match["held"]
     if use.container:
         return False
-    if match["keyword"]:
-        given = match["keyword"] in use.keywords
-        return use.is_call and (given != bool(match["without"])) and not use.open_keywords
-    return True
+    if not match["arguments"]:
+        return True
+    if not use.is_call or use.open_keywords:
+        return False
+    return all(_given(use, each.lstrip("!")) != each.startswith("!")
+               for each in match["arguments"].split(","))  # fmt: skip
+
+
+def _given(use: Use, argument: str) -> bool:
+    return use.positions != 0 if argument == "*" else argument in use.keywords
 
 
 def _is(name: str, wanted: str, old: Interface) -> bool:

@@ -14,6 +14,7 @@ from scutch.upgrades.findings import GRAVITIES, Finding, Findings
 SHOWN_PLACES: Final = 5
 """How many places of one change the text lists before it counts the others."""
 
+_REACHED: Final = {None: "", True: "  (run)", False: "  (not run)"}
 _LEVELS: Final = {"breaks": "error", "differs": "error", "deprecated": "warning"}
 
 
@@ -40,12 +41,13 @@ def _read(found: Findings) -> str:
 def _changes(chosen: list[Finding]) -> Iterator[str]:
     by_text = sorted(chosen, key=lambda each: (each.text, each.use.file, each.use.line))
     for sentence, group in groupby(by_text, key=lambda each: each.text):
-        places = list(group)
+        by_line = {(each.use.file, each.use.line): each for each in group}
+        places = list(by_line.values())
         yield f"  {sentence}  [{places[0].since}]"
         if places[0].instead:
             yield f"      write: {places[0].instead}"
         for each in places[:SHOWN_PLACES]:
-            yield f"      {each.use.file}:{each.use.line}"
+            yield f"      {each.use.file}:{each.use.line}{_REACHED[each.reached]}"
         if len(places) > SHOWN_PLACES:
             yield f"      and {len(places) - SHOWN_PLACES} more"
 
@@ -55,6 +57,13 @@ def _closing(found: Findings) -> Iterator[str]:
         yield f"{file} was not read: {reason}"
     if not found.found:
         yield "No use that was found is changed."
+    if any(each.reached is not None for each in found.found):
+        number = sum(bool(each.reached) for each in found.found)
+        yield (
+            f"The command ran {number} of {count(len(found.found), 'place')}. A place that it did "
+            "not run may run elsewhere. Not observed: Pythons that it started with -S, -I or "
+            "another PYTHONPATH, and, before Python 3.12, code that a debugger or coverage traces."
+        )
     yield (
         "Not seen: names that are made at run time, attributes of objects whose class the code "
         "does not tell, and changes that no recorded program or interface shows. "
@@ -70,7 +79,8 @@ def to_json(found: Findings) -> str:
         "unread": [list(each) for each in found.code.unread],
         "findings": [
             {"file": f.use.file, "line": f.use.line, "column": f.use.column, "name": f.use.name,
-             "gravity": f.gravity, "text": f.text, "instead": f.instead, "since": f.since}
+             "gravity": f.gravity, "text": f.text, "instead": f.instead, "since": f.since,
+             "reached": f.reached}
             for f in found.found
         ],
     }  # fmt: skip
