@@ -18,7 +18,7 @@ import scutch
 from scutch import catalogue, releases
 from scutch.judging import compiled
 from scutch.judging.causes import counted
-from scutch.judging.profiles import PROFILES
+from scutch.judging.profiles import PROFILES, asked_platform
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
@@ -83,7 +83,7 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     if ruling.requirement.level == "should":
         chosen += ["--level", "should"]
     if run.platform != "cpu":
-        chosen += ["--platform", run.platform]
+        chosen += ["--platform", asked_platform()]
     if run.processes != 2 and ruling.requirement.part == "processes":
         chosen += ["--processes", str(run.processes)]
     if found.input:

@@ -90,7 +90,10 @@ SETUPS = {
     "no such implementation": Setup(("--implementation", "flux"), "unknown implementation 'flux'"),
     "no such adapter": Setup(("--implementation", "no.py"), "there is no file 'no.py'"),
     "no such module": Setup(("--implementation", "no_such:it"), "importing no_such raised"),
-    "no such platform": Setup(("--platform", "abacus"), "--platform abacus"),
+    "no such platform": Setup(("--platform", "abacus"), "--platform abacus: Unable to initialize"),
+    "no such device": Setup(
+        ("--platform", "cuda"), "--platform cuda: ", environment={"CUDA_VISIBLE_DEVICES": "-1"}
+    ),
     "XLA's flags": Setup((), "Unknown flag", environment={"XLA_FLAGS": "--nonsense"}),
     "pytest's options": Setup((), "--odd", environment={"PYTEST_ADDOPTS": "--odd"}),
     "adapter without a name": adapter("", "has no attribute 'implementation'"),

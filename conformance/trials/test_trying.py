@@ -25,7 +25,7 @@ from scutch.judging.hypothesis_parts import Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
 from scutch.judging.suite import Law
 from scutch.judging.trying import mixed, try_law
-from scutch.lawkit.domain import assume, import_or_leave, not_available
+from scutch.lawkit.domain import assume, import_or_leave, need_devices, not_available
 from scutch_reference import meta
 
 # These runners are forked from a process in which other trials may have used JAX. JAX warns of that
@@ -183,6 +183,8 @@ def test_what_must_be_reached_and_was_not_is_told():
 
 @given(number=st.integers(0, 40))
 def of_two_ways(number):
+    if number >= 100:
+        need_devices(8)
     assert number < 10, "it is large"
     if number in (3, 4):
         raise ValueError(f"an odd number {number}")
@@ -268,6 +270,17 @@ def test_a_witness_out_of_the_domain_has_not_broken_the_law():
         law_of(test_domain), REFERENCE, examples=5, witness="test_domain(number=100)"
     )  # fmt: skip
     assert (trial.outcome, trial.broke, trial.examples) == ("passed", False, 5)
+
+
+@pytest.mark.parametrize(("known", "broke"), [((LARGE, ODD), True), ((LARGE,), False)])
+def test_a_witness_that_needs_more_devices_leaves_what_is_known(monkeypatch, known, broke):
+    monkeypatch.setattr("jax.device_count", lambda: 1)
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=known,
+        witness="of_two_ways(number=112)",
+    )  # fmt: skip
+    assert (trial.outcome, trial.broke) == ("failed", broke)
+    assert trial.witness_untried == "needs 8 devices, and there are 1"
 
 
 def test_a_fixture_that_is_unknown_is_refused():

@@ -129,6 +129,23 @@ def test_an_expected_failure_that_passes_is_fixed():
     assert exit_code([ruling], level="must") == 1
 
 
+def test_an_expected_failure_stays_known_where_its_witness_needs_more_devices():
+    few = "needs 8 devices, and there are 1"
+    for outcome, examples, expected in [
+        ("passed", 3, "known"), ("passed", 0, "known"), ("failed", 3, "failed"),
+    ]:  # fmt: skip
+        ruling = verdict(
+            [trial(KNOWN.requirement, outcome, examples, expected=KNOWN.witness,
+                   too_few_devices=few, witness_untried=few)],
+            expectations=[KNOWN],
+        )  # fmt: skip
+        assert ruling.verdict == expected
+    assert verdict(
+        [trial(KNOWN.requirement, expected=KNOWN.witness, witness_untried=few)],
+        expectations=[KNOWN],
+    ).reason == f"{KNOWN.reason}; not tried: {few}"  # fmt: skip
+
+
 def test_consequences_are_blocked_and_name_the_root():
     rows = [
         row("metadata/box-values/only-boxes-are-metadata"),

@@ -52,6 +52,22 @@ def fresh_seed() -> int:
     return random.SystemRandom().randrange(2**31)
 
 
+def with_cpu(platforms: str) -> str:
+    """Platforms as JAX takes them, with the host's CPU beside any accelerator.
+
+    Many laws put an array on the CPU, which JAX does not know if it is not named.
+
+    Args:
+      platforms: Names of JAX's with commas between them, such as `cuda`; the first is judged on.
+    """
+    return ",".join(dict.fromkeys((*platforms.split(","), "cpu")))
+
+
+def asked_platform() -> str:
+    """The platform that `prepare_devices` has asked JAX for, by its own name: `cuda`, not `gpu`."""
+    return str(jax.config.jax_platforms).partition(",")[0]  # type: ignore[attr-defined]
+
+
 def prepare_devices(platform: str | None = None) -> None:
     """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
@@ -62,7 +78,7 @@ def prepare_devices(platform: str | None = None) -> None:
       platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, JAX's own setting
         (the environment variable `JAX_PLATFORMS`), and `cpu` without one.
     """
-    chosen = platform or jax.config.jax_platforms or "cpu"  # type: ignore[attr-defined]
+    chosen = with_cpu(platform or jax.config.jax_platforms or "cpu")  # type: ignore[attr-defined]
     os.environ["JAX_PLATFORMS"] = chosen  # for other processes: this one's JAX has read it already
     jax.config.update("jax_platforms", chosen)  # type: ignore[no-untyped-call]
     if chosen != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:

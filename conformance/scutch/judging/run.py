@@ -9,7 +9,6 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
 
 import functools
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
 _PROCESSES = (1, 2, 4, 8)
+_NO_DEVICE = "JAX finds no device of it; expected one of this machine's, or cpu"
 _LAST_WORDS = 500
 """Characters that are shown of what a process printed before it ended."""
 
@@ -288,11 +288,13 @@ def _inspect(where: str) -> dict[str, Any]:
             raise
         raised = hypothesis_parts.describe(error)
         return {"refused": [f"implementation {where!r}", f"importing it raised {raised}"]}
+    asked = profiles.asked_platform()
     try:
         devices = jax.devices()
     except (RuntimeError, AssertionError) as error:  # JAX asserts that it found a device
-        problem = str(error) or "JAX finds no device of it; expected one of this machine's, or cpu"
-        return {"refused": [f"--platform {os.environ['JAX_PLATFORMS']}", problem]}
+        return {"refused": [f"--platform {asked}", str(error) or _NO_DEVICE]}
+    if devices[0].platform == "cpu" != asked:  # JAX leaves out `cuda` where it sees no NVIDIA GPU
+        return {"refused": [f"--platform {asked}", _NO_DEVICE]}
     return {
         "name": found.name,
         "version": found.version,

@@ -94,7 +94,8 @@ def try_law(
       known: The ways, as `ways.way` has them, in which the law is known to break. Inputs that break
         it so are passed over; where no others break it, `Trial.broke` says that some were there.
         Where there is a witness and no way, the way in which the witness breaks the law. Where the
-        witness holds, none: what breaks the law then is another failure.
+        witness holds, none: what breaks the law then is another failure. Where the witness needs
+        more devices than there are, they stay known.
       replay: Inputs to try, one after the other, instead of drawing any.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made.
@@ -168,7 +169,8 @@ def try_law(
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found, also=tuple(also),
-        reason=reason, error=error, too_few_devices=attempt.too_few_devices, cost=meter.cost(),
+        reason=reason, error=error, too_few_devices=attempt.too_few_devices,
+        witness_untried=attempt.witness_untried, cost=meter.cost(),
     )  # fmt: skip
 
 
@@ -191,6 +193,7 @@ class Attempt:
       expected: What broke it in one of these.
       begun_in_another_way: Whether its witness breaks it, and not in one of these.
       too_few_devices: Why an input was not tried, where that was for want of devices.
+      witness_untried: Why its witness was not tried, where that was for want of devices.
     """
 
     name: str
@@ -207,6 +210,7 @@ class Attempt:
     expected: tuple[Counterexample, BaseException] | None = None
     begun_in_another_way: bool = False
     too_few_devices: str = ""
+    witness_untried: str = ""
 
     def call(self, inputs: Inputs) -> None:
         """Build the inputs, call the law, and keep account.
@@ -297,6 +301,8 @@ class Attempt:
     def begin_with(self, witness: str) -> None:
         """Call the law on what is known to break it; if that holds, no way is known any more.
 
+        Where it needs more devices than there are, it cannot be tried, and the ways stay known.
+
         Raises:
           AssertionError: It breaks the law in another way than those that are known.
         """
@@ -310,6 +316,8 @@ class Attempt:
                 raise
             self.known, self.expected = known or frozenset({found.way}), (found, error)
             self.ways.clear()
+        if self.too_few_devices:  # of the witness: nothing else was tried so far
+            self.known, self.witness_untried = known, self.too_few_devices
         self.held.clear()
 
 

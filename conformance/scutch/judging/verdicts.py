@@ -6,7 +6,8 @@ it, and from the *known failures*:
 
     passed      every law holds, and reached every input that gives it meaning
     failed      a law does not hold
-    known       it fails as the known failures expect, and in no other way
+    known       it fails as the known failures expect, and in no other way; or the input that is
+                known to break it needs more devices than there are
     fixed       it is expected to fail, and does not: the entry must go
     blocked     a law fails, but not on inputs on which a failed requirement that it needs holds
     unclaimed   the implementation does not claim it, or there is nothing to try it with: the JAX
@@ -112,6 +113,7 @@ class Trial:
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
       too_few_devices: Why some input was not tried, where that was for want of devices.
+      witness_untried: Why `expected` was not tried, where that was for want of devices.
       cost: What it took of the machine.
     """
 
@@ -128,6 +130,7 @@ class Trial:
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
     too_few_devices: str = ""
+    witness_untried: str = ""
     cost: Cost = field(default=NO_COST, compare=False)
 
     @property
@@ -280,7 +283,11 @@ def _rule_one(
     outcomes = [t.outcome for t in trials if not t.broke]
     skipped = [t.reason for t in trials if t.outcome == "skipped"]
     unmet = [name for t in trials for name in t.unmet]
-    held = [t.expected for t in trials if t.expected and not t.broke and t.outcome != "skipped"]
+    beyond = dict.fromkeys(t.witness_untried for t in trials if t.witness_untried and not t.broke)
+    held = [
+        t.expected for t in trials
+        if t.expected and not t.broke and not t.witness_untried and t.outcome != "skipped"
+    ]  # fmt: skip
     inherited = {e.witness for e in known if e.inherited}
     untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
     if unclaimed:
@@ -297,9 +304,10 @@ def _rule_one(
         reason = next(t.reason for t in trials if t.outcome == "untried")
     elif fixed := [w for w in held if w not in inherited]:
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
-    elif any(t.broke for t in trials):
+    elif beyond or any(t.broke for t in trials):
         verdict = "known"
-        reason = "; ".join(dict.fromkeys(e.reason for e in known)).replace(".; ", "; ")
+        reasons = (*dict.fromkeys(e.reason for e in known), *(f"not tried: {why}" for why in beyond))
+        reason = "; ".join(reasons).replace(".; ", "; ")
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
         verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
