@@ -1,7 +1,8 @@
 """The command `scutch`: run the judge, ask the catalogue, and show, compare and draw reports.
 
 Exit codes: 0 is fine, 1 says that something does not conform or got worse, 2 that the input is
-bad, with one message that says which, where, and what was expected.
+bad, with one message that says which, where, and what was expected. What Ctrl-C, SIGTERM or SIGHUP
+has interrupted exits with 2, too.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from scutch import catalogue
 from scutch.catalogue import Requirement, index
 from scutch.implementation import SetupError, find
+from scutch.judging.interruptions import FROM_OTHERS, heeded
 from scutch.report import badge, comparison, github, sarif
 from scutch.report.document import Outcome, Report, ReportError, load, suite
 from scutch.report.findings import Place
@@ -50,6 +52,7 @@ exit codes:
   0  fine
   1  something does not conform, or got worse
   2  bad input or set-up; the message says what was expected
+     or interrupted (Ctrl-C, SIGTERM, SIGHUP); a report has what was tried until then
 """
 
 _AT: Final = (
@@ -74,7 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
       argv: The arguments after the program's name; `None` takes them from `sys.argv`.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with heeded(FROM_OTHERS):
+            return _main(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt as interrupted:
+        return _refuse(str(interrupted) or "interrupted")
+
+
+def _main(words: list[str]) -> int:
+    """Carry out one command line, up to an interruption."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     if words[:1] == ["run"]:

@@ -11,6 +11,8 @@ import contextlib
 import functools
 import inspect
 import os
+import tempfile
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +24,16 @@ from scutch import releases, terminal
 from scutch.catalogue import Requirement, index
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
-from scutch.judging import compiled, costs, hypothesis_parts, isolation, job, profiles, suite
+from scutch.judging import (
+    compiled,
+    costs,
+    hypothesis_parts,
+    interruptions,
+    isolation,
+    job,
+    profiles,
+    suite,
+)
 from scutch.judging.job import Job
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
@@ -30,6 +41,7 @@ from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import (
     Counterexample,
+    Retry,
     Ruling,
     Trial,
     exit_code,
@@ -40,9 +52,13 @@ from scutch.judging.verdicts import (
 from scutch.progress import Progress, resume, seed_in
 from scutch.report import ReportError, write
 from scutch.report.document import check_path, is_complete
+from scutch.report.text import count
 
 RETRIED = 50
 """On how many inputs a broken law is tried again where others hold, at most."""
+
+RETRYING = 60.0
+"""Seconds after the last law in which broken laws are tried again, all together at most."""
 
 _SLACK = 30.0
 """Seconds that the runner of a job gets to end the job, after the time that a law may take."""
@@ -118,6 +134,7 @@ class Judge:
       rulings: The verdicts, once the run has ended.
       complete: Whether every law was tried.
       unwritten: Why the report could not be written, if it could not.
+      folder: For the temporary files of runners.
       compiled_in: The folder in which compiled programs are kept; empty where none are.
       tried_by_runner: How many laws the runner has tried that there is now.
       memory: Of the process that tries laws.
@@ -133,6 +150,7 @@ class Judge:
     rulings: tuple[Ruling, ...] = ()
     complete: bool = False
     unwritten: str = ""
+    folder: str = ""
     compiled_in: str = ""
     tried_by_runner: int = 0
     memory: costs.Memory = field(default_factory=costs.Memory)
@@ -140,11 +158,11 @@ class Judge:
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(
             self.answer, capture=self.config.option.capture != "no",
-            bounded=self.run.platform == "cpu",
+            bounded=self.run.platform == "cpu", folder=self.folder,
         )  # fmt: skip
         self.unasserted = Unasserted(self.run.where)
         self.job = Job(self.run.processes, {"where": self.run.where}, self.run.launched)
-        self.job_runner = isolation.Runner(self.ask_job, bounded=False)
+        self.job_runner = isolation.Runner(self.ask_job, bounded=False, folder=self.folder)
 
     @functools.cached_property
     def files(self) -> frozenset[str]:
@@ -215,27 +233,71 @@ class Judge:
             by_traces=self.run.by_traces,
         )  # fmt: skip
 
-    def retry(self, broken: Trial, needed: Sequence[Trial]) -> Trial | None:
+    def retry(self, broken: Trial, needed: Sequence[Trial], *, until: float) -> Trial | None:
         """Try a broken law again where others hold.
 
         Args:
           broken: What the law did.
           needed: What the others did.
+          until: The time, of `time.monotonic`, at which no law is tried again any more.
 
         Returns:
-          What it does there; `None` for a law of several processes, and if it ended the runner.
+          What it does there; `None` for a law of several processes, where the time is over, and if
+          the runner has ended.
         """
         calls = [[t.test, t.counterexample.input] for t in needed if t.counterexample is not None]
-        law = self._law(broken.test)
-        if law.in_job:
+        law, left = self._law(broken.test), until - time.monotonic()
+        if law.in_job or left <= 0:
             return None
         if not self.isolate:
             return self.attempt_again(broken.test, calls)
-        answer = self.runner.ask([broken.test, calls], self.run.timeout)
+        answer = self.runner.ask([broken.test, calls], min(self.run.timeout, left))
         if isinstance(answer, isolation.Lost):
             return None
         again = _checked(answer, law)
         return again if isinstance(again, Trial) else None
+
+    def _ruled(
+        self, rows: Sequence[Requirement], trials: Sequence[Trial], retry: Retry
+    ) -> tuple[Ruling, ...]:
+        """The rulings on requirements, as `verdicts.rule` gives them for this run."""
+        return rule(
+            rows, trials, claims=self.run.claims, expectations=self.run.expectations, retry=retry
+        )
+
+    def rule_with_retries(self, own: Sequence[Requirement]) -> tuple[Ruling, ...]:
+        """The rulings on requirements, once broken laws were tried again where others hold.
+
+        Args:
+          own: The requirements that this run judges.
+
+        Returns:
+          As many rulings. A law that was not tried again within `RETRYING` keeps its failure.
+        """
+        others = self.needed_elsewhere()
+        rows = [*own, *others]
+        trials = [*self.trials, *(t for r in others for t in self.tried_for(r))]
+        wanted: list[Trial] = []
+
+        def count_only(broken: Trial, needed: Sequence[Trial]) -> None:
+            if not self._law(broken.test).in_job:
+                wanted.append(broken)
+
+        rulings = self._ruled(rows, trials, count_only)
+        if wanted:
+            self.say(f"trying again {count(len(wanted), 'broken law')} where what they need holds")
+            until = time.monotonic() + RETRYING
+            rulings = self._ruled(rows, trials, functools.partial(self.retry, until=until))
+            if time.monotonic() > until:
+                self.say(f"no more are tried again after {RETRYING:g} s; the others stay failed")
+        return rulings[: len(own)]
+
+    def say(self, text: str) -> None:
+        """Print a line in the middle of the run, where pytest prints anything."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(text)
 
     def needed_elsewhere(self) -> list[Requirement]:
         """What the broken requirements of a shard need, in other shards; none without shards.
@@ -351,13 +413,15 @@ class Judge:
             self.complete = exitstatus in finished and not cut_short
             tried = {trial.requirement for trial in self.trials}
             own = [r for r in self.run.requirements if not self.run.replay or r.id in tried]
-            others = self.needed_elsewhere()
-            trials = [*self.trials, *(t for r in others for t in self.tried_for(r))]
-            rulings = rule(
-                [*own, *others], trials, claims=self.run.claims,
-                expectations=self.run.expectations, retry=self.retry,
-            )  # fmt: skip
-            self.rulings = rulings[: len(own)]
+            try:
+                if exitstatus == pytest.ExitCode.INTERRUPTED:
+                    self.rulings = self._ruled(own, self.trials, lambda *_: None)
+                else:
+                    self.rulings = self.rule_with_retries(own)
+            except KeyboardInterrupt:
+                self.complete, session.exitstatus = False, pytest.ExitCode.INTERRUPTED
+                self.say("interrupted: broken laws are not tried again")
+                self.rulings = self._ruled(own, self.trials, lambda *_: None)
         judged = self.complete
         if not (self.run.replay or self.run.launched):
             self.complete &= not any(map(left_out, self.rulings))
@@ -477,10 +541,14 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     option = config.option
     profiles.prepare_devices(option.platform)
-    with contextlib.ExitStack() as kept:
-        kept.enter_context(hypothesis_parts.leaving_no_folder())
-        config.add_cleanup(kept.pop_all().close)
     isolate = not (option.in_process or option.usepdb)
+    heeded = interruptions.SIGNALS if isolate else interruptions.FROM_OTHERS
+    kept = contextlib.ExitStack()
+    config.add_cleanup(kept.close)
+    kept.enter_context(interruptions.heeded(heeded))
+    kept.enter_context(hypothesis_parts.leaving_no_folder())
+    folder = tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True)
+    kept.enter_context(folder)
     worker = getattr(config, "workerinput", None)
     try:
         if option.scutch_report and not worker:
@@ -492,10 +560,10 @@ def pytest_configure(config: pytest.Config) -> None:
             run, resumed = resume(Path(option.resume), run)
     except (SetupError, releases.NotRecorded) as error:
         raise Refused(str(error), 2) from None
-    with contextlib.ExitStack() as kept:
-        folder = kept.enter_context(compiled.kept(run.compiled, joins=bool(worker)))
-        config.add_cleanup(kept.pop_all().close)
-    judge = Judge(run, config, isolate, progress=resumed, against=against, compiled_in=folder)
+    judge = Judge(
+        run, config, isolate, progress=resumed, against=against, folder=folder.name,
+        compiled_in=kept.enter_context(compiled.kept(run.compiled, joins=bool(worker))),
+    )  # fmt: skip
     config.stash[JUDGE] = judge
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")

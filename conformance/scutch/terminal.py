@@ -210,7 +210,7 @@ def show(
         terminal.write_line("the run was cut short: what follows is about the laws that ran")
     text, colour = headline(run, rulings)
     if not complete:
-        text = f"so far, {text}"
+        text = f"so far, {text}" if total.tested else f"{run.name} {run.version}: no verdict"
     terminal.write_line(text, bold=True, **{colour: True})
 
 

@@ -156,12 +156,15 @@ class Runner:
         must be JSON, too.
       capture: Whether what the runner prints is kept for `output` instead of printed.
       bounded: Whether the runner gets no more memory than half of what the machine has.
+      folder: Where the runner keeps temporary files, and Keras its settings; made again where it is
+        gone. Empty where the judge's own will do.
       pid: Of the keeper; `None` while there is none.
     """
 
     answer: Callable[[Any], Any]
     capture: bool = True
     bounded: bool = True
+    folder: str = ""
     pid: int | None = None
     _channel: Channel | None = field(default=None, repr=False)
     _files: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -177,6 +180,7 @@ class Runner:
           request: JSON.
           timeout: In seconds, above zero.
         """
+        os.makedirs(self.folder or tempfile.gettempdir(), mode=0o700, exist_ok=True)
         channel = self._channel or self._fork()
         self.note("")
         self._files["output"].seek(0)  # for the runner as well: they share the open file
@@ -250,10 +254,13 @@ class Runner:
             self._me = os.getpid()
             faulthandler.register(signal.SIGUSR1, file=self._files["trace"], all_threads=False)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGTERM, signal.SIGCHLD):
+            for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the collecting process
             _bound(memory=self.bounded)
+            if self.folder:  # a runner ends without the handlers that would delete its files
+                os.environ |= {"TMPDIR": self.folder, "KERAS_HOME": self.folder}
+                tempfile.tempdir = self.folder
             if self.capture:
                 for descriptor in (1, 2):
                     os.dup2(self._files["output"].fileno(), descriptor)

@@ -79,6 +79,7 @@ def keep(
       descriptor: Of the open file in which the judge reads the `Ending`.
     """
     try:
+        os.setpgid(0, 0)  # what ends the judge's group is for the judge to hear
         _ask_kernel(_SUBREAPER, 1)
         told = _wake_by_signals()
         runner = os.fork()
@@ -101,7 +102,8 @@ def _wake_by_signals() -> int:
     os.set_blocking(tell, False)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1):
         signal.signal(number, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     return told
 

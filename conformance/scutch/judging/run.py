@@ -7,8 +7,10 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
     run.version, run.claims, len(run.requirements)
 """
 
+import contextlib
 import functools
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -266,9 +268,11 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
     if not isolate:
         answer = _inspect(where)
     else:
-        runner = isolation.Runner(_inspect)
-        answer = runner.ask(where, _PROBE_TIMEOUT)
-        runner.close()
+        with (
+            tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True) as folder,
+            contextlib.closing(isolation.Runner(_inspect, folder=folder)) as runner,
+        ):  # fmt: skip
+            answer = runner.ask(where, _PROBE_TIMEOUT)
     if isinstance(answer, isolation.Lost):
         words = line(answer.output.strip())[-_LAST_WORDS:]
         said = f"; its last words: {words}" if words else ""

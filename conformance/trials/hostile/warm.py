@@ -1,13 +1,15 @@
 """A process that has imported the judge, and forks itself for each command: `scutch`, in 0.3 s.
 
 Each line of its input is a JSON object with `argv`, `cwd`, `environment` and `output`, a file;
-each line of its output the exit code of the command.
+each line of its output the exit code of the command. The command has a process group of its own,
+whose number is in a file beside the output.
 """
 
 import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -20,6 +22,8 @@ def execute(request: dict[str, Any]) -> NoReturn:
     """The command, in a fork."""
     code = 99
     try:
+        os.setpgid(0, 0)
+        Path(request["output"] + ".pid").write_text(str(os.getpid()), encoding="utf-8")
         output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for descriptor in (1, 2):
             os.dup2(output, descriptor)
