@@ -412,17 +412,23 @@ def _run(rest: Sequence[str]) -> int:
         return _refuse(f'{parallel[0]} needs pytest-xdist: pip install "scutch[report]"')
     own = Path(__file__).with_name("judge.toml")  # not the settings of the folder that it is run in
     words = ["-p", "scutch.plugin", "-c", str(own), "--noconftest"]
-    words += ["-p", "no:benchmark", "-p", "no:tmpdir"]  # which make folders
+    words += ["-p", "no:tmpdir"]  # which makes a folder
+    if importlib.util.find_spec("xdist") is not None:
+        words += ["-p", "xdist"]
     if "no:cacheprovider" not in rest:
         words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
     words += ["--pyargs", "scutch", *rest]
-    told = "SCUTCH_COMMAND" in os.environ
-    os.environ.setdefault("SCUTCH_COMMAND", "scutch run")  # what replay commands begin with
+    told = {
+        "SCUTCH_COMMAND": "scutch run",  # what replay commands begin with
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # other plugins are loaded if `-p` names them
+    }
+    added = told.keys() - os.environ.keys()
+    os.environ |= {name: told[name] for name in added}
     try:
         code = int(pytest.main(words))
     finally:
-        if not told:
-            del os.environ["SCUTCH_COMMAND"]
+        for name in added:
+            del os.environ[name]
     return code if code in (0, 1) else 2  # pytest has 3 to 5 for what is no verdict either
 
 

@@ -4,7 +4,7 @@ It finds the implementation, collects each law as an item of its own class, trie
 process, and turns the trials into verdicts, a report and an exit code. It acts only on functions
 that carry the mark `requirement`; every other test is pytest's.
 
-Only public parts of pytest are used: items, hooks, `CallInfo` and reports.
+Only public parts of pytest are used: items, hooks and reports.
 """
 
 import contextlib
@@ -35,6 +35,7 @@ from scutch.judging import (
     suite,
 )
 from scutch.judging.job import Job
+from scutch.judging.readable import visible
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
@@ -87,6 +88,8 @@ class LawItem(pytest.Item):
         item.law = law
         item.add_marker(pytest.mark.requirement(law.requirement, must_reach=law.must_reach))
         item.add_marker(pytest.mark.filterwarnings("ignore"))
+        if collector.config.stash[JUDGE].isolate and _times_out(collector.config):
+            item.add_marker(pytest.mark.timeout(0))
         return item
 
     def runtest(self) -> None:
@@ -103,14 +106,22 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The traceback from the law on, without the frames of the judge and of Hypothesis.
+        """What `shown` gives, for pytest.
 
         Args:
           excinfo: What broke the law.
           style: Not used: `--tb` decides.
         """
+        return self.shown(excinfo.value)
+
+    def shown(self, raised: BaseException) -> Any:
+        """The traceback from the law on, without the frames of the judge and of Hypothesis.
+
+        Args:
+          raised: What broke the law.
+        """
         chosen = self.config.option.tbstyle
-        error = hypothesis_parts.from_law_on(excinfo.value, self.law.function)
+        error = hypothesis_parts.from_law_on(raised, self.law.function)
         try:
             shown = pytest.ExceptionInfo.from_exception(error)
             return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
@@ -349,18 +360,15 @@ class Judge:
         answer = self.runner.ask(item.nodeid, self.run.timeout)
         if isinstance(answer, isolation.Lost):
             return _lost(item, answer)
-        try:
-            report: pytest.TestReport = self.config.hook.pytest_report_from_serializable(
-                config=self.config, data=answer
-            )
-            (trial,) = [_checked(text, item.law) for text in _trials_in(report)]
-            if report.nodeid != item.nodeid or isinstance(trial, isolation.Lost):
-                raise ValueError
-        except Exception:  # what was judged may have written to the channel
+        match answer:
+            case {"trial": str(text), "shown": str(shown)}:
+                trial = _checked(text, item.law)
+            case _:  # what was judged may have written to the channel
+                trial = isolation.Lost("crashed", "it sent what is no answer about the law")
+        if isinstance(trial, isolation.Lost):
             self.runner.close()
-            return _lost(item, isolation.Lost("crashed", "it sent what is no report of the law"))
-        if isinstance(report.longrepr, list):  # where and why it was skipped: JSON has no tuples
-            report.longrepr = tuple(report.longrepr)
+            return _lost(item, trial)
+        report = _report(item, trial, shown, visible(self.runner.output()))
         self.tried_by_runner += 1
         grown = trial.cost.peak > costs.MOST
         if report.failed or (grown and self.tried_by_runner >= costs.LEAST_TRIED):
@@ -368,11 +376,20 @@ class Judge:
             self.tried_by_runner = 0
         return report
 
+    def ask_of_job(self, item: "LawItem") -> "pytest.TestReport":
+        """Try a law in every process of the job; gives its report."""
+        answer = self.attempt_in_job(item.law)
+        if isinstance(answer, isolation.Lost):
+            return _lost(item, answer)
+        found = getattr(answer.counterexample, "input", "")
+        return _report(item, answer, f"{answer.reason}\nwhile trying {found}")
+
     def answer(self, nodeid: Any) -> Any:
-        """In a runner: try the law of a pytest node id, and return its report as JSON.
+        """In a runner: try the law of a pytest node id; gives its trial, and its failure as shown.
 
         Instead of a node, it takes the name of a law in a list, alone or with the other arguments
-        of `attempt_again`, and gives a trial as text.
+        of `attempt_again`, and gives the trial alone. No hook is called here: other plugins of
+        pytest expect theirs in the process that collected.
         """
         self.memory.slim()
         match nodeid:
@@ -382,11 +399,32 @@ class Judge:
                 return self.attempt_again(name, others).to_data()
         item = self.items[nodeid]
         os.environ["PYTEST_CURRENT_TEST"] = f"{nodeid} (call)"
-        call = pytest.CallInfo.from_call(item.runtest, "call")
-        if printed := self.runner.output():
-            item.add_report_section("call", "output", printed)
-        report = item.ihook.pytest_runtest_makereport(item=item, call=call)
-        return self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+        trial = self.attempt(item.law)
+        shown = "" if trial.error is None else str(item.shown(trial.error))
+        return {"trial": trial.to_data(), "shown": shown}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Try a law in the runner, and log what it reports.
+
+        The judge is registered after other plugins, so they do not try the law first.
+        """
+        if not isinstance(item, LawItem) or not (self.isolate or item.law.in_job):
+            return None
+        try:
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            report = self.ask_of_job(item) if item.law.in_job else self.ask(item)
+            item.ihook.pytest_runtest_logreport(report=report)
+            item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        except pytest.exit.Exception:
+            raise
+        except Exception as error:
+            file, line = hypothesis_parts.innermost(error) or ("", 0)
+            raise Refused(
+                f"a fault of the judge or of a pytest plugin while {item.law.name} was tried: "
+                f"{hypothesis_parts.describe(error)} ({file}:{line})", 2,
+            ) from error  # fmt: skip
+        return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
@@ -472,8 +510,19 @@ Refused: Any = type("scutch", (pytest.exit.Exception,), {"__module__": "builtins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of a conformance run."""
-    add_options(parser.getgroup("scutch", "conformance of sharding metadata (scutch)").addoption)
+    """Add the options of a conformance run.
+
+    Raises:
+      UsageError: Another plugin has an option of the same name.
+    """
+    group = parser.getgroup("scutch", "conformance of sharding metadata (scutch)")
+    try:
+        add_options(group.addoption)
+    except ValueError as error:
+        raise pytest.UsageError(
+            f"scutch: another plugin of pytest has an option of the same name ({error}); expected "
+            "`scutch run`, which loads no others, or -p no:NAME for that plugin"
+        ) from error
 
 
 def add_options(add: Callable[..., Any]) -> None:
@@ -674,23 +723,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 # ---------------------------------------------------------------- how a law is tried
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Try a law in the runner, and log what it reports."""
-    judge = item.config.stash[JUDGE]
-    if not isinstance(item, LawItem) or not (judge.isolate or item.law.in_job):
-        return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    answer: Any
-    if item.law.in_job:
-        answer = judge.attempt_in_job(item.law)
-        lost = isinstance(answer, isolation.Lost)
-        report = _lost(item, answer) if lost else _told_by_job(item, answer)
-    else:
-        report = judge.ask(item)
-    item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+def _times_out(config: pytest.Config) -> bool:
+    """Whether pytest-timeout is there, which would end the judge: `--law-timeout` limits laws."""
+    return any(map(config.pluginmanager.hasplugin, ("timeout", "pytest_timeout")))
 
 
 def _trials_in(report: pytest.TestReport) -> list[str]:
@@ -711,32 +746,34 @@ def _checked(data: str, law: Law) -> Trial | isolation.Lost:
 
 def _trial_of(law: Law, lost: isolation.Lost) -> Trial:
     """What a law did whose runner ended."""
-    found = Counterexample(law.name, lost.doing, lost.reason) if lost.doing else None
+    judged = lost.doing and lost.outcome != "untried"
+    found = Counterexample(law.name, lost.doing, lost.reason) if judged else None
     return Trial(law.name, law.requirement, lost.outcome, counterexample=found, reason=lost.reason)
 
 
 def _lost(item: LawItem, lost: isolation.Lost) -> pytest.TestReport:
     trial = _trial_of(item.law, lost)
     doing = f"\nwhile trying {lost.doing}" if lost.doing else ""
-    text = f"{lost.outcome}: {lost.reason}{doing}"
-    return pytest.TestReport(
-        nodeid=item.nodeid, location=item.location, keywords={}, outcome="failed", longrepr=text,
-        when="call", sections=[("Captured output call", lost.output)] if lost.output else [],
-        user_properties=[(PROPERTY, trial.to_data())],
-    )  # fmt: skip
+    return _report(item, trial, f"{lost.outcome}: {lost.reason}{doing}", lost.output)
 
 
-def _told_by_job(item: LawItem, trial: Trial) -> pytest.TestReport:
-    """The report of a law that was tried in a job."""
-    longrepr: Any = None
-    outcome: Any = trial.outcome
-    if trial.broke or outcome in ("skipped", "untried"):
+def _report(item: LawItem, trial: Trial, shown: str, output: str = "") -> pytest.TestReport:
+    """The report of a law that was tried in another process.
+
+    Args:
+      item: The law.
+      trial: What it did.
+      shown: Its failure for people; not used where it did not fail.
+      output: What was printed meanwhile.
+    """
+    outcome: Any = "passed" if trial.outcome == "passed" else "failed"
+    longrepr: Any = None if outcome == "passed" else shown
+    if trial.broke or trial.outcome in ("skipped", "untried"):
         outcome, longrepr = "skipped", (str(item.path), item.reportinfo()[1], trial.reason or "")
-    elif outcome == "failed":
-        longrepr = f"{trial.reason}\nwhile trying {getattr(trial.counterexample, 'input', '')}"
     report = pytest.TestReport(
         nodeid=item.nodeid, location=item.location, keywords={}, outcome=outcome, longrepr=longrepr,
-        when="call", user_properties=[(PROPERTY, trial.to_data())],
+        when="call", sections=[("Captured output call", output)] if output else [],
+        duration=trial.seconds, user_properties=[(PROPERTY, trial.to_data())],
     )  # fmt: skip
     if trial.broke:
         report.wasxfail = "known failure"

@@ -260,8 +260,10 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
         aside += f"; this is {_part(run)}"
     elif run.patterns:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
+    ids = ", ".join(r.requirement.id for r in fatal)
+    if fatal and all(r.untried for r in fatal):
+        return f"no verdict on {name}: the judge could not try {ids}{aside}", "red"
     if fatal:
-        ids = ", ".join(r.requirement.id for r in fatal)
         return f"{name} does not conform: {count(len(fatal), 'root cause')}: {ids}{aside}", "red"
     known = [ruling.requirement.id for ruling in rulings if ruling.verdict == "known"]
     besides = f", but for {_of_known(run, known)}" if known else ""

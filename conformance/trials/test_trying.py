@@ -25,7 +25,13 @@ from scutch.judging.hypothesis_parts import Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
 from scutch.judging.suite import Law
 from scutch.judging.trying import mixed, try_law
-from scutch.lawkit.domain import assume, import_or_leave, need_devices, not_available
+from scutch.lawkit.domain import (
+    THE_JUDGE,
+    assume,
+    import_or_leave,
+    need_devices,
+    not_available,
+)
 from scutch_reference import meta
 
 # These runners are forked from a process in which other trials may have used JAX. JAX warns of that
@@ -445,6 +451,8 @@ def _behave(request):
         print("last words")
         runner.note("test_x(a=1)")
         os._exit(3)
+    if request == "fault":
+        raise KeyError("no such law")
     return {"asked": request}
 
 
@@ -460,6 +468,14 @@ def test_a_runner_keeps_what_is_printed_and_what_it_did_last():
     assert runner.ask("again", 5) == {"asked": "again"}
     runner.close()
     assert runner.pid is None
+
+
+def test_a_fault_of_the_judge_in_a_runner_is_no_crash_of_the_implementation():
+    lost = runner.ask("fault", 5)
+    assert lost.outcome == "untried"
+    assert lost.reason == f"{THE_JUDGE}: KeyError: 'no such law'"
+    assert "in _behave" in lost.output
+    runner.close()
 
 
 def test_a_run_goes_to_a_worker_as_plain_data():

@@ -274,6 +274,15 @@ def test_a_run_that_tested_nothing_has_a_code_of_its_own():
     assert exit_code([], level="must") == 2
 
 
+@pytest.mark.parametrize(("others", "code"), [((), 2), (("passed",), 2), (("failed",), 1)])
+def test_a_fault_of_the_judge_is_no_verdict_on_the_implementation(others, code):
+    identifiers = ("metadata/box-axes/removing-undoes-adding", "metadata/box-axes/none-is-a-name")
+    trials = map(trial, identifiers, ("untried", *others))
+    rulings = [verdict([t], row(t.requirement)) for t in trials]
+    assert rulings[0].verdict == "untested"
+    assert exit_code([*rulings, verdict([trial(identifiers[0])])], level="must") == code
+
+
 def test_trials_survive_the_way_between_processes():
     before = trial(
         "metadata/box-axes/removing-undoes-adding",

@@ -35,6 +35,7 @@ from typing import Any, NoReturn
 
 from scutch.judging.keeper import PATIENCE, Ending, keep
 from scutch.judging.readable import readable, visible
+from scutch.lawkit.domain import THE_JUDGE
 
 _GRACE = 0.3
 """Seconds in which a hanging runner writes where it hangs."""
@@ -60,7 +61,7 @@ class Lost:
     """A law whose runner ended before it answered.
 
     Args:
-      outcome: `crashed` or `timeout`.
+      outcome: `crashed` or `timeout`; `untried` where the judge itself was at fault.
       reason: How it ended.
       doing: What the runner noted last; empty if nothing.
       output: What it printed.
@@ -191,7 +192,10 @@ class Runner:
             match channel.receive(timeout):
                 case [self._asked, answer]:
                     return readable(answer)
-            outcome, reason = "crashed", "it sent what is no answer"
+                case [self._asked, None, str(fault)]:
+                    outcome, reason = "untried", visible(f"{THE_JUDGE}: {fault}")
+                case _:
+                    outcome, reason = "crashed", "it sent what is no answer"
             self._end(at_once=True)
         except TimeoutError:
             outcome, reason = "timeout", f"no end after {timeout:g} s{self._where()}"
@@ -267,13 +271,17 @@ class Runner:
                 sys.stdout = sys.stderr = open(1, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
             while True:
                 number, request = channel.receive()
-                answer = self.answer(request)
+                try:
+                    answer = [number, self.answer(request)]
+                except BaseException as error:  # a fault of the judge's own: laws cannot get here
+                    traceback.print_exc()
+                    answer = [number, None, traceback.format_exception_only(error)[-1].strip()]
                 if os.getpid() != self._me:  # a fork that returned from the law, too
                     os._exit(_TWIN)
-                channel.send([number, answer])
+                channel.send(answer)
         except Closed:
             code = 0
-        except BaseException:  # a fault of the judge's own: laws cannot get here
+        except BaseException:  # the answer is no JSON
             traceback.print_exc()
         finally:
             os._exit(code)

@@ -39,6 +39,7 @@ import jax
 from scutch.implementation import SetupError
 from scutch.judging.exchange import Exchange
 from scutch.judging.isolation import Lost
+from scutch.lawkit.domain import THE_JUDGE
 
 DEVICES = 8
 """The devices of a job, all its processes together."""
@@ -124,7 +125,8 @@ class Job:
         if answer["error"] is not None:
             self._end()
             words = answer["error"].strip()[-_LAST_WORDS:]
-            return Lost("crashed", f"process 0 of {self.processes} could not answer:\n{words}")
+            said = f"{THE_JUDGE}: process 0 of {self.processes} could not answer:\n{words}"
+            return Lost("untried", said)
         if answer["broken"]:
             self._end()
         return answer["answer"]

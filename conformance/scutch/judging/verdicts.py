@@ -194,6 +194,11 @@ class Ruling:
         return tuple(found for t in ordered for found in (t.counterexample, *t.also) if found)
 
     @property
+    def untried(self) -> bool:
+        """Whether it has no verdict because the judge could not do its part."""
+        return self.verdict == "untested" and any(t.outcome == "untried" for t in self.trials)
+
+    @property
     def conforms(self) -> bool:
         """Whether a run with this ruling may exit with 0, were the requirement a must."""
         return self.verdict in CONFORMING
@@ -432,7 +437,7 @@ def summarize(rulings: Sequence[Ruling]) -> Summary:
 
 
 def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
-    """0 conforms, 1 does not, 2 nothing was tested.
+    """0 conforms, 1 does not, 2 nothing was tested, or the judge could not do its part.
 
     Args:
       rulings: Of every requirement that was asked for.
@@ -443,4 +448,7 @@ def exit_code(rulings: Sequence[Ruling], *, level: str) -> int:
     if not any(t.examples or t.broke or t.outcome not in untried for t in trials):
         return 2
     enforced = [r for r in rulings if level == "should" or r.requirement.level == "must"]
-    return int(not all(r.conforms for r in enforced))
+    broken = [r for r in enforced if not r.conforms]
+    if broken and all(r.untried for r in broken):
+        return 2
+    return int(bool(broken))
