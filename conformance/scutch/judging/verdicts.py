@@ -311,7 +311,10 @@ def _rule_one(
         verdict, reason = "fixed", f"expected to fail, and passes: {'; '.join(fixed)}"
     elif beyond or any(t.broke for t in trials):
         verdict = "known"
-        reasons = (*dict.fromkeys(e.reason for e in known), *(f"not tried: {why}" for why in beyond))
+        reasons = (
+            *dict.fromkeys(e.reason for e in known),
+            *(f"not tried: {why}" for why in beyond),
+        )
         reason = "; ".join(reasons).replace(".; ", "; ")
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
