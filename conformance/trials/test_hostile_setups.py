@@ -103,6 +103,11 @@ SETUPS = {
     "adapter that skips": adapter("import pytest; pytest.skip('no')", "importing it raised"),
     "adapter that ends": adapter("import os; os._exit(0)", "the process exited with 0"),
     "adapter that aborts": adapter("import os; os.abort()", "ended by SIGABRT"),
+    "adapter that sets an option": adapter(
+        "import jax; jax.config.update('jax_debug_nans', True)\n"
+        "implementation = Implementation('mine', '1', meta=meta)",
+        "implementation 'mine.py' sets jax_debug_nans = True: laws are written for false",
+    ),
     "adapter with no syntax": adapter("def", "SyntaxError"),
     "no version": adapter("implementation = Implementation('a', ' ', meta=meta)", "is empty"),
     "no name": adapter("implementation = Implementation('', '1', meta=meta)", "its name is empty"),

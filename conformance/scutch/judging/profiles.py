@@ -8,11 +8,8 @@ A *profile* says on how many inputs each law is tried, for how long, and with wh
 import os
 import random
 from dataclasses import dataclass
-from typing import Any
 
 import jax
-
-from scutch.implementation import SetupError
 
 
 @dataclass(frozen=True)
@@ -91,31 +88,3 @@ def prepare_devices(platform: str | None = None) -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     added = [f"--{name}={value}" for name, value in wanted.items() if name not in flags]
     os.environ["XLA_FLAGS"] = " ".join([flags, *added]).strip()
-
-
-SETTINGS: dict[str, Any] = {
-    "jax_disable_jit": False,
-    "jax_enable_x64": False,
-    "jax_debug_nans": False,
-    "jax_debug_infs": False,
-    "jax_numpy_dtype_promotion": "standard",
-    "jax_numpy_rank_promotion": "allow",
-    "jax_check_tracer_leaks": False,
-}
-"""Settings of JAX under which laws are written: with another value they would blame whoever is
-judged."""
-
-
-def check_settings() -> None:
-    """Refuse settings of JAX under which laws mean something else.
-
-    Raises:
-      SetupError: One of `SETTINGS` has another value.
-    """
-    for name, expected in SETTINGS.items():
-        value = getattr(jax.config, name, expected)
-        if value != expected:
-            raise SetupError(
-                f"JAX has {name} = {value!r}", f"laws are written for {expected!r}; expected the "
-                f"environment variable {name.upper()} to be left out",
-            )  # fmt: skip

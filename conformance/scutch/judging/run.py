@@ -24,8 +24,8 @@ from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
 from scutch.judging.causes import Cause
 from scutch.judging.jax_parts import backends_are_started
-from scutch.judging.profiles import check_settings
 from scutch.judging.readable import line
+from scutch.judging.settings import check_settings
 from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
@@ -285,6 +285,7 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
 def _inspect(where: str) -> dict[str, Any]:
     try:
         found = load(where)
+        check_settings(f"implementation {where!r}")
     except SetupError as error:
         return {"refused": [error.subject, error.problem]}
     except BaseException as error:
