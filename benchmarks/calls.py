@@ -19,7 +19,8 @@ def python_calls(function):
     """How many Python functions are called in one call of `function`.
 
     `function` is called once before, so that what happens only the first time is not counted. The
-    garbage collector is off while it counts, because its callbacks would be counted too.
+    garbage collector is off during both calls: its callbacks would be counted too, and a collection
+    between them may empty a cache that the first call has filled.
     """
     count = 0
 
@@ -27,10 +28,10 @@ def python_calls(function):
         nonlocal count
         count += event == "call"
 
-    function()
     gc.disable()
-    sys.setprofile(profile)
     try:
+        function()
+        sys.setprofile(profile)
         function()
     finally:
         sys.setprofile(None)
