@@ -5,6 +5,7 @@ Read it from top to bottom:
 - `errors`, `jax_versions`, `placement`, `comparison`, `struct`: what all rooms use;
 - `meta`, `logical`: boxes, which know the names of axes, and rules for logical names;
 - `functional`: what layers compute, as functions of arrays;
+- `core`, `traverse_util`, `serialization`: frozen, flat and saved dictionaries;
 - `linen` and `nnx`: modules over collections of variables, and objects that hold them; the two do
   not know each other;
 - `bridge`: modules of one kind as modules of the other.
@@ -19,7 +20,14 @@ True
 
 __version__ = "0.1.0"
 
-from . import errors as errors, logical as logical, meta as meta, struct as struct
+from . import (
+    core as core,
+    errors as errors,
+    logical as logical,
+    meta as meta,
+    struct as struct,
+    traverse_util as traverse_util,
+)
 from .logical import (
     LogicallyPartitioned as LogicallyPartitioned,
     RulesFallback as RulesFallback,

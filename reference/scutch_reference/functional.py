@@ -13,11 +13,12 @@ computes, whatever the dtype of its parameters.
 [[4.0], [4.0]]
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
-from jax import Array, lax, random
+from jax import Array, lax, nn, random, tree
 from jax.sharding import NamedSharding
 from jax.typing import DTypeLike
 
@@ -63,6 +64,16 @@ def split_axes(axes: Axes, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]
     return chosen, tuple(axis for axis in range(rank) if axis not in chosen)
 
 
+def for_axes(sizes: Axes | None, count: int) -> tuple[int, ...]:
+    """Return a size for each axis.
+
+    Args:
+      sizes: A size for each axis, or one for all of them; `None` means 1.
+      count: How many axes there are.
+    """
+    return (sizes or 1,) * count if sizes is None or isinstance(sizes, int) else tuple(sizes)
+
+
 def promoted(dtype: DTypeLike | None, *arrays: Any) -> list[Any]:
     """Convert arrays to one dtype, in which a layer computes.
 
@@ -87,25 +98,87 @@ def affine(
     bias: Array | None,
     dtype: DTypeLike | None,
     dot_general: Callable[..., Array],
+    axes: Axes = -1,
+    batch: Axes = (),
     **options: Any,
 ) -> Array:
-    """Multiply the last axis by a matrix, and add a bias (LIN-4g).
+    """Multiply axes, usually the last one, by a matrix, and add a bias (LIN-4g).
 
     Args:
-      x: Inputs of shape (..., n).
-      kernel: Shape (n, features).
-      bias: Shape (features,), or `None`.
+      x: Inputs of any shape.
+      kernel: The sizes of `x` along `batch`, then along `axes`, then the features.
+      bias: The sizes of `x` along `batch`, then the features; or `None`.
       dtype: The compute dtype; see `promoted`.
       dot_general: A function with the signature of `jax.lax.dot_general`.
-      options: Keywords for it, such as `precision`; those that are `None` are not passed.
+      axes: The axes of `x` that are multiplied; the features come last in their place.
+      batch: The first axes of `x`, if each index along them has a matrix of its own.
+      options: Keywords for `dot_general`, such as `precision`; those that are `None` are not
+        passed.
 
     Returns:
-      Outputs of shape (..., features), in the compute dtype.
+      Outputs of the shape of `x` without `axes`, and with the features; in the compute dtype.
+
+    Raises:
+      ModuleError: `batch` are not the first axes.
     """
     x, kernel, bias = promoted(dtype, x, kernel, bias)
+    (summed, _), (own, _) = split_axes(axes, x.ndim), split_axes(batch, x.ndim)
+    lead = tuple(range(len(own)))
+    if own != lead:
+        raise ModuleError(f"Axes with matrices of their own are the first ones, got {batch!r}.")
     given = {name: option for name, option in options.items() if option is not None}
-    outputs = dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), **given)
-    return outputs if bias is None else outputs + jnp.expand_dims(bias, range(x.ndim - 1))
+    inner = tuple(range(len(lead), len(lead) + len(summed)))
+    outputs = dot_general(x, kernel, ((summed, inner), (own, lead)), **given)
+    if bias is None:
+        return outputs
+    gap = range(len(lead), len(lead) + outputs.ndim - bias.ndim)
+    return outputs + jnp.expand_dims(bias, gap)
+
+
+def as_matrix(init: Callable[..., Any], inputs: int) -> Callable[..., Any]:
+    """Return an initializer of arrays of any rank that counts inputs and outputs as of a matrix.
+
+    Args:
+      init: An initializer, whose variance may depend on the sizes of a matrix.
+      inputs: How many of the first axes are inputs; the others are outputs.
+    """
+
+    def initializer(key: Array, shape: Sequence[int], dtype: DTypeLike) -> Any:
+        matrix = init(key, (math.prod(shape[:inputs]), math.prod(shape[inputs:])), dtype)
+        return tree.map(lambda leaf: jnp.reshape(leaf, shape), matrix)
+
+    return initializer
+
+
+def convolved(
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    dtype: DTypeLike | None,
+    convolve: Callable[..., Array],
+    **options: Any,
+) -> Array:
+    """Convolve the axes before the last one with a kernel, and add a bias.
+
+    Args:
+      x: Inputs of shape (..., spatial axes, n); the first axes may be any.
+      kernel: Shape (window, n / groups, features).
+      bias: Shape (features,), or `None`.
+      dtype: The compute dtype; see `promoted`.
+      convolve: A function with the signature of `jax.lax.conv_general_dilated`.
+      options: Keywords for it.
+
+    Returns:
+      Outputs of shape (..., spatial axes, features), in the compute dtype.
+    """
+    x, kernel, bias = promoted(dtype, x, kernel, bias)
+    axes = "".join(map(str, range(kernel.ndim - 2)))
+    numbers = (f"N{axes}C", f"{axes}IO", f"N{axes}C")
+    lead = x.shape[: 1 - kernel.ndim]
+    flat = jnp.reshape(x, (-1, *x.shape[1 - kernel.ndim :]))
+    outputs = convolve(flat, kernel, dimension_numbers=numbers, **options)
+    outputs = jnp.reshape(outputs, (*lead, *outputs.shape[1:]))
+    return outputs if bias is None else outputs + bias
 
 
 def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: Any = None) -> Array:
@@ -280,3 +353,54 @@ def dropped(
     scaled = x / (1 - rate)
     kept, zeros = laid_out_like(kept, scaled), laid_out_like(jnp.zeros_like(scaled), scaled)
     return jnp.where(kept, scaled, zeros)
+
+
+def dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    broadcast_dropout: bool = True,
+    dropout_rng: Array | None = None,
+    dropout_rate: float = 0.0,
+    deterministic: bool = False,
+    dtype: DTypeLike | None = None,
+    precision: Any = None,
+    *,
+    is_causal: bool = False,
+) -> Array:
+    """Return for each query the mean of the values, weighted by how the keys resemble the query.
+
+    Args:
+      query: Shape (..., queries, heads, depth).
+      key: Shape (..., keys, heads, depth); heads may be fewer, each for several heads of `query`.
+      value: Shape (..., keys, heads, features), with the heads of `key`.
+      bias: What is added to the logits, which have shape (..., heads, queries, keys).
+      mask: Booleans that broadcast to the logits: which keys count.
+      broadcast_dropout: Whether all examples and heads drop the same weights.
+      dropout_rng: A key of `jax.random`, if weights are dropped.
+      dropout_rate: The probability that a weight is dropped.
+      deterministic: Whether none is dropped.
+      dtype: The compute dtype; see `promoted`.
+      precision: The precision of the products.
+      is_causal: Whether a query sees the keys up to its own place alone.
+
+    Returns:
+      Outputs of shape (..., queries, heads, features).
+    """
+    query, key, value = promoted(dtype, query, key, value)
+    groups = query.shape[-2] // key.shape[-2]
+    key, value = (jnp.repeat(each, groups, axis=-2) for each in (key, value))
+    query = query / jnp.sqrt(query.shape[-1]).astype(query.dtype)
+    logits = jnp.einsum("...qhd,...khd->...hqk", query, key, precision=precision)
+    if bias is not None:
+        logits += bias
+    seen = jnp.tril(jnp.ones(logits.shape[-2:], bool)) if is_causal else True
+    seen = seen if mask is None else jnp.logical_and(seen, mask)
+    logits = jnp.where(seen, logits, jnp.finfo(logits.dtype).min)  # type: ignore[no-untyped-call]
+    weights = nn.softmax(logits)
+    if not deterministic:
+        alike = tuple(range(weights.ndim - 2)) if broadcast_dropout else ()
+        weights = dropped(weights, dropout_rate, alike, dropout_rng)
+    return jnp.einsum("...hqk,...khd->...qhd", weights, value, precision=precision)

@@ -12,7 +12,10 @@ import pytest
 ROOMS = {
     "scutch_reference": "flax.linen",
     "scutch_reference.struct": "flax.struct",
+    "scutch_reference.core": "flax.core",
     "scutch_reference.meta": "flax.core.meta",
+    "scutch_reference.serialization": "flax.serialization",
+    "scutch_reference.traverse_util": "flax.traverse_util",
     "scutch_reference.logical": "flax.linen.spmd",
     "scutch_reference.linen": "flax.linen",
     "scutch_reference.linen.partitioning": "flax.linen.partitioning",
@@ -25,14 +28,43 @@ LAYERS = "other area: layers that no document uses"
 DISPLAY = "other area: display"
 PRECISION = "other area: how a layer rounds, which no document sets"
 STORAGE = "other area: variables that JAX stores as references (`hijax`, `ref`)"
-MODES = "other area: defaults for the options `graph` and `graph_updates`; pass them"
 BUNDLE = "other area: a definition and a state in one; `split` returns the pair"
 FLAT = "`split` and `merge` do it, with `to_flat_state`"
 CONTROL = "other area: control flow, and derivatives other than `grad`, over objects"
-DEPRECATED = "deprecated in Flax; `data` and `static` mark a field"
+SCOPES = "other area: the functional core, which works on scopes"
+SOWN = "the weights are not sown; compute them, and `sow` them"
 WORKINGS = "how Flax lifts a transformation; no user code has it"
 ELSEWHERE = {
     "flax.core.meta": ("scutch_reference.meta", {ANNOTATIONS: "LogicalNames TAxisMetadata"}),
+    "flax.core": (
+        "scutch_reference.core",
+        {
+            "in `meta`": "AxisMetadata map_axis_meta unbox",
+            SCOPES: "DenyList Scope apply bind broadcast custom_vjp init jit jvp "
+            "lazy_init remat remat_scan scan vjp vmap while_loop",
+            WORKINGS: "check_trace_level current_trace",
+            DISPLAY: "pretty_repr",
+        },
+    ),
+    "flax.serialization": (
+        "scutch_reference.serialization",
+        {
+            "files: `jax.tree.leaves` and NumPy write them, and Orbax": "MAX_CHUNK_SIZE from_bytes "
+            "msgpack_restore msgpack_serialize to_bytes",
+            "every node of JAX can be saved": "is_serializable register_serialization_state",
+            "a message has the key": "current_path",
+            WORKINGS: "contextmanager",
+        },
+    ),
+    "flax.traverse_util": (
+        "scutch_reference.traverse_util",
+        {
+            ANNOTATIONS: "PathParts",
+            "deprecated in Flax": "ModelParamTraversal Traversal TraverseAttr TraverseCompose "
+            "TraverseEach TraverseFilter TraverseId TraverseItem TraverseMerge TraverseTree "
+            "t_identity",
+        },
+    ),
     "flax.core.spmd": (
         "scutch_reference.logical",
         {
@@ -47,10 +79,8 @@ ELSEWHERE = {
     "flax.linen.partitioning": (
         "scutch_reference.linen.partitioning",
         {
-            "other area: the functional core, which works on scopes": "core_remat_static",
-            "other area: frozen and flattened dictionaries": (
-                "flatten_dict freeze unflatten_dict unfreeze"
-            ),
+            SCOPES: "core_remat_static",
+            "in `core` and `traverse_util`": "flatten_dict freeze unflatten_dict unfreeze",
         },
     ),
     "flax.linen.transforms": (
@@ -58,7 +88,7 @@ ELSEWHERE = {
         {
             ANNOTATIONS: "C ModuleT Target FlaxId LazyRng Scope InstancePlaceholder "
             "VariablePlaceholder",
-            "other area: frozen dictionaries": "FrozenDict",
+            "in `core`": "FrozenDict",
             WORKINGS: "clean_clone decorator_lift_transform decorator_lift_transform_cached "
             "fork_rngs get_module_scopes lift_direct_transform lift_transform "
             "lift_transform_cached module_class_lift_transform module_class_lift_transform_cached "
@@ -69,15 +99,15 @@ ELSEWHERE = {
     "flax.linen": (
         "scutch_reference.linen",
         {
-            LAYERS: "BatchApply Bidirectional Conv ConvLSTMCell ConvLocal ConvTranspose "
-            "DenseGeneral Einsum GRUCell GroupNorm InstanceNorm LSTMCell MGUCell "
+            LAYERS: "BatchApply Bidirectional ConvLSTMCell ConvLocal ConvTranspose "
+            "Einsum GRUCell GroupNorm InstanceNorm LSTMCell MGUCell "
             "MultiHeadAttention MultiHeadDotProductAttention OptimizedLSTMCell PReLU RMSNorm RNN "
-            "RNNCellBase SelfAttention Sequential SimpleCell SpectralNorm WeightNorm avg_pool "
-            "combine_masks dot_product_attention dot_product_attention_weights "
+            "RNNCellBase SelfAttention Sequential SimpleCell SpectralNorm WeightNorm "
+            "combine_masks dot_product_attention_weights "
             "make_attention_mask make_causal_mask max_pool pool",
             "other area: quantization": "Fp8DirectDotGeneralOp Fp8DotGeneral Fp8DotGeneralOp "
             "Fp8Einsum NANOOFp8DotGeneralOp",
-            "other area: frozen dictionaries": "FrozenDict",
+            "in `core`": "FrozenDict",
             DISPLAY: "tabulate",
             "other area: methods that are intercepted, and scopes that are shared": (
                 "intercept_methods compact_name_scope share_scope"
@@ -101,25 +131,22 @@ ELSEWHERE = {
         "scutch_reference.nnx",
         {
             ANNOTATIONS: "A M",
-            DEPRECATED: "Data Static",
             LAYERS: "Bidirectional Conv ConvTranspose Einsum GRUCell GroupNorm InstanceNorm "
-            "LSTMCell LinearGeneral LoRA LoRALinear LoRAParam MultiHeadAttention "
-            "OptimizedLSTMCell PReLU RMSNorm RNN RNNCellBase SimpleCell SpectralNorm WeightNorm "
-            "avg_pool combine_masks dot_product_attention make_attention_mask make_causal_mask "
-            "max_pool min_pool pool",
+            "LSTMCell LoRA LoRALinear LoRAParam OptimizedLSTMCell PReLU RMSNorm RNN RNNCellBase "
+            "SimpleCell SpectralNorm WeightNorm avg_pool combine_masks make_attention_mask "
+            "make_causal_mask max_pool min_pool pool",
             CONTROL: "checkify cond custom_vjp fori_loop jvp switch vjp while_loop",
             "deprecated in JAX, for `shard_map`": "pmap",
             "`jit(f).trace(...).jaxpr` is the program": "make_jaxpr",
             STORAGE: "var_defaults vars_as with_vars",
             DISPLAY: "display tabulate view_info",
-            MODES: "set_graph_mode set_graph_updates",
             BUNDLE: "GraphState unpack",
             FLAT: "flatten unflatten",
             "attributes are looked at when they are set": "check_pytree",
             "other area: intermediate values that a wrapper collects; `sow` and `pop` are there": (
                 "capture"
             ),
-            "other area: metrics and averages of training": "EMA Metric MultiMetric TrainState",
+            "other area: moving averages of parameters": "EMA",
         },
     ),
     "flax.nnx.compat": (
@@ -135,7 +162,7 @@ ELSEWHERE = {
     "flax.nnx.nn.initializers": ("scutch_reference.nnx.initializers", {}),
 }
 """By module of Flax: the module here, and the names that are left out, by the reason."""
-NNX, SCOPES = "scutch_reference.nnx", "other area: the functional core, which works on scopes"
+NNX = "scutch_reference.nnx"
 DEFINED = {
     "flax.nnx.filterlib": (
         NNX,
@@ -155,7 +182,6 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A DataAnnotation P StaticAnnotation T",
-            DEPRECATED: "Data Static",
             DISPLAY: "ArrayRepr MutableArrayRepr VariableRepr",
             "attributes are looked at when they are set": "check_pytree",
             WORKINGS: "AttributeStatus BUILDING_DOCS DATA_REGISTRY OBJECT_CONTEXT ObjectContext "
@@ -182,7 +208,6 @@ DEFINED = {
                 "PYTREE_REGISTRY PytreeNodeImpl get_node_impl get_node_impl_for_type "
                 "register_graph_node_type register_pytree_node_type"
             ),
-            MODES: "set_graph_mode set_graph_updates",
             BUNDLE: "GraphState unpack",
             FLAT: "flatten unflatten",
             "`iter_graph` with `isinstance` tells": "is_graph_node is_node is_node_leaf "
@@ -190,7 +215,7 @@ DEFINED = {
             "how Flax describes a graph": "DataElem GenericPytree IndexMap IndexesPytreeDef "
             "LEAF_ATTR LeafAttr NODE_ATTR NodeAttr NodeDef NodeRef PythonRefMap RefMap StaticElem "
             "TreeNodeDef VariableDef jax_to_nnx_path",
-            WORKINGS: "Static GRAPH_CONTEXT GraphContext StaticCache UpdateContextManager "
+            WORKINGS: "GRAPH_CONTEXT GraphContext StaticCache UpdateContextManager "
             "graph_pop static_cache",
         },
     ),
@@ -239,7 +264,6 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A M ModuleDefApply TS",
-            "other area: metrics and averages of training": "TrainState",
             WORKINGS: "has_keyword_arg",
         },
     ),
@@ -307,9 +331,21 @@ DEFINED = {
 }
 """The same for modules that Flax imports many names into: those that they define themselves."""
 LEFT = {
+    "scutch_reference.core": {
+        "FrozenDict": {DISPLAY: "pretty_repr", WORKINGS: "tree_flatten_with_keys tree_unflatten"}
+    },
     "scutch_reference.linen": {
         "BatchNorm LayerNorm": {PRECISION: "force_float32_reductions"},
-        "Dense": {PRECISION: "dot_general_cls promote_dtype"},
+        "Dense DenseGeneral": {PRECISION: "dot_general_cls promote_dtype"},
+        "Conv": {
+            PRECISION: "conv_general_dilated_cls promote_dtype",
+            "`ConvLocal` is not there": "shared_weights",
+        },
+        "dot_product_attention": {
+            PRECISION: "force_fp32_for_softmax einsum_dot_general qk_attn_weights_einsum "
+            "attn_weights_value_einsum",
+            SOWN: "module",
+        },
         "Embed": {PRECISION: "promote_dtype"},
         "checkpoint remat": {"deprecated: `static_argnums` says it": "concrete"},
         "scan": {
@@ -329,7 +365,7 @@ LEFT = {
         "scan_with_axes": {"experimental: what it asks of the compiler": "data_transform"},
     },
     "scutch_reference.nnx": {
-        "use_eager_sharding": {WORKINGS: "get_default get_stack"},
+        "set_graph_mode set_graph_updates use_eager_sharding": {WORKINGS: "get_default get_stack"},
         "Variable VariableState": {
             STORAGE: "hijax ref",
             WORKINGS: "exclude_required required_metadata",
@@ -352,6 +388,17 @@ LEFT = {
         },
         "List": {"passed by position": "it"},
         "BatchNorm Embed LayerNorm Linear": {PRECISION: "promote_dtype"},
+        "LinearGeneral": {PRECISION: "promote_dtype dot_general_cls"},
+        "MultiHeadAttention": {
+            PRECISION: "qkv_promote_dtype out_promote_dtype ln_promote_dtype qkv_dot_general_cls "
+            "out_dot_general_cls qkv_dot_general out_dot_general",
+            "other area: queries and keys that are normalized": "normalize_qk "
+            "query_ln_scale_metadata key_ln_scale_metadata",
+            "other area: a cache for one step of decoding after the other": "init_cache decode "
+            "batch_size max_length",
+            SOWN: "sow_weights",
+        },
+        "dot_product_attention": {PRECISION: "promote_dtype", SOWN: "module"},
         "from_tree": {WORKINGS: "is_leaf is_node_leaf map_non_graph_nodes merge_fn prefix"},
         "to_tree": {WORKINGS: "check_aliasing map_non_graph_nodes prefix split_fn"},
         "MergeContext": {"`merge` does it": "unflatten"},

@@ -249,9 +249,12 @@ class ToLinen(linen.Module):
         keys = {name: self.make_rng(name) for name in sorted(streams)}
         first = scope.initializing and not self.variables
         made = self.to_linen__made(keys) if first else self.to_linen__remade(keys)
+        kept_ones = nnx.Not(nnx.RngState)
+        before = nnx.state(made, kept_ones) if first else {}
         with running(first, scope.mutable):
             output = (made if nnx_method is None else getattr(made, nnx_method))(*args, **kwargs)
-        kept = nnx.state(made, nnx.Not(nnx.RngState))
+        # As in Linen, `init` returns the variables as they are before a call changes them.
+        kept = nnx.merge_state(nnx.state(made, kept_ones), before)
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
             if self.is_mutable_collection(name):
                 put(scope.variables, (name, *self.path), tree)

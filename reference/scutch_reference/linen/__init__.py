@@ -47,6 +47,7 @@ from ..logical import (
     with_logical_constraint as with_logical_constraint,
     with_logical_partitioning as with_logical_partitioning,
 )
+from ..functional import dot_product_attention as dot_product_attention
 from ..meta import (
     PARTITION_NAME as PARTITION_NAME,
     Partitioned as Partitioned,
@@ -83,10 +84,13 @@ from .gradients import (
 )
 from .layers import (
     BatchNorm as BatchNorm,
+    Conv as Conv,
     Dense as Dense,
+    DenseGeneral as DenseGeneral,
     Dropout as Dropout,
     Embed as Embed,
     LayerNorm as LayerNorm,
+    avg_pool as avg_pool,
 )
 from .lift import (
     checkpoint as checkpoint,

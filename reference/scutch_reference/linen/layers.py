@@ -1,4 +1,4 @@
-"""The layers that the documents use: Dense, Embed, LayerNorm, BatchNorm, Dropout (LIN-4g).
+"""The layers that the documents and public examples use, from Dense to Dropout (LIN-4g).
 
 A layer makes its parameters, and leaves the arithmetic to `functional`. Fields that layers share:
 `dtype` is the dtype in which a layer computes, and `None` takes it from inputs and parameters;
@@ -12,6 +12,7 @@ initializer of a parameter, as those of `jax.nn.initializers`.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ from jax.typing import DTypeLike
 from .. import functional
 from ..functional import Axes
 from .module import Fn, Module, compact, nowrap
+
+default_kernel_init = initializers.lecun_normal()
+default_embed_init = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 
 
 def _parameter_if(wanted: bool, layer: Any, name: str, init: Fn, shape: Sequence[int]) -> Any:
@@ -46,7 +50,7 @@ class Dense(Module):
     dtype: DTypeLike | None = None
     param_dtype: DTypeLike = jnp.float32
     precision: Any = None
-    kernel_init: Fn = initializers.lecun_normal()
+    kernel_init: Fn = default_kernel_init
     bias_init: Fn = initializers.zeros
     dot_general: Fn = lax.dot_general
 
@@ -59,6 +63,134 @@ class Dense(Module):
         return functional.affine(
             inputs, kernel, bias, self.dtype, self.dot_general, precision=self.precision
         )
+
+
+class DenseGeneral(Module):
+    """A linear map of several axes to several axes of features.
+
+    Args:
+      features: The sizes of the axes of features, which come last.
+      axis: The axes of the inputs that are mapped.
+      batch_dims: The first axes of the inputs, if each index along them has parameters of its own.
+      use_bias: Whether there is a bias.
+      dtype, param_dtype, kernel_init, bias_init: As the module's docstring says; the initializer of
+        the kernel makes a matrix of all inputs and all features.
+      precision, dot_general: As in `Dense`.
+    """
+
+    features: Axes
+    axis: Axes = -1
+    batch_dims: Axes = ()
+    use_bias: bool = True
+    dtype: DTypeLike | None = None
+    param_dtype: DTypeLike = jnp.float32
+    kernel_init: Fn = default_kernel_init
+    bias_init: Fn = initializers.zeros
+    precision: Any = None
+    dot_general: Fn = lax.dot_general
+
+    @compact
+    def __call__(self, inputs: Array) -> Array:
+        """Map inputs; `kernel` has the sizes along `batch_dims`, along `axis`, and `features`."""
+        features = [self.features] if isinstance(self.features, int) else self.features
+        summed, _ = functional.split_axes(self.axis, inputs.ndim)
+        own, _ = functional.split_axes(self.batch_dims, inputs.ndim)
+        lead, sizes = ([inputs.shape[axis] for axis in axes] for axes in (own, summed))
+        init = functional.as_matrix(self.kernel_init, len(own) + len(summed))
+        kernel = self.param("kernel", init, (*lead, *sizes, *features), self.param_dtype)
+        bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, (*lead, *features))
+        return functional.affine(
+            inputs, kernel, bias, self.dtype, self.dot_general, self.axis, self.batch_dims,
+            precision=self.precision,
+        )  # fmt: skip
+
+
+class Conv(Module):
+    """A convolution of inputs of shape (..., spatial axes, n).
+
+    Args:
+      features: How many outputs there are.
+      kernel_size: The size of the window along each spatial axis.
+      strides, input_dilation, kernel_dilation: As in `jax.lax.conv_general_dilated`; one integer is
+        for all axes.
+      padding: `'SAME'`, `'VALID'`, or a pair for each spatial axis.
+      feature_group_count: The number of groups of inputs, each of which has features of its own.
+      use_bias: Whether there is a bias.
+      mask: What the kernel is multiplied by.
+      dtype, param_dtype, kernel_init, bias_init: As the module's docstring says.
+      precision: The precision of the products.
+      conv_general_dilated: A function with the signature of `jax.lax.conv_general_dilated`.
+    """
+
+    features: int
+    kernel_size: Axes
+    strides: Axes | None = 1
+    padding: Any = "SAME"
+    input_dilation: Axes | None = 1
+    kernel_dilation: Axes | None = 1
+    feature_group_count: int = 1
+    use_bias: bool = True
+    mask: Any = None
+    dtype: DTypeLike | None = None
+    param_dtype: DTypeLike = jnp.float32
+    precision: Any = None
+    kernel_init: Fn = default_kernel_init
+    bias_init: Fn = initializers.zeros
+    conv_general_dilated: Fn = lax.conv_general_dilated
+
+    @compact
+    def __call__(self, inputs: Array) -> Array:
+        """Convolve; `kernel` has shape (window, n / feature_group_count, features)."""
+        sizes = functional.for_axes(self.kernel_size, 1)
+        channels = inputs.shape[-1] // self.feature_group_count
+        shape = (*sizes, channels, self.features)
+        kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
+        bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, shape[-1:])
+        return functional.convolved(
+            inputs,
+            kernel if self.mask is None else kernel * self.mask,
+            bias,
+            self.dtype,
+            self.conv_general_dilated,
+            window_strides=functional.for_axes(self.strides, len(sizes)),
+            padding=self.padding,
+            lhs_dilation=functional.for_axes(self.input_dilation, len(sizes)),
+            rhs_dilation=functional.for_axes(self.kernel_dilation, len(sizes)),
+            feature_group_count=self.feature_group_count,
+            precision=self.precision,
+        )
+
+
+def avg_pool(
+    inputs: Array,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    count_include_pad: bool = True,
+) -> Array:
+    """Return means over windows of the axes before the last one.
+
+    Args:
+      inputs: Shape (..., spatial axes, features).
+      window_shape: The size of the window along each spatial axis.
+      strides: How far the window moves along each; 1 by default.
+      padding: `'SAME'`, `'VALID'`, or a pair for each spatial axis.
+      count_include_pad: Whether zeros of the padding count in the means.
+
+    Returns:
+      The means, an array of the rank of `inputs`.
+    """
+    rest = (1,) * (inputs.ndim - len(window_shape) - 1)
+    window, steps = (
+        (*rest, *each, 1) for each in (window_shape, strides or [1] * len(window_shape))
+    )
+    pads = padding if isinstance(padding, str) else [(0, 0) for _ in rest] + [*padding, (0, 0)]
+
+    def sums(x: Array) -> Any:
+        return lax.reduce_window(x, 0.0, lax.add, window, steps, pads)
+
+    counts = float(math.prod(window)) if count_include_pad else sums(jnp.ones_like(inputs))
+    return sums(inputs) / counts  # type: ignore[no-any-return]
 
 
 class Embed(Module):
@@ -74,7 +206,7 @@ class Embed(Module):
     features: int
     dtype: DTypeLike | None = None
     param_dtype: DTypeLike = jnp.float32
-    embedding_init: Fn = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
+    embedding_init: Fn = default_embed_init
 
     def setup(self) -> None:
         """Make the vectors."""

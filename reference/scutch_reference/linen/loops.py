@@ -191,9 +191,9 @@ class _Loop:
 
     def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Keys by stream: one for each slice, and those that are the same for all slices."""
-        rngs, draw = self.call.scope.rngs, self.call.module.make_rng
+        rngs = self.call.scope.rngs
         asked = {name: chosen(self.splits, name) for name in rngs}
-        split = {n: jax.random.split(draw(n), self.size) for n in asked if asked[n]}
+        split = {n: jax.random.split(rngs[n], self.size) for n in asked if asked[n]}
         return split, {n: rngs[n] for n in asked if asked[n] is False}
 
     def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Collections]:

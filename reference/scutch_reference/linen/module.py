@@ -21,7 +21,6 @@ variables. A module that is not bound is at the stage `unbound`.
 
 import functools
 import inspect
-import zlib
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
@@ -32,7 +31,7 @@ import jax
 
 from .. import errors, meta
 from ..comparison import hashable
-from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, matches, put
+from .scope import DenyList, Filter, NamesInUse, Path, Scope, copied, key_at, matches, put
 from .variable import Variable
 
 Fn: TypeAlias = Callable[..., Any]
@@ -479,8 +478,7 @@ class Module:
         if stream not in scope.rngs:
             raise errors.InvalidRngError(path=self.path, stream=name, streams=[*scope.rngs])
         scope.counts[self.path, stream] += 1
-        label = "/".join((*self.path, str(scope.counts[self.path, stream])))
-        return jax.random.fold_in(scope.rngs[stream], zlib.crc32(label.encode()))
+        return key_at(scope.rngs[stream], self.path, scope.counts[self.path, stream])
 
     def has_rng(self, name: str) -> bool:
         """Return whether a key was passed for the stream `name`."""

@@ -13,11 +13,14 @@ transformation, reads and writes; it is thrown away after the run.
 {'params': {'kernel': 1}}
 """
 
+import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import jax
 
 from ..errors import NameInUseError
 
@@ -99,6 +102,25 @@ def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
     for key in path[:-1]:
         tree = tree.setdefault(key, {})
     tree[path[-1]] = value
+
+
+def key_at(key: Any, path: Path, count: int) -> Any:
+    """Return the key that a module draws from a stream; each path and count has its own (LIN-8d).
+
+    The keys are those of Flax where its option `flax_fix_rng_separator` is on. Flax leaves it off
+    by default, and then a module `c` in `ab` and a module `bc` in `a` draw the same keys.
+
+    Args:
+      key: The key of the stream.
+      path: The path of the module.
+      count: How many keys the module has drawn from the stream, this one included.
+
+    Returns:
+      A key of `jax.random`.
+    """
+    parts = [*map(str.encode, path), count.to_bytes((count.bit_length() + 7) // 8, "big")]
+    digest = hashlib.sha1(b"".join(b"\0" + part for part in parts), usedforsecurity=False).digest()
+    return jax.random.fold_in(key, int.from_bytes(digest[:4], "big"))
 
 
 class NamesInUse(set[tuple[str, str | None]]):

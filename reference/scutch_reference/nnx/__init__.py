@@ -42,6 +42,7 @@ from jax.nn import (
 )
 from jax.numpy import tanh as tanh
 
+from ..functional import dot_product_attention as dot_product_attention
 from ..jax_versions import identity as identity
 from ..logical import logical_axis_rules as logical_axis_rules
 from ..meta import PARTITION_NAME as PARTITION_NAME
@@ -58,6 +59,8 @@ from .filters import (
     WithTag as WithTag,
 )
 from .defaults import (
+    set_graph_mode as set_graph_mode,
+    set_graph_updates as set_graph_updates,
     use_eager_sharding as use_eager_sharding,
     using_eager_sharding as using_eager_sharding,
 )
@@ -81,6 +84,7 @@ from .registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from .objects import (
+    Data as Data,
     data as data,
     dataclass as dataclass,
     has_data as has_data,
@@ -88,6 +92,7 @@ from .objects import (
     Object as Object,
     Pytree as Pytree,
     register_data_type as register_data_type,
+    Static as Static,
     static as static,
 )
 from .states import (
@@ -153,12 +158,15 @@ from .layers import (
     LayerNorm as LayerNorm,
     Linear as Linear,
 )
+from .attention import LinearGeneral as LinearGeneral, MultiHeadAttention as MultiHeadAttention
+from .metrics import Metric as Metric, MetricState as MetricState, MultiMetric as MultiMetric
 from .optimizer import (
     ModelAndOptimizer as ModelAndOptimizer,
     OptArray as OptArray,
     Optimizer as Optimizer,
     OptState as OptState,
     OptVariable as OptVariable,
+    TrainState as TrainState,
 )
 from .prefixes import (
     prefix as prefix,
@@ -197,4 +205,4 @@ from .grad import (
     remat as remat,
     value_and_grad as value_and_grad,
 )
-from . import compat as compat, initializers as initializers
+from . import compat as compat, initializers as initializers, metrics as metrics

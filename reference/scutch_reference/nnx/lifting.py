@@ -44,9 +44,11 @@ from .call_signature import (
     parameter_names,
     unbound,
 )
+from .defaults import updating_graph
 from .effects import Inside, commit, runner
 from .flatten import EMPTY, Plan, kept_plan
 from .frames import Call, Frame, PrefixRules
+from .objects import has_data
 from .prefixes import is_branch
 from .static import Static
 from .tracking import EPOCH
@@ -71,6 +73,7 @@ class Lifted(Generic[P, R]):
 
     Raises:
       TypeError: The transformation of JAX has no such option, or the function cannot be called.
+      LiftingError: A prefix holds an object, a variable or an array.
     """
 
     lifts: ClassVar[Callable[..., Any]]
@@ -110,8 +113,13 @@ class Lifted(Generic[P, R]):
         self._signature = functools.lru_cache(_CACHE_LIMIT)(
             functools.partial(CallSignature, parameters, static)
         )
+        if found := has_data((in_prefix, out_prefix)):
+            raise LiftingError(
+                f"{found[0]!r} is no prefix of jax.{self.lifts.__name__}. Use StateAxes or "
+                "StateSharding for the variables of an object, or one value for all of them."
+            )
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
-        self.structural = graph_updates is not False
+        self.structural = updating_graph(graph_updates)
         self.options = {name: value for name, value in options.items() if value is not None}
         if unknown := self.options.keys() - _signature(self.lifts).parameters.keys():
             raise TypeError(f"jax.{self.lifts.__name__} has no option {sorted(unknown)}.")

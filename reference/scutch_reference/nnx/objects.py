@@ -18,10 +18,11 @@ being told.
 """
 
 import dataclasses
+import inspect
 import reprlib
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -34,6 +35,10 @@ from .tracking import Tracked
 
 A = TypeVar("A")
 Metadata = Mapping[Any, Any] | None
+Data = Annotated[A, "Data"]
+"""`attribute: nnx.Data[Type]` in the body of a class: the attribute is data."""
+Static = Annotated[A, "Static"]
+"""`attribute: nnx.Static[Type]` in the body of a class: the attribute is static."""
 _put = object.__setattr__
 _ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
 _DATA_TYPES: list[Any] = [*_ARRAYS, Tracked]
@@ -73,6 +78,17 @@ def static(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -
 
 def _is_marker(value: Any) -> bool:
     return isinstance(value, dataclasses.Field) and _MARK in value.metadata
+
+
+def _annotated(cls: type) -> dict[str, bool]:
+    """Whether attributes are data, where annotations of a class say it by `Data` or `Static`."""
+    tags = {}
+    for name, annotation in inspect.get_annotations(cls).items():
+        text = getattr(annotation, "__metadata__", [annotation])[0]
+        last = str(text).partition("[")[0].rpartition(".")[2]
+        if last in ("Data", "Static"):
+            tags[name] = last == "Data"
+    return tags
 
 
 def register_data_type(type_: A, /) -> A:
@@ -140,7 +156,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         marked = {n: v.metadata[_MARK] for n, v in vars(cls).items() if _is_marker(v)}
-        cls._class_tags = {**cls._class_tags, **marked}
+        cls._class_tags = {**cls._class_tags, **_annotated(cls), **marked}
 
     # Whoever takes the dictionary may write to it, now or later, and nobody would be told. So from
     # then on it is compared on every call.

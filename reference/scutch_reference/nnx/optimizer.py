@@ -14,12 +14,14 @@ named and sharded as the parameter is.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import jax
 
 from ..placement import laid_out_as_before
-from .graph import pure, state, update
+from ..struct import Node, field
+from .graph import call, pure, state, update
+from .graphdef import GraphDef
 from .objects import Pytree, data
 from .states import from_flat_state, to_flat_state
 from .variables import Param, Variable, is_variable
@@ -123,3 +125,65 @@ class ModelAndOptimizer(Optimizer):
           **kwargs: What the transformation takes beside them.
         """
         return super().update(self.model, grads, **kwargs)
+
+
+class TrainState(Node):
+    """A model in functional form with the state of an optimizer; a subclass may add fields.
+
+    Args:
+      graphdef: The definition of the model, from `split`.
+      params: The state of the parameters.
+      opt_state: The state of the transformation.
+      step: How many updates there were, an array without axes.
+      tx: The optax transformation; static.
+    """
+
+    graphdef: GraphDef[Any]
+    params: Any
+    opt_state: Any
+    step: Any
+    tx: Any = field(pytree_node=False)
+
+    @classmethod
+    def create(
+        cls,
+        graphdef: GraphDef[Any],
+        *,
+        params: Any,
+        tx: GradientTransformation,
+        step: int = 0,
+        **kwargs: Any,
+    ) -> Self:
+        """Return the state before the first update.
+
+        Args:
+          graphdef, params, tx: Those of the state.
+          step: The number of updates before.
+          **kwargs: The fields that a subclass adds.
+
+        Returns:
+          A state whose `opt_state` is `tx.init(params)`.
+        """
+        count = jax.numpy.asarray(step)
+        return cls(graphdef, params, tx.init(params), count, tx=tx, **kwargs)
+
+    def apply(self, state: Any, *states: Any) -> Any:
+        """Return what can be called as the model; see `nnx.call`.
+
+        Args:
+          state: A state, or the name of a field that holds one.
+          *states: More of them; together they have all leaves of the model.
+        """
+        given = [getattr(self, s) if isinstance(s, str) else s for s in (state, *states)]
+        return call((self.graphdef, *given))
+
+    def apply_gradients(self, grads: Any, **kwargs: Any) -> Self:
+        """Return the state after one update; dtypes and layouts of parameters stay.
+
+        Args:
+          grads: Gradients, a state like `params`.
+          **kwargs: New values for the fields that a subclass adds.
+        """
+        updates, opt_state = self.tx.update(grads, self.opt_state, self.params)
+        params = jax.tree.map(_stepped, self.params, updates)
+        return self.replace(params=params, opt_state=opt_state, step=self.step + 1, **kwargs)

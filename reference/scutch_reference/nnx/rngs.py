@@ -25,6 +25,7 @@ from jax.nn import initializers
 
 from .. import jax_versions
 from ..errors import StreamError
+from .defaults import updating_graph
 from .filters import Path, to_predicate
 from .graph import clone, iter_graph, state, update
 from .objects import Elements, Pytree, attributes_of
@@ -337,8 +338,10 @@ def fork_rngs(
       for the keys that were drawn from them.
     """
 
+    in_place = updating_graph(graph_updates)
+
     def forked(node: Any) -> tuple[Any, ExitStack]:
-        node, backups = clone(node) if graph_updates is False else node, ExitStack()
+        node, backups = node if in_place else clone(node), ExitStack()
         for _, stream, k in _selected(node, split):
             new = stream.fork(split=k)  # Before the backup: what it drew stays drawn.
             backups.callback(update, stream, state(stream))
@@ -347,7 +350,7 @@ def fork_rngs(
 
     if node is ...:
         return functools.partial(_with_changed_arguments, forked)
-    return forked(node)[graph_updates is not False]
+    return forked(node)[in_place]
 
 
 def with_rngs(

@@ -67,6 +67,7 @@ class VariableMetadata(Generic[A], abc.ABC):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+jax.tree_util.register_dataclass(VariableMetadata, ["raw_value"], ["metadata"])
 _NO_METADATA = Static({}, "metadata")
 
 
