@@ -6,17 +6,18 @@ A law is a generator of findings. It takes an `Examined`, which holds what sever
 import difflib
 import itertools
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from scutch.models.annotations import Leaf, axes_of, decide, shards, spec_of, spec_text
+from scutch.models.annotations import Decision, Leaf, axes_of, decide, shards, spec_of, spec_text
 from scutch.models.examined import Examined
 from scutch.models.findings import Finding
 from scutch.models.laws import by_id
 from scutch.models.layout import PARAMETERS, decisions_of, pattern, rules_of
 from scutch.models.model import MeshShape, mesh_text
-from scutch.models.program import Loop
+from scutch.models.program import Constraint, Loop
 from scutch.models.show import size_text
 
 _STAR = "*"
@@ -56,24 +57,16 @@ def _names(examined: Examined, leaf: Leaf) -> Iterator[Finding]:
                 f"give the axes different names, such as {name!r} and '{name}_out'",
                 bytes=leaf.bytes,
             )  # fmt: skip
-    if not examined.model.rules:
-        return
-    rules, free = dict(examined.model.rules), set(examined.model.free)
-    axes = {axis for mesh in examined.meshes for axis in mesh}
     for place, one in enumerate(decisions_of(examined.model, leaf)):
-        if not isinstance(one.name, str) or one.name in free:
-            continue
-        if one.name not in {**rules, **dict(leaf.rules)} and not (
-            leaf.variable and one.name in axes
-        ):
+        if _has_no_rule(examined, leaf, one):
             yield Finding(
                 by_id("annotations/each-name-has-a-rule"), leaf.path,
                 f"the name {one.name!r} of axis {place} has no rule"
-                + _alike(one.name, [*rules]),
+                + _alike(one.name, [*dict(examined.model.rules)]),
                 f"add the rule ({one.name!r}, None), or a mesh axis; or list the name in free=",
                 bytes=leaf.bytes,
             )  # fmt: skip
-        elif one.rule is None and one.lost:
+        elif one.rule is None and one.lost and one.name not in examined.model.free:
             winners = [
                 other.name for other in decisions_of(examined.model, leaf)
                 if set(axes_of(other.axis)).intersection(
@@ -88,6 +81,14 @@ def _names(examined: Examined, leaf: Leaf) -> Iterator[Finding]:
                 f"give one of them another name, or end the rules with ({one.name!r}, None)",
                 bytes=leaf.bytes,
             )  # fmt: skip
+
+
+def _has_no_rule(examined: Examined, leaf: Leaf, one: Decision) -> bool:
+    """Whether the name of an axis lacks a rule: it is not free, nor the mesh axis of a variable."""
+    rules = {**dict(examined.model.rules), **dict(leaf.rules)}
+    axes = {axis for mesh in examined.meshes for axis in mesh} if leaf.variable else ()
+    known = {*rules, *examined.model.free, *axes}
+    return bool(examined.model.rules) and isinstance(one.name, str) and one.name not in known
 
 
 def _alike(name: str, known: list[str]) -> str:
@@ -106,7 +107,8 @@ def _on_mesh(examined: Examined, leaf: Leaf, mesh: MeshShape) -> Iterator[Findin
         zip(decisions_of(examined.model, leaf), leaf.shape, strict=False)
     ):
         where = "" if one.rule is None else f" by rule {one.rule + 1}"
-        for axis in axes_of(one.axis):
+        told = _has_no_rule(examined, leaf, one)
+        for axis in () if told else axes_of(one.axis):
             if axis not in mesh:
                 yield Finding(
                     by_id("annotations/the-mesh-has-the-axis"), leaf.path,
@@ -190,15 +192,15 @@ def _named(names: tuple[Any, ...] | None) -> int:
 def _swapped(examined: Examined) -> Iterator[Finding]:
     """Arrays whose names fit the lengths that other arrays give them in another order only."""
     leaves = [leaf for leaf in examined.annotated if len(leaf.names or ()) == len(leaf.shape)]
-    lengths: dict[Any, dict[str, set[int]]] = {}
+    lengths: dict[Any, dict[Any, set[int]]] = {}
     for leaf in leaves:
         for name, length in zip(leaf.names or (), leaf.shape, strict=True):
-            lengths.setdefault(name, {}).setdefault(pattern(leaf.path), set()).add(length)
+            lengths.setdefault(name, {}).setdefault((leaf.names, leaf.shape), set()).add(length)
     for leaf in leaves:
         names = [name for name in leaf.names or () if isinstance(name, str)]
-        own = pattern(leaf.path)
+        own = (leaf.names, leaf.shape)  # as another array with the same mistake has them
         elsewhere = {
-            name: set().union(*(each for path, each in lengths[name].items() if path != own))
+            name: set().union(*(each for array, each in lengths[name].items() if array != own))
             for name in names
         }
         if len(names) != len(leaf.shape) or len(set(names)) != len(names):
@@ -262,19 +264,13 @@ def _constraints(examined: Examined) -> Iterator[Finding]:
     """Repeated layers with different numbers of constraints, and scans without any of the carry."""
     law = by_id("annotations/layers-constrain-alike")
     own = [one for one in examined.program.constraints if not one.parameter]
-    counts: Counter[str] = Counter()
-    for one in own:
-        parts = one.place.split("/")
-        for end, part in enumerate(parts, 1):
-            if pattern(part) != part:
-                counts["/".join(parts[:end])] += 1
     layers = examined.layers
     groups: dict[str, list[str]] = {}
     for layer in layers:
         groups.setdefault(pattern(layer), []).append(layer)
     for group in groups.values():
-        numbers = {layer: counts.get(f"{examined.root}{layer}", 0) for layer in group}
-        most = max(numbers.values())
+        numbers = _counts(examined, own, group)
+        most = max(numbers.values(), default=0)
         for layer, number in numbers.items():
             if number != most and len({layers[each] for each in group}) == 1:
                 yield Finding(
@@ -282,10 +278,8 @@ def _constraints(examined: Examined) -> Iterator[Finding]:
                     f"it constrains {number} activations, and others of {pattern(layer)} constrain "
                     f"{most}", "constrain the same activations in each layer",
                 )  # fmt: skip
-    leading = {leaf.shape[0] for leaf in examined.sections[PARAMETERS] if len(leaf.shape) > 1}
     for loop in examined.program.loops:
-        stacked = [shape for shape in loop.inputs if len(shape) > 1 and shape[0] in leading]
-        if not own or loop.length not in leading or not stacked:
+        if not own or not _stacked(examined, loop):
             continue
         carried = [shape for shape in loop.carries if len(shape) > 1]
         if carried and not set(carried) & set(loop.constrained):
@@ -298,13 +292,47 @@ def _constraints(examined: Examined) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _counts(examined: Examined, own: list[Constraint], group: list[str]) -> dict[str, int]:
+    """How many activations each of some repeated layers constrains.
+
+    Where the program has no paths of modules, as that of an object, an activation belongs to the
+    last layer whose parameters it is made of. What follows the last layer cannot be told from it,
+    so that the last one is left out.
+    """
+    if examined.root:
+        inside = [f"{one.place}/" for one in own]
+        return {
+            layer: sum(place.startswith(f"{examined.root}{layer}/") for place in inside)
+            for layer in group
+        }
+    group = sorted(group, key=lambda layer: [int(number) for number in re.findall(r"\d+", layer)])
+    if pattern(group[0]).count(_STAR) > 1:
+        return {}  # parts of layers, which constrain as their layers do
+    masks = [
+        sum(
+            1 << number for number, leaf in enumerate(examined.sections[PARAMETERS])
+            if leaf.path.startswith(f"{layer}/")
+        )
+        for layer in group
+    ]  # fmt: skip
+    last = [
+        max((n for n, mask in enumerate(masks) if one.made_of & mask), default=-1) for one in own
+    ]
+    return {layer: last.count(number) for number, layer in enumerate(group[:-1])}
+
+
+def _stacked(examined: Examined, loop: Loop) -> list[Leaf]:
+    """The parameters that a scan runs over, along the first axis or one that is moved there."""
+    taken = {tuple(sorted(shape)) for shape in loop.inputs}
+    return [
+        leaf for leaf in examined.sections[PARAMETERS]
+        if len(leaf.shape) > 1 and loop.length in leaf.shape and tuple(sorted(leaf.shape)) in taken
+    ]  # fmt: skip
+
+
 def _layers_of(examined: Examined, loop: Loop) -> str:
     """The path of the layers that a scan runs over: the parameters that it takes are below it."""
-    parents = [
-        posixpath.dirname(leaf.path)
-        for leaf in examined.sections[PARAMETERS]
-        if len(leaf.shape) > 1 and leaf.shape in loop.inputs
-    ]
+    parents = [posixpath.dirname(leaf.path) for leaf in _stacked(examined, loop)]
     return posixpath.commonpath(parents) if parents else ""
 
 

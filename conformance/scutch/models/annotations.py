@@ -44,7 +44,7 @@ class Leaf:
       value: An array, or its abstract form.
       names: One for each axis; None if the array is not annotated.
       rules: Rules that stand at the array itself (`sharding_rules` of a variable).
-      variable: Whether it is a variable of NNX, whose names need no rule.
+      variable: Whether it is a variable of NNX, also in a box, whose names need no rule.
     """
 
     path: str
@@ -122,7 +122,7 @@ def _leaf(implementation: Implementation, path: Any, value: Any) -> Iterator[Lea
     elif is_annotated(implementation, value):
         names = getattr(value, "names", None)
         if names is None and hasattr(value, "get_partition_spec"):
-            names = value.get_partition_spec()
+            names, variable = value.get_partition_spec(), True  # as that of a variable in a box
     names = None if names is None else tuple(getattr(names, "spec", names))
     for number, array in enumerate(arrays):
         if hasattr(array, "shape"):

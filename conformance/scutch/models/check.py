@@ -4,21 +4,26 @@ verdict = check(model)
 verdict.passes, verdict.findings[0].path
 """
 
+import functools
 import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import jax
 
-from scutch.models import annotation_laws, run_laws
-from scutch.models.annotations import shards, spec_of
+from scutch.adapters.checkpoints import ROUTES
+from scutch.models import annotation_laws, crossing_laws, program, run_laws, unrolled_laws
+from scutch.models.annotations import leaves, shards, spec_of
 from scutch.models.examined import INITIALISATION, Examined
 from scutch.models.findings import Finding, Verdict, read_suppressions, verdict
+from scutch.models.frameworks import surroundings
 from scutch.models.laws import LAWS, by_id
 from scutch.models.layout import decisions_of
-from scutch.models.model import MeshShape, Model, device_count, mesh_text
-from scutch.models.runs import Run, run_on
+from scutch.models.model import MeshShape, Model, mesh_text
+from scutch.models.runs import Run, abstract_with_places, run_on
+from scutch.models.training import Placed, abstract_of, fitted, make_mesh
 
 STEPS = 3
 OWN_START = ("placement/the-state-starts-as-annotated", "placement/steps-keep-the-placement")
@@ -32,6 +37,9 @@ OF_RUNS = frozenset(
     for name in (
         *OWN_START,
         "placement/a-step-runs",
+        "placement/a-restored-state-lies-as-before",
+        unrolled_laws.UNROLLED,
+        *crossing_laws.CROSSING,
         "values/meshes-agree-on-the-loss",
         "values/meshes-agree-on-updates",
         "steadiness/steps-compile-once",
@@ -71,8 +79,8 @@ def check(
         skipped += [(f"models/{each}", "the loss cannot be traced") for each in OF_LOSS]
     findings += annotation_laws.findings(examined)
     findings += run_laws.moments(examined)
-    findings += run_laws.keys(examined)
-    findings += run_laws.callbacks(examined)
+    findings += run_laws.keys(examined.program)
+    findings += run_laws.callbacks(examined.program)
     if failure is None and not examined.program.draws:
         skipped.append(("values/a-key-is-used-once", "the loss draws no random numbers"))
     if model.start is None:
@@ -86,6 +94,8 @@ def check(
         skipped += [(law.id, reason) for law in LAWS if law.id in OF_RUNS]
     else:
         findings += _runs(examined, steps, seed, skipped)
+        findings += unrolled_laws.findings(examined, seed, skipped)
+        findings += crossing_laws.findings(examined, seed, skipped)
     return verdict(findings, skipped, suppressions)
 
 
@@ -93,7 +103,8 @@ def _runs(
     examined: Examined, steps: int, seed: int, skipped: list[tuple[str, str]]
 ) -> Iterator[Finding]:
     """The findings of the laws about steps of training."""
-    training, own = examined.training, examined.model.start is not None
+    own = examined.model.start is not None
+    training = replace(examined.training, times=drawn_times(examined, seed))
     one = dict.fromkeys(examined.meshes[0], 1)
     shapes: list[MeshShape] = []
     for each in (*map(fitted, examined.meshes), drawn_mesh(examined, seed)):
@@ -104,6 +115,10 @@ def _runs(
         with training.on(one) as there:
             alone = run_on(there, steps=steps, seed=seed)
             noise = run_on(there, steps=steps, seed=seed, disturbed=True)
+            if own:
+                step = program.read(jax.make_jaxpr(there.step)(there.abstract, *there.batch(0)))
+                yield from run_laws.keys(step)
+                yield from run_laws.callbacks(step)
     except Exception as error:
         yield Finding(law, "the step", _told(error), "see the traceback of the step on one device")
         return
@@ -112,6 +127,8 @@ def _runs(
         try:
             with training.on(shape) as there:
                 run = run_on(there, steps=steps, seed=seed)
+                if shape == shapes[0]:
+                    yield from _restored(there, seed, skipped)
         except Exception as error:
             yield Finding(law, "the step", _told(error), "see the text of JAX", mesh_text(shape))
             continue
@@ -121,6 +138,17 @@ def _runs(
         yield from run_laws.updates(run, alone, noise)
     if not donated:
         skipped.append(("steadiness/donated-buffers-are-used", "the step donates nothing"))
+
+
+def _restored(there: Placed, seed: int, skipped: list[tuple[str, str]]) -> Iterator[Finding]:
+    """The findings about a state that is stored and read again."""
+    state = there.start(seed)
+    names = functools.partial(leaves, there.training.implementation)
+    for name, route in ROUTES.items():
+        yield from run_laws.restored(state, abstract_with_places(state), name, route, names)
+    if not ROUTES:
+        reason = "neither Flax nor Orbax is installed"
+        skipped.append(("placement/a-restored-state-lies-as-before", reason))
 
 
 def _on(examined: Examined, run: Run, own: bool) -> Iterator[Finding]:
@@ -137,13 +165,29 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(lines[:3])[:400]}"
 
 
-def fitted(mesh: MeshShape) -> dict[str, int]:
-    """A mesh shape with its largest axes cut until there are devices enough."""
-    shape, present = dict(mesh), len(jax.devices())
-    while device_count(shape) > present:
-        axis = max(shape, key=lambda each: shape[each])
-        shape[axis] = next(n for n in range(shape[axis] - 1, 0, -1) if shape[axis] % n == 0)
-    return shape
+def drawn_times(examined: Examined, seed: int) -> int:
+    """By how much a batch is larger than described: by nothing for the seed 0.
+
+    Args:
+      examined: The model.
+      seed: Of what is drawn.
+
+    Returns:
+      1, 2 or 3; 1 where the owner makes the batches or the step, or the model takes one size only.
+    """
+    model, times = examined.model, random.Random(seed).choice((1, 2, 3)) if seed else 1
+    if times == 1 or model.batches is not None or model.step is not None:
+        return 1
+    training = replace(examined.training, times=times)
+    found, key = examined.abstract, jax.eval_shape(lambda: jax.random.key(0))
+    params, rest = abstract_of(found.params), abstract_of(found.rest)
+    mesh = make_mesh(dict.fromkeys(examined.meshes[0], 1))
+    try:
+        with surroundings(training.implementation, model.rules, mesh):
+            jax.eval_shape(training.loss, params, rest, key, *training.arguments)
+    except Exception:
+        return 1  # the model is written for the batch that its owner describes
+    return times
 
 
 def drawn_mesh(examined: Examined, seed: int) -> dict[str, int] | None:

@@ -215,7 +215,7 @@ def _values(first: Side, second: Side, found: Paired) -> Iterator[str]:
         elif value.shape != other.shape:
             told.append((name, f"has the shape {value.shape}, and {other.shape} in the second"))
         elif not agree(other, value, first.noise[name]):
-            told.append((name, _apart(value, other)))
+            told.append((name, apart_text(value, other)))
     seen = {new_names.get(name, name) for name in first.results}
     told += [(name, "is in the second only") for name in second.results if name not in seen]
     sentences = [f"{name} {text}" for name, text in told]
@@ -248,7 +248,13 @@ def agree(found: Any, wanted: Any, other: Any) -> bool:
     return bool(np.abs(one - two).max() <= NOISE * np.abs(noisy - two).max())
 
 
-def _apart(value: Any, other: Any) -> str:
+def apart_text(value: Any, other: Any) -> str:
+    """How far two results of one shape are apart, in words.
+
+    Args:
+      value: Of the first model.
+      other: Of the second.
+    """
     one, two = (np.asarray(each).astype("float64") for each in (value, other))
     if one.ndim == 0:
         return f"is {float(one):.6g} in the first, and {float(two):.6g} in the second"

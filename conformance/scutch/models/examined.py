@@ -16,7 +16,7 @@ from scutch.implementation import SetupError
 from scutch.models import program
 from scutch.models.annotations import Leaf
 from scutch.models.frameworks import surroundings
-from scutch.models.layout import PARAMETERS, Abstract, abstract, mesh_shapes, pattern
+from scutch.models.layout import PARAMETERS, Abstract, abstract, mesh_shapes, pattern, shapes_of
 from scutch.models.model import MeshShape, Model
 from scutch.models.training import Training, abstract_of, input_specs, make_mesh
 
@@ -138,8 +138,7 @@ class Examined:
         found, training = self.abstract, self.training
         key = jax.eval_shape(lambda: jax.random.key(0))
         mesh = make_mesh(dict.fromkeys(self.meshes[0], 1))
-        with surroundings(training.implementation, rules):
-            jax.eval_shape(training.framework.init, key, *self.model.arguments)
+        shapes_of(self.model, training.implementation, rules, training.framework.init)
         params, rest = abstract_of(found.params), abstract_of(found.rest)
         arguments = abstract_of(self.model.arguments)
         with surroundings(self.training.implementation, rules, mesh):

@@ -111,7 +111,10 @@ class NNX:
 
     def object(self, key: Any) -> Any:
         """The object, made from a key."""
-        rngs = self.nnx.Rngs(key)
+        return self.of_streams(self.nnx.Rngs(key))
+
+    def of_streams(self, rngs: Any) -> Any:
+        """The object, made from an `Rngs`."""
         wanted = _parameters(self.make)
         if any(each.name == "rngs" and each.kind is each.KEYWORD_ONLY for each in wanted):
             return self.make(rngs=rngs)

@@ -110,6 +110,12 @@ LAWS: tuple[Law, ...] = (
         "An array of the optimizer's state with a parameter's path and shape has its sharding.",
     ),
     _law(
+        "placement/a-restored-state-lies-as-before", "wrong-placement",
+        "A restored state lies as before",
+        "A state that was stored and read again has the names and the placement that it had: "
+        "through `to_state_dict` and Orbax.",
+    ),
+    _law(
         "placement/steps-keep-the-placement", "wrong-placement", "Steps keep the placement",
         "After some steps every array lies where it lay before the first.",
     ),
@@ -121,6 +127,12 @@ LAWS: tuple[Law, ...] = (
         "values/meshes-agree-on-updates", "wrong-value", "Updates are the same on every mesh",
         "Parameters and statistics after some steps on a mesh equal those on one device, within "
         "rounding.",
+    ),
+    _law(
+        "values/scanned-equals-unrolled", "wrong-value",
+        "A scan over layers equals the layers one by one",
+        "Loss, outputs and gradients of the scanned model equal those of `unrolled`, from the same "
+        "weights, within rounding.",
     ),
     _law(
         "values/a-key-is-used-once", "wrong-value", "A key is used once",
@@ -137,6 +149,16 @@ LAWS: tuple[Law, ...] = (
     _law(
         "steadiness/no-callback-leaves-the-device", "retrace", "A step stays on its devices",
         "No step calls back to the host.",
+    ),
+    _law(
+        "crossing/the-bridge-keeps-places", "wrong-placement",
+        "The bridge keeps arrays where they lie",
+        "Wrapped in `ToNNX` or `ToLinen`, the model has the same parameters with the same specs.",
+        "should",
+    ),
+    _law(
+        "crossing/the-bridge-keeps-values", "wrong-value", "The bridge keeps values",
+        "Wrapped in `ToNNX` or `ToLinen`, the model has the same outputs and gradients.", "should",
     ),
 )  # fmt: skip
 

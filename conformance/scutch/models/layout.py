@@ -34,6 +34,7 @@ from scutch.models.frameworks import (
     surroundings,
 )
 from scutch.models.model import MeshShape, Model, mesh_text
+from scutch.models.training import make_mesh
 
 DEVICES = 8
 PARAMETERS, OPTIMIZER, OTHERS = "parameters", "optimizer", "other variables"
@@ -164,10 +165,34 @@ def abstract(model: Model) -> Abstract:
         params, rest = framework.init(key, *inputs)
         return params, optimizer.init(params), rest
 
-    with surroundings(implementation, model.rules), collector_paused():
-        key = jax.eval_shape(lambda: jax.random.key(0))
-        params, state, rest = jax.eval_shape(made, key, *model.arguments)
+    params, state, rest = shapes_of(model, implementation, model.rules, made)
     return Abstract(implementation, framework, params, state, rest)
+
+
+def shapes_of(model: Model, implementation: Implementation, rules: Any, made: Any) -> Any:
+    """What a function of a key and the inputs makes, without values.
+
+    Args:
+      model: The description.
+      implementation: Its implementation.
+      rules: In force.
+      made: The function; called without a mesh, and under one of one device if that fails: a
+        constraint by a `PartitionSpec` alone needs a mesh.
+
+    Returns:
+      Its result, with `jax.ShapeDtypeStruct` in the place of arrays.
+    """
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    axes = [*(model.meshes[0] if model.meshes else [a for _, e in model.rules for a in axes_of(e)])]
+    with collector_paused():
+        try:
+            with surroundings(implementation, rules):
+                return jax.eval_shape(made, key, *model.arguments)
+        except Exception:
+            if not axes:
+                raise
+            with surroundings(implementation, rules, make_mesh(dict.fromkeys(axes, 1))):
+                return jax.eval_shape(made, key, *model.arguments)
 
 
 def rules_of(model: Model, leaf: Leaf) -> tuple[tuple[str, Any], ...]:

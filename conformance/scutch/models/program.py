@@ -5,10 +5,14 @@ JAX keeps beside each operation, which Linen writes, or else the line of the own
 """
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from scutch.models.annotations import axes_of
 
@@ -29,12 +33,14 @@ class Constraint:
       shape: Of the activation.
       spec: The mesh axes of each axis.
       parameter: Whether it is a parameter that is taken out of its box.
+      made_of: The inputs of the program that it depends on, one bit for each.
     """
 
     place: str
     shape: tuple[int, ...]
     spec: tuple[Any, ...]
     parameter: bool
+    made_of: int
 
 
 @dataclass(frozen=True)
@@ -80,23 +86,27 @@ class Program:
       draws: Draws of random numbers.
       loops: Scans.
       callbacks: Places of calls to the host.
+      made_of: By symbol, the inputs of the program that a value depends on, one bit for each.
     """
 
     constraints: list[Constraint] = dataclasses.field(default_factory=list)
     draws: list[Draw] = dataclasses.field(default_factory=list)
     loops: list[Loop] = dataclasses.field(default_factory=list)
     callbacks: list[str] = dataclasses.field(default_factory=list)
+    made_of: dict[Any, int] = dataclasses.field(default_factory=dict)
 
 
 def read(closed: Any) -> Program:
-    """Read a program.
+    """Read a program, without what its outputs do not need.
 
     Args:
       closed: As `jax.make_jaxpr` gives it.
     """
-    found = Program()
-    inputs = [("input", number) for number, _ in enumerate(closed.jaxpr.invars)]
-    _walk(closed.jaxpr, inputs, "", found, {}, 1)
+    found, everything = Program(), [True] * len(closed.jaxpr.outvars)
+    needed, _ = dce_jaxpr(closed.jaxpr, everything, instantiate=True)
+    inputs = [("input", number) for number, _ in enumerate(needed.invars)]
+    found.made_of.update((each, 1 << each[1]) for each in inputs)
+    _walk(needed, inputs, "", found, {}, 1)
     return found
 
 
@@ -122,8 +132,9 @@ def _walk(
     for equation in jaxpr.eqns:
         name, place = equation.primitive.name, _place(equation, above)
         read_from = [of(atom) for atom in equation.invars]
+        made_of = _together(found, read_from)
         if name == CONSTRAINT:
-            found.constraints.append(_constraint(equation, place))
+            found.constraints.append(_constraint(equation, place, made_of))
         elif name == DRAW:
             times = _repeats(read_from[0], steady, loop)
             found.draws.append(Draw(place, read_from[0], times))
@@ -138,6 +149,7 @@ def _walk(
             )  # fmt: skip
             made = (name, told, tuple(read_from))
             symbols.update((v, (hash((made, n)),)) for n, v in enumerate(equation.outvars))
+            found.made_of.update((symbols[v], made_of) for v in equation.outvars)
             if steady and all(each in steady or each[0] == "literal" for each in read_from):
                 steady.update((symbols[v], loop) for v in equation.outvars)
         else:
@@ -158,6 +170,7 @@ def _inside(
         return _walk(bodies[0], inputs, place, found, steady, loop)
     for number, body in enumerate(bodies):  # a branch, whose draws exclude those of the others
         fresh = [(id(equation), number, each) for each, _ in enumerate(body.invars)]
+        found.made_of.update(dict.fromkeys(fresh, _together(found, inputs)))
         _walk(body, fresh, place, found, {}, 1)
     return None
 
@@ -171,6 +184,7 @@ def _scan(equation: Any, inputs: list[Any], place: str, found: Program) -> None:
         symbol if number < consts else (id(equation), number)
         for number, symbol in enumerate(inputs)
     ]
+    found.made_of.update(dict.fromkeys(symbols[consts:], _together(found, inputs)))
     before = len(found.constraints)
     _walk(body, symbols, place, found, dict.fromkeys(symbols[:consts], length), length)
     shapes = [tuple(v.aval.shape) for v in body.invars]
@@ -180,6 +194,11 @@ def _scan(equation: Any, inputs: list[Any], place: str, found: Program) -> None:
              tuple(tuple(v.aval.shape) for v in equation.invars[consts + carry :]),
              tuple(each.shape for each in inside))
     )  # fmt: skip
+
+
+def _together(found: Program, symbols: Sequence[Any]) -> int:
+    """The inputs of the program that some values depend on."""
+    return functools.reduce(operator.or_, (found.made_of.get(each, 0) for each in symbols), 0)
 
 
 def _repeats(key: Any, steady: dict[Any, int], loop: int) -> int:
@@ -195,11 +214,11 @@ def _programs(value: Any) -> Iterator[Any]:
             yield inner
 
 
-def _constraint(equation: Any, place: str) -> Constraint:
+def _constraint(equation: Any, place: str, made_of: int) -> Constraint:
     spec = getattr(equation.params["sharding"], "spec", ())
     shape = tuple(equation.invars[0].aval.shape)
     parameter = any(_UNBOX in name for _, _, name in _frames(equation))
-    return Constraint(place, shape, tuple(axes_of(entry) for entry in spec), parameter)
+    return Constraint(place, shape, tuple(axes_of(entry) for entry in spec), parameter, made_of)
 
 
 def _place(equation: Any, above: str) -> str:

@@ -3,7 +3,7 @@
 A law is a generator of findings. It takes an `Examined` and the runs of its training.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from scutch.models.findings import Finding
 from scutch.models.laws import by_id
 from scutch.models.layout import OPTIMIZER, PARAMETERS, decisions_of
 from scutch.models.model import mesh_text
-from scutch.models.runs import Run, Sight, place_text, same_place
+from scutch.models.program import Program
+from scutch.models.runs import Run, Sight, place_text, same_place, sights_of
 from scutch.models.training import make_mesh
 
 NOISE = 10
@@ -102,6 +103,50 @@ def drift(run: Run) -> Iterator[Finding]:
                 f"it lay as {place_text(before)}, and after the steps as {place_text(after)}",
                 "give the step out_shardings=, those of the state that it takes",
                 mesh_text(run.mesh),
+            )  # fmt: skip
+
+
+def restored(
+    before: Any, like: Any, route: str, read_again: Callable[[Any, Any], Any],
+    names: Callable[[Any], list[Leaf]],
+) -> Iterator[Finding]:  # fmt: skip
+    """Arrays that have other names, or lie elsewhere, after a state was stored and read again.
+
+    Args:
+      before: The state.
+      like: It without values, with its shardings.
+      route: How it is stored, in words.
+      read_again: Stores a state and reads it again.
+      names: The annotated leaves of a state.
+
+    Yields:
+      A finding for each array.
+    """
+    law = by_id("placement/a-restored-state-lies-as-before")
+    try:
+        after = read_again(before, like)
+    except Exception as error:
+        yield Finding(
+            law, "the state", f"{route} raised {type(error).__name__}: {str(error)[:400]}",
+            "register the classes of the state as pytrees, and how they are stored",
+        )  # fmt: skip
+        return
+    wanted, found = sights_of(before), sights_of(after)
+    ours, theirs = ({leaf.path: leaf.names for leaf in names(each)} for each in (before, after))
+    for path, sight in wanted.items():
+        other = found.get(path)
+        problem = (
+            "it is gone" if other is None
+            else f"it lay as {place_text(sight)} and lies as {place_text(other)}"
+            if not same_place(sight, other)
+            else f"its names were {ours[path]} and are {theirs.get(path)}"
+            if path in ours and ours[path] != theirs.get(path)
+            else ""
+        )  # fmt: skip
+        if problem:
+            yield Finding(
+                law, path, f"{problem}, after {route}",
+                "store names and shardings too, or restore into a state that has them",
             )  # fmt: skip
 
 
@@ -192,11 +237,15 @@ def donation(run: Run) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def keys(examined: Examined) -> Iterator[Finding]:
-    """Draws of random numbers with one key."""
+def keys(program: Program) -> Iterator[Finding]:
+    """Draws of random numbers with one key.
+
+    Args:
+      program: Of the loss, or of the owner's step.
+    """
     law = by_id("values/a-key-is-used-once")
     first: dict[Any, str] = {}
-    for draw in examined.program.draws:
+    for draw in program.draws:
         if draw.loop > 1:
             yield Finding(
                 law, draw.place, f"all {draw.loop} iterations of a scan draw with the same key",
@@ -210,9 +259,13 @@ def keys(examined: Examined) -> Iterator[Finding]:
         first.setdefault(draw.key, draw.place)
 
 
-def callbacks(examined: Examined) -> Iterator[Finding]:
-    """Calls to the host within the loss."""
-    for place in examined.program.callbacks:
+def callbacks(program: Program) -> Iterator[Finding]:
+    """Calls to the host.
+
+    Args:
+      program: Of the loss, or of the owner's step.
+    """
+    for place in program.callbacks:
         yield Finding(
             by_id("steadiness/no-callback-leaves-the-device"), place or "the step",
             "it calls back to the host, and devices wait for it",

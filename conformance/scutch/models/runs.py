@@ -41,6 +41,11 @@ class Sight:
     weak: bool
     sharding: Any
 
+    @property
+    def type(self) -> tuple[tuple[int, ...], str]:
+        """Its shape and dtype."""
+        return self.shape, self.dtype
+
     def differences(self, other: "Sight") -> list[str]:
         """How another array differs, in words.
 
@@ -164,12 +169,13 @@ def run_on(there: Placed, *, steps: int, seed: int, disturbed: bool = False) -> 
             donated = bool(promised | gone)
             taken = {each for _, value in arrays_of(state) for each in _memory(value)}
             vain = promised - gone
-            if any(not taken & memory[path] for path in gone):
-                vain |= gone  # XLA chooses which of one type
+            vain |= {path for path in gone if not taken & memory[path]}
+            types = {arguments[path].type for path in vain}  # XLA chooses which of one type
             after = sights_of({"state": state})
             unused = tuple(
                 (path, arguments[path]) for path, _ in given
-                if path in vain and not _fits(path, arguments[path], after)
+                if path in promised | gone and arguments[path].type in types
+                and not _fits(path, arguments[path], after)
             )  # fmt: skip
         elif lowered:
             recompiled.append((number, _changes(before, arguments)))
@@ -239,7 +245,7 @@ def _fits(path: str, sight: Sight, after: Mapping[str, Sight]) -> bool:
     own = after.get(path)
     candidates = [own] if path.startswith("state") else list(after.values())
     return any(
-        each is not None and (each.shape, each.dtype) == (sight.shape, sight.dtype)
+        each is not None and each.type == sight.type
         and same_place(each, sight)
         for each in candidates
     )  # fmt: skip

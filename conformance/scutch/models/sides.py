@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from scutch.implementation import SetupError
-from scutch.models.check import fitted
 from scutch.models.cost import SMALL, cost_of
 from scutch.models.examined import Examined
 from scutch.models.frameworks import surroundings
@@ -25,7 +24,7 @@ from scutch.models.model import MeshShape, Model, mesh_text
 from scutch.models.pairing import Array, PathMap, paired
 from scutch.models.runs import arrays_of
 from scutch.models.show import reasons_text, size_text
-from scutch.models.training import Training, make_mesh
+from scutch.models.training import Training, fitted, make_mesh
 
 PARTS = ("parameters", "placement", "values", "costs")
 """What is compared, in the order in which it is told."""
@@ -169,15 +168,15 @@ def _values(examined: Examined, arrays: tuple[Array, ...], request: Request) -> 
         leaves, structure = jax.tree_util.tree_flatten(inputs)
         leaves = [np.asarray(leaf) for leaf in leaves]
         params, rest = _variables(training, inputs, request.seed)
-        weights = {path: value for tree in (params, rest) for path, value in _floating(tree)}
+        weights = {path: value for tree in (params, rest) for path, value in floating(tree)}
         if first is not None:
             leaves, weights = _taken(leaves, arrays, request, first)
         inputs = jax.tree_util.tree_unflatten(structure, leaves)
-        results = _results(training, _given(params, weights), _given(rest, weights), inputs)
+        results = results_of(training, given(params, weights), given(rest, weights), inputs)
         noise: dict[str, Any] = {}
         if first is None:
             other = {path: disturbed(value) for path, value in weights.items()}
-            noise = _results(training, _given(params, other), _given(rest, other), inputs)
+            noise = results_of(training, given(params, other), given(rest, other), inputs)
     return {"weights": weights, "inputs": tuple(leaves), "results": results, "noise": noise}
 
 
@@ -212,16 +211,25 @@ def _text(value: Any) -> str:
     return f"{value.dtype}[{','.join(map(str, value.shape))}]"
 
 
-def _floating(tree: Any) -> list[tuple[str, Any]]:
-    """The floating arrays of a tree as NumPy's, by path."""
+def floating(tree: Any) -> list[tuple[str, Any]]:
+    """The floating arrays of a tree as NumPy's, by path.
+
+    Args:
+      tree: Any pytree of arrays.
+    """
     return [
         (path, np.asarray(value)) for path, value in arrays_of(tree)
         if hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating)
     ]  # fmt: skip
 
 
-def _given(tree: Any, weights: Mapping[str, Any]) -> Any:
-    """A tree with the arrays of some paths replaced."""
+def given(tree: Any, weights: Mapping[str, Any]) -> Any:
+    """A tree with the arrays of some paths replaced.
+
+    Args:
+      tree: Any pytree of arrays.
+      weights: By path.
+    """
     values = [
         jnp.asarray(weights[path], value.dtype) if path in weights else value
         for path, value in arrays_of(tree)
@@ -229,16 +237,25 @@ def _given(tree: Any, weights: Mapping[str, Any]) -> Any:
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(tree), values)
 
 
-def _results(training: Training, params: Any, rest: Any, inputs: Any) -> dict[str, Any]:
-    """Outputs, the loss, gradients, and floating variables after a call."""
+def results_of(training: Training, params: Any, rest: Any, inputs: Any) -> dict[str, Any]:
+    """Outputs, the loss, gradients, and floating variables after a call, by name.
+
+    Args:
+      training: Of the model.
+      params: Its parameters.
+      rest: Its other variables.
+      inputs: Of one call.
+
+    Returns:
+      Arrays of NumPy.
+    """
     key = jax.random.key(1)
-    outputs, after = jax.jit(training.framework.apply)(params, rest, key, *inputs)
-    losses = jax.jit(jax.value_and_grad(training.loss, has_aux=True))
-    (loss, _), gradients = losses(params, rest, key, *inputs)
+    call = jax.jit(jax.value_and_grad(training.loss_and_outputs, has_aux=True))
+    (loss, (after, outputs)), gradients = call(params, rest, key, *inputs)
     trees = (("output", outputs), ("the loss", loss), ("gradient of", gradients))
     return {
         f"{name} {path}".strip(): value
-        for name, tree in (*trees, ("after a call,", after)) for path, value in _floating(tree)
+        for name, tree in (*trees, ("after a call,", after)) for path, value in floating(tree)
     }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from scutch.models.frameworks import (
 from scutch.models.model import MeshShape, Model, device_count, mesh_text
 
 WHOLE: Any = PartitionSpec()  # type: ignore[no-untyped-call]
+EXTREMES = (0.0, -0.0, 100.0, -100.0, 1e-30)
 INTEGERS = 8
 """Random inputs of an integer dtype are below this: tokens that every vocabulary has."""
 
@@ -45,11 +46,13 @@ class Training:
       model: The description.
       implementation: Its implementation.
       framework: The model as functions.
+      times: By how much a random batch is larger than described.
     """
 
     model: Model
     implementation: Implementation
     framework: Framework
+    times: int = 1
 
     @classmethod
     def of(cls, model: Model, make: Any = None) -> "Training":
@@ -95,8 +98,23 @@ class Training:
         Returns:
           The loss, and the other variables.
         """
+        loss, (rest, _) = self.loss_and_outputs(params, rest, key, *inputs)
+        return loss, rest
+
+    def loss_and_outputs(self, params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        """The loss of one batch, and a pair: the variables that are not trained, and the outputs.
+
+        Args:
+          params: The trained variables.
+          rest: The other variables.
+          key: Of random numbers.
+          *inputs: Of the call.
+
+        Returns:
+          The loss, and the pair.
+        """
         outputs, rest = self.framework.apply(params, rest, key, *inputs)
-        return self._loss_of(outputs, inputs), rest
+        return self._loss_of(outputs, inputs), (rest, outputs)
 
     def _loss_of(self, outputs: Any, inputs: Any) -> Any:
         if self.model.loss is not None:
@@ -131,8 +149,23 @@ class Training:
         changed = {"params": params, "optimizer": optimizer, "rest": rest}
         return {**state, **changed, "number": state["number"] + 1}, loss
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The inputs of a step without values, `times` as long along their axis of the batch."""
+        if self.times == 1:
+            return self.model.arguments
+        names = self.model.input_names or [("batch",) for _ in self.model.arguments]
+        return tuple(
+            jax.tree_util.tree_map(
+                functools.partial(_longer, tuple(each).index("batch"), self.times), value
+            )
+            if "batch" in each
+            else value
+            for each, value in zip(names, self.model.arguments, strict=True)
+        )
+
     def batch(self, number: int, *, seed: int = 0) -> tuple[Any, ...]:
-        """The inputs of one step: the owner's, or random ones of the described shapes.
+        """The inputs of one step: the owner's, or random ones; those of step 1 have extremes.
 
         Args:
           number: Of the step, from 0.
@@ -146,7 +179,7 @@ class Training:
             return made if isinstance(made, tuple) else (made,)
         random = np.random.default_rng([seed, number])
         return jax.tree_util.tree_map(  # type: ignore[no-any-return]
-            functools.partial(_drawn, random), self.model.arguments
+            functools.partial(_drawn, random, number == 1), self.arguments
         )
 
     @contextlib.contextmanager
@@ -223,9 +256,12 @@ class Placed:
         key = jax.random.key(seed)
         if self.training.model.start is not None:
             return self.training.model.start(self.mesh, key)
-        inputs = tuple(map(_zeros, self.training.model.arguments))
-        made = jax.jit(self.training.first, out_shardings=self.shardings)
-        return made(key, *inputs)
+        return self._made(key, *map(_zeros, self.training.model.arguments))
+
+    @functools.cached_property
+    def _made(self) -> Any:
+        """The compiled function that makes the first state."""
+        return jax.jit(self.training.first, out_shardings=self.shardings)
 
     @functools.cached_property
     def step(self) -> Any:
@@ -302,6 +338,15 @@ def make_mesh(shape: MeshShape) -> Any:
     return Mesh(np.array(devices[:count]).reshape(tuple(shape.values())), tuple(shape))
 
 
+def fitted(mesh: MeshShape) -> dict[str, int]:
+    """A mesh shape with its largest axes cut until there are devices enough."""
+    shape, present = dict(mesh), len(jax.devices())
+    while device_count(shape) > present:
+        axis = max(shape, key=lambda each: shape[each])
+        shape[axis] = next(n for n in range(shape[axis] - 1, 0, -1) if shape[axis] % n == 0)
+    return shape
+
+
 def abstract_of(tree: Any) -> Any:
     """A tree with the shape and dtype of each array in its place."""
     struct: Any = jax.ShapeDtypeStruct
@@ -312,7 +357,16 @@ def _zeros(value: Any) -> Any:
     return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), value)
 
 
-def _drawn(random: Any, value: Any) -> Any:
+def _longer(axis: int, times: int, value: Any) -> Any:
+    """An abstract array that is longer along an axis; a concrete input stays as it is."""
+    if not isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    shape = [n * (times if at == axis else 1) for at, n in enumerate(value.shape)]
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(tuple(shape), value.dtype)
+
+
+def _drawn(random: Any, extreme: bool, value: Any) -> Any:
     """A random array of a described shape; a concrete input stays as it is."""
     if not isinstance(value, jax.ShapeDtypeStruct):
         return value
@@ -320,4 +374,9 @@ def _drawn(random: Any, value: Any) -> Any:
         return random.integers(0, INTEGERS, value.shape).astype(value.dtype)
     if value.dtype == bool:
         return random.integers(0, 2, value.shape).astype(bool)
-    return random.normal(size=value.shape).astype(value.dtype)
+    drawn = random.normal(size=value.shape)
+    if extreme:
+        drawn = np.where(
+            random.random(value.shape) < 0.1, random.choice(EXTREMES, value.shape), drawn
+        )
+    return drawn.astype(value.dtype)
