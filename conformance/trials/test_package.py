@@ -136,18 +136,18 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        4627, "boxes, rules, objects, Linen, lifts and the bridge", without=("export",)
+        4990, "boxes, rules, objects, Linen, lifts and the bridge", without=("export",)
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),
     "conformance/scutch": Limit(
-        10454, "the judge without its laws", without=("laws", "models", "upgrades")
+        10715, "the judge without its laws", without=("laws", "models", "upgrades")
     ),
     "conformance/scutch/models": Limit(
-        2160, "laws about a user's own model, where it lies, its lock, and a comparison"
+        2390, "laws about a user's own model, where it lies, its lock, and a comparison"
     ),
-    "conformance/scutch/upgrades": Limit(380, "the lines of a user's code that a release changes"),
+    "conformance/scutch/upgrades": Limit(567, "the lines of a user's code that a release changes"),
     "ci": Limit(
-        2963,
+        2973,
         "checks, gate, mutants, matrix, pages and release",
         without=("scutch_ci/docstyle.py", "programs"),
     ),
