@@ -202,8 +202,12 @@ def test_both_packages_have_one_version():
     assert scutch.__version__ == scutch_reference.__version__
 
 
-def test_the_changelog_tells_of_this_version():
-    assert f"## [{scutch.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+def test_the_changelog_tells_of_this_version_in_at_most_fifteen_lines_for_each_release():
+    sections = re.split(r"^## \[(.+?)\].*$", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.M)
+    releases = dict(zip(sections[1::2], sections[2::2], strict=True))
+    assert scutch.__version__ in releases
+    lines = {name: len(text.strip().splitlines()) for name, text in releases.items()}
+    assert {name: count for name, count in lines.items() if count > 15} == {}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "ci" / "pins").glob("*.txt")), ids=lambda f: f.name)
