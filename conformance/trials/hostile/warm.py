@@ -23,6 +23,9 @@ def execute(request: dict[str, Any]) -> NoReturn:
     code = 99
     try:
         os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         Path(request["output"] + ".pid").write_text(str(os.getpid()), encoding="utf-8")
         output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for descriptor in (1, 2):
