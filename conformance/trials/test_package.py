@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 import scutch
 import scutch_reference
+from scutch_ci import release
 from trials.borrowing import ALONE, borrowing_environment
 
 ROOT = Path(__file__).parents[2]
@@ -203,10 +204,10 @@ def test_both_packages_have_one_version():
 
 
 def test_the_changelog_tells_of_this_version_in_at_most_fifteen_lines_for_each_release():
-    sections = re.split(r"^## \[(.+?)\].*$", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.M)
-    releases = dict(zip(sections[1::2], sections[2::2], strict=True))
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    releases = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
     assert scutch.__version__ in releases
-    lines = {name: len(text.strip().splitlines()) for name, text in releases.items()}
+    lines = {name: len(release.notes(changelog, name).splitlines()) for name in releases}
     assert {name: count for name, count in lines.items() if count > 15} == {}
 
 

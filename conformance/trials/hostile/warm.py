@@ -23,7 +23,8 @@ def execute(request: dict[str, Any]) -> NoReturn:
     code = 99
     try:
         os.setpgid(0, 0)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+        # A shell starts background jobs with SIGINT ignored, and their children inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         Path(request["output"] + ".pid").write_text(str(os.getpid()), encoding="utf-8")
