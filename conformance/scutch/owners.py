@@ -37,6 +37,7 @@ from scutch.judging.settings import check_settings
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
+from scutch.report.text import count
 
 BOX_LAWS = (
     "metadata/box-axes/adding-names-the-axis",
@@ -272,7 +273,7 @@ def judge_box(
         # That the bridge of Flax gives a box a field is not the fault of the box, whose owner has
         # not asked for it: a class is not convicted of what its implementation is known to break.
         faulty = {entry.requirement for entry in known_failures.of(chosen)}
-        built = _Examined(box_class, chosen, make, names, params, indices, nests)
+        built = _examined(box_class, chosen, make, names, params, indices, nests)
         laws = [
             law
             for law in suite.tried_by(row.id for row in rows)
@@ -292,6 +293,8 @@ def judge_box(
         trials = [attempt(law, replay=calls) for law in laws]
     judged = [replace(t, unmet=()) for t in trials if t.examples or t.outcome == "failed"]
     tried = {trial.requirement for trial in judged}
+    if not judged or not built.boxes:
+        raise SetupError(built.title, _why_nothing(rows, laws, replay, judged))
     by_name = {law.name: law for law in laws}
 
     def retry(broken: Trial, needed: Sequence[Trial]) -> Trial:
@@ -313,6 +316,45 @@ def judge_box(
     return judgment
 
 
+def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Examined":
+    """The class as a subject of laws; the arguments are those of `_Examined`.
+
+    Raises:
+      SetupError: The class cannot be judged so. What pytest, Hypothesis or Python take as an order,
+        such as a skip, is no exception to this: the owner's test would end without a verdict.
+    """
+    try:
+        return _Examined(box_class, chosen, *arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if not hypothesis_parts.is_order(error):
+            raise
+        raise SetupError(
+            f"judge_box({box_class!r})",
+            f"{hypothesis_parts.describe(error)} was raised while one box was examined, before any "
+            "law; expected a box, or an error",
+        ) from error
+
+
+def _why_nothing(rows: Sequence[Any], laws: Sequence[Any], replay: str, judged: object) -> str:
+    """Why no law was tried on a box, and what was expected."""
+    if not rows:
+        return (
+            "requirements= and exclude= leave nothing to judge by; expected a pattern of "
+            "requirements about boxes, such as 'metadata/box-axes'"
+        )
+    if not laws:
+        asked = f"replay={replay!r}" if replay else f"{count(len(rows), 'requirement')} asked for"
+        return f"{asked}: no law about this class; expected one of {', '.join(BOX_LAWS[:3])}, ..."
+    if replay and not judged:
+        return f"replay={replay!r}: the law is not about this input; expected one in its domain"
+    return (
+        "no box could be made for any law, so nothing was tried; expected make= to take arrays of "
+        "every rank with a name for each axis"
+    )
+
+
 def _rows(
     chosen: Implementation, patterns: Sequence[str], exclude: Sequence[str]
 ) -> tuple[catalogue.Requirement, ...]:
@@ -329,6 +371,7 @@ class _Examined:
 
     Attributes:
       subject: What the laws are tried on.
+      boxes: How many boxes were made for laws.
       lacks: What the class does not have.
       maker: What makes a box, as text with `{value}` and `{names}` in it.
     """
@@ -343,6 +386,7 @@ class _Examined:
           SetupError: The class cannot be judged so.
         """
         self.title, self.box_class = f"judge_box({box_class!r})", box_class
+        self.boxes = 0
         base = chosen.meta.AxisMetadata
         if not (isinstance(box_class, type) and issubclass(box_class, base)):
             raise self._refused(
@@ -401,9 +445,9 @@ class _Examined:
                 lambda value, given: maker(value, **{names: given}),
                 (f"{called}({{value}}, {names}={{names}})"),
             )
-        for takes, count in ((True, 2), (False, 1)) if make is not None else ((False, 1),):
+        for takes, taken in ((True, 2), (False, 1)) if make is not None else ((False, 1),):
             with contextlib.suppress(TypeError):
-                accepted.bind(*[None] * count)
+                accepted.bind(*[None] * taken)
                 return takes, maker, f"{called}({'{value}, {names}' if takes else '{value}'})"
         raise self._refused(
             f"{called}{accepted} takes neither a value, nor a value and names=; expected "
@@ -477,9 +521,11 @@ class _Examined:
         """A box for a law; what the class refuses to hold is not in the domain of the law."""
         assume(mesh is None and self._holds(value))
         try:
-            return self.build(value, names)
+            box = self.build(value, names)
         except Exception:
             raise OutOfDomain from None
+        self.boxes += 1
+        return box
 
     def _wrapped(self, init: Callable[..., Any], names: Any, mesh: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: self._in_domain(init(*args, **kwargs), names, mesh)

@@ -8,10 +8,11 @@ that crashed or timed out are tried again, since what ended the run may have end
     progress.keep(trial)
 """
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def _identity(run: Run) -> dict[str, object]:
         "suite": scutch.__version__,
         "jax": jax.__version__,
         "implementation": f"{run.name} {run.version} ({run.where})",
-        "adapter": _fingerprint(run.where),
+        "code": _fingerprint(run),
         "profile": run.profile,
         "examples": run.examples,
         "seed": run.seed,
@@ -124,9 +125,26 @@ def _identity(run: Run) -> dict[str, object]:
     }
 
 
-def _fingerprint(where: str) -> str:
-    """The hash of an adapter that is a file, in part: an edited one is another subject."""
-    file = Path(where if where.endswith(".py") else where.rpartition(":")[0])
-    if file.suffix != ".py" or not file.is_file():
-        return ""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+def _fingerprint(run: Run) -> str:
+    """The hash, in part, of the code that is judged: edited code is another subject.
+
+    It covers what the import of the implementation has imported. Where its adapter is a file, it
+    also covers the modules and packages beside it, which a law may be the first to import.
+    """
+    found = hashlib.sha256(run.code.encode())
+    where = run.where if run.where.endswith(".py") else run.where.rpartition(":")[0]
+    if where.endswith(".py"):
+        for file in _modules_in(Path(where).resolve().parent):
+            with contextlib.suppress(OSError):  # what cannot be read is not imported either
+                found.update(f"{file} {file.stat().st_size}\n".encode())
+                found.update(file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _modules_in(folder: Path) -> Iterator[Path]:
+    """The Python files of a folder, and of the packages in it; nothing of other folders."""
+    for each in sorted(folder.iterdir()):
+        if each.suffix == ".py" and each.is_file():
+            yield each
+        elif (each / "__init__.py").is_file():
+            yield from _modules_in(each)

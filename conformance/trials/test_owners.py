@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import numpy as np
 import pytest
 import scutch
 from scutch.adapters.reference import implementation
@@ -95,3 +96,69 @@ def test_an_unknown_implementation_is_refused():
 def test_a_pattern_that_names_nothing_is_refused():
     with pytest.raises(scutch.SetupError, match="BOX-99"):
         scutch.judge_box(Quantized, implementation="reference", requirements=["BOX-99"])
+
+
+class Evasive(Quantized):
+    """Skips the test of its owner while it is examined."""
+
+    def add_axis(self, index, params):
+        pytest.skip("not here")
+
+
+class Fleeing(Quantized):
+    """Ends Python while it is examined."""
+
+    def unbox(self):
+        raise SystemExit(0)
+
+    def add_axis(self, index, params):
+        return self.unbox()
+
+
+class Shy(Quantized):
+    """Holds nothing but what it is examined with."""
+
+    def __post_init__(self):
+        examined_with = np.ones((2, 3), "float32")
+        if repr(self.payload) != repr(examined_with):
+            raise ValueError("not this")
+
+
+for each in (Evasive, Fleeing, Shy):
+    jax.tree_util.register_pytree_node_class(each)
+
+
+@pytest.mark.parametrize("box_class", [Evasive, Fleeing])
+def test_a_class_that_gives_an_order_while_it_is_examined_is_refused(box_class):
+    with pytest.raises(scutch.SetupError, match="raised while one box was examined"):
+        scutch.judge_box(box_class, implementation=implementation)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"requirements": []}, "leave nothing to judge by"),
+        ({"requirements": ["objects/graphs"]}, "no law about this class"),
+        ({"exclude": ["metadata", "transformations", "bridge"]}, "leave nothing to judge by"),
+        ({"replay": "test_no_such_law()"}, "no law about this class"),
+        (
+            {
+                "replay": "test_removing_an_added_axis_restores_the_box("
+                "box=Box(Array((2,), 'float32', 0), ('data',), Mesh((2,), ('data',))), "
+                "index=0, name='model')"
+            },
+            "the law is not about this input",
+        ),
+    ],
+)
+def test_a_call_that_tries_nothing_is_refused(arguments, why):
+    with pytest.raises(scutch.SetupError, match=why):
+        scutch.judge_box(Quantized, implementation=implementation, **arguments)
+
+
+def test_a_class_of_which_no_law_can_make_a_box_is_refused():
+    with pytest.raises(scutch.SetupError, match="no box could be made for any law"):
+        scutch.judge_box(
+            Shy, implementation=implementation,
+            requirements=["metadata/box-axes/removing-undoes-adding"],
+        )  # fmt: skip

@@ -76,3 +76,32 @@ def test_another_run_does_not_go_on_from_it(whole, tmp_path):
     assert (
         "its run had examples 15, and this one has 16; expected a file of the same run" in printed
     )
+
+
+ADAPTER = """
+from scutch.adapters.reference import implementation as honest
+from scutch import Implementation
+import beside
+
+implementation = Implementation("mine", "1", meta=honest.meta)
+"""
+
+
+@pytest.mark.parametrize("edited", ["adapter.py", "beside.py", "later.py", "package/part.py"])
+def test_a_run_of_edited_code_is_another_run(tmp_path, edited):
+    (tmp_path / "package").mkdir()
+    for name in ("beside.py", "later.py", "package/__init__.py", "package/part.py"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "adapter.py").write_text(ADAPTER)
+    (tmp_path / "notes.txt").write_text("")
+    chosen = f"--implementation={tmp_path / 'adapter.py'}"
+    only = "--requirement=metadata/box-values/only-boxes-are-metadata"
+    code, printed, _ = _judge(tmp_path, chosen, only)
+    assert code == 0, printed
+    (tmp_path / "notes.txt").write_text("no code")
+    code, printed, _ = _judge(tmp_path, chosen, only)
+    assert code == 0, printed
+    with (tmp_path / edited).open("a") as file:
+        file.write("x = 1\n")
+    code, printed, _ = _judge(tmp_path, chosen, only)
+    assert (code, "its run had code" in printed) == (2, True), printed

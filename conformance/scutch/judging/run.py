@@ -60,6 +60,7 @@ class Run:
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
       compiled: The name of the folder in which compiled programs are kept; empty to keep none.
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
+      code: The hash of the code that the import of the implementation has imported.
     """
 
     where: str
@@ -82,6 +83,7 @@ class Run:
     by_traces: bool = True
     compiled: str = ""
     shard: str = ""
+    code: str = ""
 
     @property
     def asked(self) -> tuple[catalogue.Requirement, ...]:
@@ -240,7 +242,7 @@ def settle(
         () if replay else known.applicable(entries, release, *upstream), replay,
         timeout, processes, launched, by_traces=by_traces,
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
-        shard=str(shards.Shard.parse(shard)) if shard else "",
+        shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
     )  # fmt: skip
 
 
