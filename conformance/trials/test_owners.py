@@ -118,10 +118,11 @@ class Fleeing(Quantized):
 class Shy(Quantized):
     """Holds nothing but what it is examined with."""
 
-    def __post_init__(self):
+    def __init__(self, payload, names, scale=1.0):
         examined_with = np.ones((2, 3), "float32")
-        if repr(self.payload) != repr(examined_with):
+        if repr(payload) != repr(examined_with):
             raise ValueError("not this")
+        super().__init__(payload, names, scale)
 
 
 for each in (Evasive, Fleeing, Shy):
