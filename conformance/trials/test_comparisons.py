@@ -10,13 +10,17 @@ import importlib
 import inspect
 from collections import defaultdict
 
+import jax
 import jax.numpy as jnp
 import pytest
 from scutch.judging import hypothesis_parts, suite
+from scutch.judging.trying import try_law
 from scutch.lawkit import equality
 from scutch.lawkit.equality import alike
 from scutch.lawkit.tolerances import CALLS, near
 from trials.comparisons import EXACT, undecided
+from trials.hostile.hiding import LosesUnlisted, Tabled, Unlisted
+from trials.hostile.hiding import implementation as hidden
 
 ALLOWED = {
     ("test_obj_ways", "self.get_value() == other"): "is the `==` of a class that the law writes",
@@ -187,3 +191,34 @@ def test_nan_in_a_container_is_alike_to_another_nan():
     assert alike({"scale": NAN}, {"scale": float("nan")})
     assert not alike({"scale": NAN}, {"scale": 1.0})
     assert not alike([1.0], [NAN])
+
+
+@pytest.mark.parametrize("box", [Unlisted, Tabled])
+def test_boxes_are_compared_by_what_a_user_reads(box):
+    """A mesh that is in no field, and in no attribute, is a part of the box all the same."""
+    mesh, other = (jax.make_mesh((1,), (axis,)) for axis in ("data", "model"))
+    one = box(jnp.zeros(2), ("data",), mesh=mesh)
+    assert alike(one, box(jnp.zeros(2), ("data",), mesh=mesh))
+    assert not alike(one, box(jnp.zeros(2), ("data",), mesh=other))
+    assert not alike(one, box(jnp.zeros(2), ("data",)))
+    assert not alike(one, box(jnp.zeros(2), ("model",), mesh=mesh))
+    assert not alike(one, box(jnp.ones(2), ("data",), mesh=mesh))
+
+
+@pytest.mark.parametrize(("box", "broken"), [(Unlisted, False), (LosesUnlisted, True)])
+def test_a_box_that_loses_an_unlisted_mesh_is_convicted_and_an_honest_one_is_not(box, broken):
+    laws = suite.tried_by(
+        f"metadata/box-{each}"
+        for each in (
+            "axes/removing-undoes-adding", "axes/adding-undoes-removing",
+            "equality/copies-equal-the-original", "values/replacing-keeps-metadata",
+            "nodes/unflattening-restores-the-box", "values/axes-commute-with-replacing",
+        )
+    )  # fmt: skip
+    trials = [try_law(law, hidden(box), examples=30) for law in laws if law.subject != "logical"]
+    failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
+    assert len(trials) >= 6
+    assert failed == (
+        {"metadata/box-axes/removing-undoes-adding", "metadata/box-axes/adding-undoes-removing"}
+        if broken else set()
+    )  # fmt: skip

@@ -69,13 +69,13 @@ def alike(one: Any, other: Any) -> bool:
     if issubclass(kind, np.dtype):
         return bool(one == other)
     if dataclasses.is_dataclass(kind):
-        return all(
-            alike(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(kind)
-        )
+        return _same_fields(kind, one, other) and (not _is_box(kind) or _same_box(one, other))
     if kind is FunctionType and one.__code__ is other.__code__:
         return True  # made twice by one line: what made the boxes is not compared
     if _is_trusted(kind):
         return bool(one == other) and alike(_contents(one), _contents(other))
+    if _is_box(kind):  # it may keep all it has outside of itself, as in a table of its class
+        return _same_attributes(one, other) and _same_box(one, other)
     return _same_attributes(one, other) and object.__getstate__(one) is not None
 
 
@@ -206,6 +206,34 @@ def _is_trusted(kind: type) -> bool:
 def _same_attributes(one: Any, other: Any) -> bool:
     """Whether two values of one class are alike in the attributes and slots that they hold."""
     return alike(object.__getstate__(one), object.__getstate__(other))
+
+
+def _same_fields(kind: Any, one: Any, other: Any) -> bool:
+    """Whether two objects of a dataclass are alike in its fields."""
+    return all(
+        alike(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(kind)
+    )
+
+
+def _is_box(kind: type) -> bool:
+    """Whether objects of a class are boxes, by the methods that document `000_` asks for."""
+    return all(hasattr(kind, method) for method in ("unbox", "replace_boxed", "add_axis"))
+
+
+def _same_box(one: Any, other: Any) -> bool:
+    """Whether two boxes of one class have alike names, meshes and leaves, as a user reads them.
+
+    A class that does not list its mesh among its fields, or keeps it in a table, has one all the
+    same.
+    """
+    missing = object()
+
+    def read(box: Any) -> tuple[Any, ...]:
+        is_leaf = jax.tree_util.all_leaves([box])  # then its only leaf is itself
+        leaves = None if is_leaf else jax.tree.leaves(box)
+        return getattr(box, "names", missing), getattr(box, "mesh", missing), leaves
+
+    return alike(read(one), read(other))
 
 
 def _same_items(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
