@@ -35,7 +35,7 @@ from scutch.judging import (
     suite,
 )
 from scutch.judging.job import Job
-from scutch.judging.readable import visible
+from scutch.judging.readable import inert, shortened, visible
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
@@ -60,6 +60,9 @@ RETRIED = 50
 
 RETRYING = 60.0
 """Seconds after the last law in which broken laws are tried again, all together at most."""
+
+LONGEST_SHOWN = 40_000
+"""Characters of a failure that are shown, of its traceback and its message together."""
 
 _SLACK = 30.0
 """Seconds that the runner of a job gets to end the job, after the time that a law may take."""
@@ -368,7 +371,7 @@ class Judge:
         if isinstance(trial, isolation.Lost):
             self.runner.close()
             return _lost(item, trial)
-        report = _report(item, trial, shown, visible(self.runner.output()))
+        report = _report(item, trial, shown, inert(visible(self.runner.output())))
         self.tried_by_runner += 1
         grown = trial.cost.peak > costs.MOST
         if report.failed or (grown and self.tried_by_runner >= costs.LEAST_TRIED):
@@ -401,7 +404,7 @@ class Judge:
         os.environ["PYTEST_CURRENT_TEST"] = f"{nodeid} (call)"
         trial = self.attempt(item.law)
         shown = "" if trial.error is None else str(item.shown(trial.error))
-        return {"trial": trial.to_data(), "shown": shown}
+        return {"trial": trial.to_data(), "shown": shortened(shown, LONGEST_SHOWN)}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
@@ -426,12 +429,21 @@ class Judge:
             ) from error  # fmt: skip
         return True
 
+    def keep(self, trial: Trial) -> None:
+        """Keep a trial for `--resume`; a full disk ends that, and not the run."""
+        if self.progress is None:
+            return
+        try:
+            self.progress.keep(trial)
+        except OSError as error:
+            self.say(f"--resume {self.progress.path}: {error.strerror}; what follows is not kept")
+            self.progress = None
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the trials, also those of workers."""
         for trial in map(Trial.from_data, _trials_in(report)):
             self.trials.append(trial)
-            if self.progress is not None:
-                self.progress.keep(trial)
+            self.keep(trial)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -19,6 +19,7 @@ from scutch import catalogue, releases
 from scutch.judging import compiled
 from scutch.judging.causes import counted
 from scutch.judging.profiles import PROFILES, asked_platform
+from scutch.judging.readable import shortened
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
@@ -35,6 +36,9 @@ _COLOURS = {"passed": "green", "known": "yellow", "unclaimed": "light", "blocked
 _INDENT = " " * 10
 _FEW = 5
 """Root causes that are shown with input, error and replay."""
+
+_LONGEST = 1_000
+"""Characters of an error or a reason that are printed; the report has more."""
 
 _WAYS = 3
 """Further ways in which one requirement was broken that are shown; the report has all."""
@@ -299,7 +303,7 @@ def _show_one(
         return
     found = ruling.counterexample
     if ruling.verdict in ("known", "fixed", "blocked", "untested", "crashed", "timeout"):
-        terminal.write_line(f"{_INDENT}{ruling.reason}")
+        terminal.write_line(f"{_INDENT}{shortened(ruling.reason or '', _LONGEST)}")
     if found is not None and ruling.verdict != "known":
         _show_found(terminal, found)
         terminal.write_line(f"{_INDENT}replay: {replay(run, ruling, prefix)}")
@@ -312,4 +316,4 @@ def _show_found(terminal: pytest.TerminalReporter, found: Counterexample) -> Non
     if found.input:
         terminal.write_line(f"{_INDENT}input:  {found.input}")
     first = found.error.splitlines()[0] if found.error else ""
-    terminal.write_line(f"{_INDENT}error:  {first}")
+    terminal.write_line(f"{_INDENT}error:  {shortened(first, _LONGEST)}")

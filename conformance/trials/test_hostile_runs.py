@@ -64,7 +64,8 @@ def _run(folder, options):
     command = [
         sys.executable, "-P", "-m", "scutch", "run", "--implementation",
         "trials.hostile.running:implementation", "--profile", "quick", "--examples", "4",
-        "--law-timeout", "20", "--report", str(report), "-p", "no:cacheprovider", "-rA", *options,
+        "--law-timeout", "20", "--report", str(report), "-p", "no:cacheprovider", "-rA", "-v",
+        *options,
     ]  # fmt: skip
     for requirement in (*CASE_OF, *BESIDE):
         command += ["--requirement", requirement]
@@ -106,7 +107,12 @@ def test_what_is_printed_and_reported_can_be_read(runs, workers):
     _, code, output, path = runs(workers)
     assert code == 1
     assert b"INTERNALERROR" not in output
-    assert b"\x1b[2J" not in output
+    assert b"\x1b" not in output
+    assert len(output) < 1_000_000
+    lines = [line.strip() for line in output.decode("utf-8").splitlines()]
+    assert [line for line in lines if line.startswith("::") or "##[" in line] == []
+    assert any("from the implementation" in line for line in lines)
+    assert any("in a message" in line for line in lines)
     assert json.loads(path.read_text("utf-8"))
 
 

@@ -105,3 +105,26 @@ def test_a_run_of_edited_code_is_another_run(tmp_path, edited):
         file.write("x = 1\n")
     code, printed, _ = _judge(tmp_path, chosen, only)
     assert (code, "its run had code" in printed) == (2, True), printed
+
+
+FULL = """
+from pathlib import Path
+from trials.hostile import hostile
+
+def remove_the_file(method, *args, **options):
+    file = Path(__file__).with_name("trials")
+    if file.is_file():
+        file.unlink()
+        file.mkdir()
+    return method(*args, **options)
+
+implementation = hostile({"test_removing_an_added_axis_restores_the_box": remove_the_file})
+"""
+
+
+def test_a_file_that_can_no_longer_be_written_ends_no_run(tmp_path):
+    (tmp_path / "adapter.py").write_text(FULL)
+    code, printed, report = _judge(tmp_path, f"--implementation={tmp_path / 'adapter.py'}")
+    assert (code, "3 passed" in printed) == (0, True), printed
+    assert report["complete"]
+    assert printed.count("Is a directory; what follows is not kept") == 1

@@ -29,7 +29,7 @@ from hypothesis.internal.conjecture.engine import ConjectureRunner
 import scutch
 from scutch import implementation
 from scutch.judging.profiles import DEFAULT, PROFILES
-from scutch.judging.readable import shortened, visible
+from scutch.judging.readable import inert, shortened, visible
 from scutch.lawkit import domain
 from scutch.lawkit.domain import OutOfDomain
 
@@ -314,7 +314,7 @@ def describe(error: BaseException) -> str:
     except BaseException as broken:
         message = f"(no message: str() raised {_plain(type(broken).__name__)})"
     text = f"{name}: {message}" if message else name
-    return shortened(text)
+    return inert(shortened(text))
 
 
 def _plain(text: str) -> str:

@@ -13,6 +13,7 @@ descendants; then it kills every one of them, and ends.
 import contextlib
 import ctypes
 import json
+import math
 import os
 import select
 import signal
@@ -117,7 +118,7 @@ def _wait(judge: int, runner: int, told: int) -> Ending:
             return Ending(runner, os.waitstatus_to_exitcode(status))
         if signal.SIGTERM in signals or os.getppid() != judge:
             return Ending(runner)
-        if len(descendants(os.getpid())) > MOST:
+        if len(descendants(os.getpid(), MOST + 1)) > MOST:
             return Ending(runner, reason=f"it had started more than {MOST} processes")
         signals = os.read(told, 64) if select.select([told], [], [], _ROUND)[0] else b""
 
@@ -129,10 +130,18 @@ def _ask_kernel(option: int, value: int) -> None:
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def descendants(process: int) -> list[int]:
-    """The children of a process, their children and so on; empty where the system does not say."""
+def descendants(process: int, most: float = math.inf) -> list[int]:
+    """The children of a process, their children and so on; empty where the system does not say.
+
+    Args:
+      process: Whose they are.
+      most: No more of them are asked for their children once so many are found: where processes
+        multiply, they do so faster than all of them can be asked.
+    """
     found = children(process)
     for each in found:  # which grows meanwhile
+        if len(found) >= most:
+            break
         found += children(each)
     return found
 

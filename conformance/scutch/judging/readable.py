@@ -11,11 +11,17 @@ from typing import Any
 LONGEST = 8_000
 """Characters of an error's message that are kept."""
 
+LONGEST_LABEL = 100
+"""Characters of a name or a version that are kept."""
+
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
     "\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # zero width, and direction
     "\ud800-\udfff]"  # half a character
 )
+
+_COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+"""Where a log has a command of GitHub Actions, such as `::error::` or `##[add-mask]`."""
 
 _PACKAGES = re.compile(r"""[^\s"'(]*/site-packages/""")
 """The folder where an environment keeps what is installed."""
@@ -37,6 +43,25 @@ def line(text: str) -> str:
     one\ntwo
     """
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def label(text: str) -> str:
+    r"""A name or a version: on one `line`, and of `LONGEST_LABEL` characters at most.
+
+    >>> print(label("mine\n::error::broken"))
+    mine\n::error::broken
+    """
+    return shortened(line(text), LONGEST_LABEL)
+
+
+def inert(text: str) -> str:
+    r"""`text` as a log may print it: no line of it is a command of GitHub Actions.
+
+    >>> print(inert("a\n::error::b"))
+    a
+    \x3a:error::b
+    """
+    return _COMMAND.sub(lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):x}", text)
 
 
 def without_folders(text: str) -> str:
@@ -62,13 +87,13 @@ def shortened(text: str, most: int = LONGEST) -> str:
 
 
 def readable(data: Any) -> Any:
-    """Data of JSON with every text in it `visible`.
+    """Data of JSON with every text in it `visible` and `inert`.
 
     Args:
       data: A dictionary, list, text, number, truth value or `None`.
     """
     if isinstance(data, str):
-        return visible(data)
+        return inert(visible(data))
     if isinstance(data, list):
         return [readable(each) for each in data]
     if isinstance(data, dict):

@@ -24,7 +24,7 @@ from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
 from scutch.judging.causes import Cause
 from scutch.judging.jax_parts import backends_are_started
-from scutch.judging.readable import line
+from scutch.judging.readable import label, line
 from scutch.judging.settings import check_settings
 from scutch.judging.verdicts import Expectation
 
@@ -303,8 +303,8 @@ def _inspect(where: str) -> dict[str, Any]:
     if devices[0].platform == "cpu" != asked:  # JAX leaves out `cuda` where it sees no NVIDIA GPU
         return {"refused": [f"--platform {asked}", _NO_DEVICE]}
     return {
-        "name": found.name,
-        "version": found.version,
+        "name": label(found.name),
+        "version": label(found.version),
         "upstream": found.upstream,
         "claims": found.claims,
         "platform": devices[0].platform,

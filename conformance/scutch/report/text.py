@@ -29,7 +29,7 @@ def publish(text: str, path: Path) -> None:
     """Put `text` at `path`, whole or not at all; missing folders are made.
 
     Args:
-      text: Written as UTF-8; lines end as they do in it.
+      text: Written as UTF-8, half of a character as its escape; lines end as they do in it.
       path: Of a file, which is replaced if it is there.
 
     Raises:
@@ -38,7 +38,7 @@ def publish(text: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

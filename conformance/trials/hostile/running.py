@@ -9,12 +9,15 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -187,6 +190,16 @@ CASES = (
          _fails(lambda: print("\x1b[2J\ud800\r", "noise" * 100_000)), "failed"),
     Case("skips", "test_a_removed_axis_takes_its_name_along[logical]",
          lambda *_: _skip(), "failed"),
+    Case("closes its output", "test_an_axis_beyond_the_rank_pads[logical]",
+         _then_honest(lambda: os.close(1)), "passed"),
+    Case("raises a group in a group, 2,000 deep", "test_unboxing_under_a_mesh_records_a_constraint",
+         lambda *_: _raise_deep_group(), "failed"),
+    Case("raises a message of 15 MB", "test_the_sharding_is_that_of_the_spec",
+         lambda *_: _raise_long_message(), "failed"),
+    Case("prints commands of GitHub", "test_updates_of_another_structure_are_refused[logical]",
+         lambda *_: _give_commands(), "failed"),
+    Case("deletes the temporary folder", "test_an_axis_of_another_name_is_not_removed[logical]",
+         _then_honest(lambda: shutil.rmtree(tempfile.gettempdir())), "passed"),
 )  # fmt: skip
 
 
@@ -196,4 +209,23 @@ def _skip() -> NoReturn:
     pytest.skip("\x1b[31mnot here\ud800")
 
 
-implementation = hostile({case.law: case.act for case in CASES})
+def _raise_deep_group() -> NoReturn:
+    error: Exception = ValueError("at the bottom")
+    for _ in range(2_000):
+        error = ExceptionGroup("a level", [error])
+    raise error
+
+
+def _raise_long_message() -> NoReturn:
+    raise ValueError("long " * 3_000_000)
+
+
+def _give_commands() -> NoReturn:
+    print("::error::from the implementation\n  ::set-env name=A::b\n##[error]again")
+    raise ValueError("\n::error::in a message\n##[error]and again")
+
+
+COMMANDS = ("::error::", "::set-env", "##[error]")
+NAME = "hostile\n::error::in a name \x1b[31m" + "x" * 1_000
+
+implementation = replace(hostile({case.law: case.act for case in CASES}), name=NAME)

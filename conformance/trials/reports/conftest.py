@@ -120,6 +120,8 @@ def entries():
 def catalogue(monkeypatch):
     """The catalogue above in the place of the real one."""
     monkeypatch.setattr(scutch.catalogue, "load", lambda: CATALOGUE)
+    uncached = scutch.catalogue._renamed.__wrapped__  # or later trials would read this catalogue
+    monkeypatch.setattr(scutch.catalogue, "_renamed", uncached)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from scutch.catalogue import place
 from scutch.report import VERDICTS, ReportError, load, schema, suite, write
 from scutch.report.matrix import MARKS, MEANINGS
-from scutch.report.text import line, visible
+from scutch.report.text import line, publish, visible
 
 
 @pytest.fixture
@@ -73,6 +73,11 @@ def test_half_a_character_survives(report, tmp_path):
         tmp_path / "r.json",
     )
     assert load(tmp_path / "r.json").requirements[0].reason == "\ud800\x00é"
+
+
+def test_half_a_character_is_published_as_its_escape(tmp_path):
+    publish("half \ud800 é", tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text("utf-8") == "half \\ud800 é"
 
 
 @pytest.mark.parametrize("name", ["report.txt", "report", "report.JSON"])

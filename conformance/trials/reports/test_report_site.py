@@ -1,6 +1,7 @@
 """The static site, as text: what is escaped, what is linked, what is written."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -228,3 +229,10 @@ def test_a_folder_that_cannot_be_made_is_said(flax, entries, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ReportError, match=r"cannot write the site to .*file"):
         site.write([flax], entries, tmp_path / "file")
+
+
+def test_half_a_character_in_a_report_ends_no_page(report, entries, tmp_path):
+    odd = report({"boxes/all/b-1": {"verdict": "known", "reason": "half \ud800"}})
+    odd = replace(odd, implementation=Product("half \udfff", "1"))
+    index = site.write([odd], entries, tmp_path / "site")
+    assert "half \\udfff" in index.read_text("utf-8")
