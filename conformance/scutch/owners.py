@@ -426,7 +426,7 @@ class _Examined:
         )  # fmt: skip
         allowed = indices if indices is None or callable(indices) else lambda box: indices
         self.subject = Subject(
-            box_class.__name__, self._in_domain, self._wrapped, names=read, indices=allowed,
+            box_class.__name__, self.make_box, self._wrapped, names=read, indices=allowed,
             holds=self._holds, crosses=crosses and not isinstance(box, own), owned=True, **given,
         )  # fmt: skip
         self._check_axes(box)
@@ -517,7 +517,7 @@ class _Examined:
             return "other objects" not in self.refuses
         return "keys" not in self.refuses or isinstance(value.dtype, np.dtype)
 
-    def _in_domain(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
+    def make_box(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
         """A box for a law; what the class refuses to hold is not in the domain of the law."""
         assume(mesh is None and self._holds(value))
         try:
@@ -528,7 +528,10 @@ class _Examined:
         return box
 
     def _wrapped(self, init: Callable[..., Any], names: Any, mesh: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: self._in_domain(init(*args, **kwargs), names, mesh)
+        def wrap(*args: Any, **kwargs: Any) -> Any:
+            return self.make_box(init(*args, **kwargs), names, mesh)
+
+        return wrap
 
 
 def _kinds(box: Any) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from scutch.judging import (
     interruptions,
     isolation,
     job,
+    leaving,
     profiles,
     suite,
 )
@@ -706,6 +707,7 @@ def pytest_pycollect_makeitem(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the laws that are asked for and claimed."""
+    leaving.remember()
     judge = config.stash[JUDGE]
     run = judge.run
     replayed = parse_call(run.replay)[0] if run.replay else None

@@ -10,10 +10,12 @@ import functools
 import os
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
+from scutch.implementation import Namespace
 from scutch.judging import suite
 from scutch.judging.run import settle
 from scutch.judging.trying import try_law
@@ -23,7 +25,7 @@ from scutch.terminal import document
 from trials.hostile import hostile, tried
 from trials.hostile.agreeing import CASES
 from trials.hostile.lying import FUNCTIONS, LAWS, NAMES, only_during, renaming
-from trials.hostile.raising import ACTS
+from trials.hostile.raising import ACTS, CLASSES
 
 OWN = "test_removing_an_added_axis_restores_the_box"
 SELECTION = (
@@ -114,6 +116,13 @@ def test_whatever_is_raised_breaks_the_law(act, tmp_path):
     assert trial.counterexample.input == smallest()
     assert trial.reason.isprintable() or "\n" in trial.reason
     assert len(trial.reason) < 10_000
+
+
+@pytest.mark.parametrize("boxes", CLASSES.values(), ids=CLASSES)
+def test_a_function_of_the_judge_in_the_place_of_a_method_breaks_the_law(boxes):
+    meta = Namespace("hostile: meta", SimpleNamespace(Partitioned=boxes), reference.meta)
+    _, trials = judged(dataclasses.replace(reference, meta=meta), (OWN,))
+    assert (trials[OWN].outcome, trials[OWN].examples) == ("failed", 0)
 
 
 RENAMED = [

@@ -17,7 +17,6 @@ import tempfile
 import unittest
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import hypothesis
@@ -26,17 +25,10 @@ from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-import scutch
-from scutch import implementation
+from scutch.judging.leaving import LEAVING, steps
 from scutch.judging.profiles import DEFAULT, PROFILES
 from scutch.judging.readable import inert, shortened, visible
-from scutch.lawkit import domain
 from scutch.lawkit.domain import OutOfDomain
-
-_HOME = str(Path(scutch.__file__).parent)
-_SAYING = (domain.__file__, implementation.__file__)
-"""The files whose functions raise what laws leave by."""
-
 
 BARE = ("", "assert False", "assert not True", "assert None")
 """What an assertion says that does not say what was asked."""
@@ -214,24 +206,6 @@ def is_order(error: BaseException) -> bool:
     return issubclass(kind, orders) or not issubclass(kind, Exception)
 
 
-LEAVING = (OutOfDomain, domain.NotAvailable, implementation.Unclaimed)
-"""What a law is left by."""
-
-
-def leaves(error: BaseException, function: Callable[..., Any]) -> bool:
-    """Whether the judge or a law said that the law is to be left; an implementation may not.
-
-    Args:
-      error: What the law was left by.
-      function: The law.
-    """
-    if not issubclass(type(error), LEAVING):
-        return False
-    callers = [file for file, _ in _places(error) if file not in _SAYING]
-    law = written(function).__code__.co_filename
-    return bool(callers) and (callers[-1] == law or callers[-1].startswith(_HOME))
-
-
 def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseException:
     """An error with the part of its traceback that begins in the law, if there is one.
 
@@ -242,17 +216,6 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
     code = written(function).__code__
     rest = next((step for step in steps(error) if step.tb_frame.f_code is code), None)
     return error if rest is None else BaseException.with_traceback(error, rest)
-
-
-def steps(error: BaseException) -> Iterator[TracebackType]:
-    """Each call that an error went through, the outermost first.
-
-    The class of the error is the implementation's, and may hide its traceback.
-    """
-    step = BaseException.__dict__["__traceback__"].__get__(error)
-    while step is not None:
-        yield step
-        step = step.tb_next
 
 
 def _places(error: BaseException) -> list[tuple[str, int]]:

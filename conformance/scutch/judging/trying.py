@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scutch.implementation import Implementation, Unclaimed
+from scutch.implementation import CAPABILITIES, Implementation, Unclaimed
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
-from scutch.judging import costs, hypothesis_parts
+from scutch.judging import costs, hypothesis_parts, leaving
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.profiles import PROFILES
@@ -183,6 +183,7 @@ class Attempt:
       function: The law, below `@given`.
       builder: What builds its inputs.
       fixtures: Its arguments that are not drawn, by name.
+      claimed: The implementation, and its namespaces.
       journal: Told the text of each call before it is made.
       exchange: In process 0 of a job, as in `try_law`.
       held: The calls on which the law held.
@@ -200,6 +201,7 @@ class Attempt:
     function: Callable[..., Any]
     builder: Builder
     fixtures: Inputs
+    claimed: tuple[Any, ...] = ()
     journal: Callable[[str], None] = no_journal
     exchange: Exchange | None = None
     held: set[str] = field(default_factory=set)
@@ -229,7 +231,7 @@ class Attempt:
             else:
                 self.exchange.together(text, lambda: self.try_here(inputs))
         except BaseException as raised:
-            if hypothesis_parts.leaves(raised, self.function):
+            if self.is_left_by(raised):
                 if isinstance(raised, TooFewDevices):
                     self.too_few_devices = str(raised)
                 raise
@@ -280,6 +282,11 @@ class Attempt:
                 raise OutOfDomain
         self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
 
+    def is_left_by(self, error: BaseException) -> bool:
+        """Whether the judge or the law, and not the implementation, has left the law so."""
+        since = Attempt.try_here.__code__
+        return leaving.is_left(error, since, self.function, self.claimed)
+
     def is_broken(self, inputs: Inputs) -> bool:
         """Whether inputs break the law; those that it is not about do not."""
         try:
@@ -287,7 +294,7 @@ class Attempt:
         except BaseException as error:
             if _from_keyboard(error):
                 raise
-            return not hypothesis_parts.leaves(error, self.function)
+            return not self.is_left_by(error)
         return False
 
     def replay(self, several: Iterable[Inputs]) -> None:
@@ -341,7 +348,10 @@ def prepared(
         owned=subject.owned,
     )  # fmt: skip
     fixtures = law.arguments(implementation, subject, unasserted)
-    return Attempt(law.name, hypothesis_parts.written(law.function), builder, fixtures)
+    function = hypothesis_parts.written(law.function)
+    leaving.remember(function)
+    claimed = (implementation, *(getattr(implementation, name) for name in CAPABILITIES))
+    return Attempt(law.name, function, builder, fixtures, claimed)
 
 
 def _gravity(found: Counterexample, error: BaseException) -> int:

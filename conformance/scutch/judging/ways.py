@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import scutch
-from scutch.judging import hypothesis_parts
+from scutch.judging import hypothesis_parts, leaving
 
 _HOME = str(Path(scutch.__file__).parent)
 _WORD = re.compile("[A-Za-z']+[.,:;]?")
@@ -34,7 +34,7 @@ def way(error: BaseException, function: Callable[..., Any]) -> str:
       function: The law, as it was written.
     """
     law = last = ""
-    for step in hypothesis_parts.steps(error):
+    for step in leaving.steps(error):
         code = step.tb_frame.f_code
         if code.co_filename == function.__code__.co_filename or code.co_filename.startswith(_HOME):
             last = statements(code.co_filename).get(step.tb_lineno, "")

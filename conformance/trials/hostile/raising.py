@@ -1,16 +1,24 @@
 """What an implementation may raise so as not to be judged: each of these breaks the law."""
 
 import asyncio
+import builtins
+import threading
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import FunctionType
 from typing import Any, NoReturn
 
 import hypothesis
 import pytest
 from hypothesis import errors
-from scutch.implementation import Unclaimed
+from scutch.implementation import Namespace, Unclaimed
+from scutch.inputs import exported
+from scutch.judging import leaving
 from scutch.judging.exchange import JobBroken
 from scutch.lawkit import domain
+from scutch_reference import meta
 
 
 class Odd(BaseException):
@@ -103,6 +111,81 @@ def _raised_elsewhere() -> None:
         raise type(error)() from None
 
 
+def _planted(source: str, module: Any) -> Callable[[], Any]:
+    """A function that is compiled as if it stood in a module of the judge."""
+    found: dict[str, Any] = {}
+    exec(compile(f"def act():\n    {source}", module.__file__, "exec"), vars(module), found)
+    return found["act"]  # type: ignore[no-any-return]
+
+
+def _borrowed(function: Any, **names: Any) -> Callable[..., Any]:
+    """The code of a function of the judge, which sees other globals."""
+    return FunctionType(function.__code__, names | {"__builtins__": builtins})
+
+
+def _by_future() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(domain.assume, False).result()
+
+
+def _by_generator() -> None:
+    suspended = leaving.steps(ValueError())
+    suspended.throw(domain.OutOfDomain())  # type: ignore[attr-defined]
+
+
+def _by_traceback() -> None:
+    """Raise with the traceback of an exception that the judge raised."""
+    try:
+        domain.assume(False)
+    except BaseException as error:
+        found = error.__traceback__
+        assert found is not None
+        raise domain.OutOfDomain().with_traceback(found.tb_next) from None
+
+
+def _in_thread() -> None:
+    kept: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            domain.assume(False)
+        except BaseException as error:
+            kept.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+    raise kept[0]
+
+
+def _standing(**attributes: Any) -> type:
+    """A box class of which these stand in the place of methods, so that a law calls them itself."""
+    return type("Partitioned", (meta.Partitioned,), {"__bool__": lambda _: False} | attributes)
+
+
+def _ended() -> Generator[None]:
+    yield from ()
+
+
+CLASSES = {
+    "assume": _standing(remove_axis=property(domain.assume)),
+    "not_available": _standing(remove_axis=property(domain.not_available)),
+    "import_or_leave": _standing(remove_axis=property(partial(domain.import_or_leave, "no_such"))),
+    "need_devices": _standing(
+        remove_axis=property(domain.need_devices), __gt__=lambda *_: True
+    ),
+    "a helper of laws": _standing(remove_axis=property(partial(exported.on_any, name="none"))),
+    "an ended generator": _standing(
+        remove_axis=property(partial(_ended().throw, domain.OutOfDomain()))
+    ),
+    "a name of its own namespace": _standing(
+        remove_axis=property(partial(Namespace.__getattr__, name="Partitioned")),
+        _title="mine", _modules=(), claimed=lambda *_: frozenset(),
+    ),
+}  # fmt: skip
+"""Box classes, each of which has a function of the judge where a law expects a method."""
+
+
 ACTS: dict[str, Callable[[], Any]] = {
     "skip": lambda: pytest.skip("not here"),
     "importorskip": lambda: pytest.importorskip("no_such_module"),
@@ -140,6 +223,14 @@ ACTS: dict[str, Callable[[], Any]] = {
     "judge's Unclaimed": lambda: _raise(Unclaimed("meta.remove_axis")),
     "judge's JobBroken": lambda: _raise(JobBroken(1, 1.0, None)),
     "judge's, raised again": _raised_elsewhere,
+    "in the judge's module": _planted("assume(False)", exported),
+    "in the judge's code": partial(
+        _borrowed(exported.on_any, assume=domain.assume, claimed=lambda _: ()), None, "none"
+    ),
+    "judge's, by a future": _by_future,
+    "judge's, by a generator": _by_generator,
+    "judge's traceback": _by_traceback,
+    "judge's, of a thread": _in_thread,
     "disguised as NotAvailable": lambda: _raise(Disguised("not here")),
     "disguised as an error": lambda: _raise(Disordered("odd")),
     "mute": lambda: _raise(Mute()),

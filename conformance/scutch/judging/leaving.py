@@ -1,0 +1,196 @@
+"""Whether the judge itself has left a law, or an implementation pretends that it did.
+
+A law is left by an exception: its input is out of its domain, the machine lacks what it needs, or
+it touches a name that is not claimed. An implementation that could raise such an exception, or have
+the judge's own functions raise it, would not be judged. So the calls that the exception came
+through are looked at, from the law to the `raise`:
+
+    law  ── calls `_ruled(...)` ──>  _ruled  ── calls `assume(...)` ──>  assume  ── raise
+
+Each of them is in code that the judge had when it was imported, in the judge's own module. Each
+calls the next one by its name, as its source has it at that place. And the last one is a `raise`.
+So there is no way through an implementation, and none that it stands at the beginning of, such as a
+method that is a `functools.partial` of `assume`: the law calls it `remove_axis`.
+
+Which names an implementation claims is for it to say. So a law may be left by an unclaimed name of
+its namespaces also where an implementation has called back what touches the name.
+"""
+
+import ast
+import dis
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+import scutch
+from scutch.implementation import Implementation, Namespace, Unclaimed
+from scutch.lawkit.domain import NotAvailable, OutOfDomain
+
+LEAVING = (OutOfDomain, NotAvailable, Unclaimed)
+"""What a law is left by."""
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_ASKING = (Namespace.__getattr__.__code__, Implementation.need.__code__)
+"""What says that a name is not claimed."""
+
+_SEEN: dict[int, tuple[dict[str, Any], dict[int, CodeType]]] = {}
+"""By the identity of its namespace, each module of the judge, and its code by identity."""
+
+
+def remember(law: Any = None) -> None:
+    """Note the code of the judge's modules that are imported; that of each module once.
+
+    It is called when laws are collected, which is before what they judge is imported.
+
+    Args:
+      law: A function that may stand in a module of another package.
+    """
+    spaces = [
+        vars(module) for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == scutch.__name__
+    ]  # fmt: skip
+    for space in [*spaces, *([law.__globals__] if law is not None else [])]:
+        if id(space) not in _SEEN:
+            codes = _codes(space.values(), space["__name__"])
+            _SEEN[id(space)] = space, {id(c): c for code in codes for c in _nested(code)}
+
+
+def is_left(error: BaseException, since: CodeType, law: Any, claimed: Iterable[Any]) -> bool:
+    """Whether the judge or a law said that the law is to be left.
+
+    Args:
+      error: What the law was left by.
+      since: What builds the law's inputs and calls it.
+      law: The law, as it was written.
+      claimed: The implementation, and its namespaces.
+
+    Returns:
+      `False` for every other exception, also one of `LEAVING` that came another way.
+    """
+    if not issubclass(type(error), LEAVING):
+        return False
+    through = list(steps(error))
+    while through and through[0].tb_frame.f_code is not since:
+        del through[0]
+    if not through or not _raises(through[-1]):
+        return False
+    if issubclass(type(error), Unclaimed):
+        return _asks_for_unclaimed(through, claimed)
+    return all(map(_is_of_judge, through)) and all(
+        _calls(caller, called, law.__code__)
+        or any(_is_in(called, outer) for outer in through[:number])
+        for number, (caller, called) in enumerate(pairwise(through), 1)
+    )
+
+
+def steps(error: BaseException) -> Iterator[TracebackType]:
+    """Each call that an error went through, the outermost first.
+
+    The class of the error is the implementation's, and may hide its traceback.
+    """
+    step = BaseException.__dict__["__traceback__"].__get__(error)
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
+def _asks_for_unclaimed(through: list[TracebackType], claimed: Iterable[Any]) -> bool:
+    """Whether the judge's own code asks the implementation for a name that it does not claim."""
+    if len(through) < 2:
+        return False
+    asking, asked = through[-2:]
+    given = asked.tb_frame.f_locals
+    names = {"need", "getattr", "hasattr", given.get("name")}
+    return (
+        asked.tb_frame.f_code in _ASKING
+        and any(given["self"] is each for each in claimed)
+        and _is_of_judge(asked) and _is_of_judge(asking)
+        and not names.isdisjoint(_named_at(asking))
+    )  # fmt: skip
+
+
+def _is_of_judge(step: TracebackType) -> bool:
+    """Whether a call is of code that the judge was imported with, in its own module."""
+    frame = step.tb_frame
+    _, codes = _SEEN.get(id(frame.f_globals), (None, {}))
+    return id(frame.f_code) in codes
+
+
+def _raises(step: TracebackType) -> bool:
+    return step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
+
+
+def _calls(caller: TracebackType, called: TracebackType, law: CodeType) -> bool:
+    """Whether one call makes the other by its name, or is the same one."""
+    code = called.tb_frame.f_code
+    if called.tb_frame is caller.tb_frame or code is law:
+        return True
+    return code.co_name in _named_at(caller)
+
+
+def _is_in(called: TracebackType, outer: TracebackType) -> bool:
+    """Whether what is called was written inside what another call is of, as a lambda is."""
+    return called.tb_frame.f_code in islice(_nested(outer.tb_frame.f_code), 1, None)
+
+
+def _named_at(step: TracebackType) -> set[str]:
+    """The names of what is called, or looked up, where a call stands."""
+    code = step.tb_frame.f_code
+    names = _names_in(code.co_filename)
+    position = next(islice(code.co_positions(), step.tb_lasti // 2, None))
+    if position[3] is not None:
+        return {
+            name for name, node in names if (node.end_lineno, node.end_col_offset) == position[1::2]
+        }
+    return {  # Python was told to keep lines only
+        name for name, node in names if node.lineno <= step.tb_lineno <= (node.end_lineno or 0)
+    }
+
+
+@functools.cache
+def _names_in(file: str) -> list[tuple[str, ast.Call | ast.Attribute]]:
+    """Each call and each attribute in a file, with the name of what is called or looked up."""
+    found: list[tuple[str, ast.Call | ast.Attribute]] = []
+    for node in ast.walk(ast.parse(Path(file).read_bytes())):
+        if not isinstance(node, ast.Call | ast.Attribute):
+            continue
+        named: ast.expr = node
+        while isinstance(named, ast.Call):  # what `f(x)(y)` calls goes by the name of `f`
+            named = named.func
+        if isinstance(named, ast.Name | ast.Attribute):
+            found.append((named.id if isinstance(named, ast.Name) else named.attr, node))
+    return found
+
+
+def _codes(values: Iterable[Any], module: str) -> Iterator[CodeType]:
+    """The code of functions, and of the methods of classes, that a module defines."""
+    for value in values:
+        for part in (value, *_wrapped(value)):
+            if isinstance(part, FunctionType):
+                yield part.__code__
+            elif isinstance(part, type) and part.__module__ == module:
+                yield from _codes(vars(part).values(), module)
+
+
+def _wrapped(value: Any) -> Iterator[Any]:
+    """The functions that a descriptor, a cache or Hypothesis holds."""
+    if isinstance(value, property):
+        yield from (value.fget, value.fset)
+    for name in ("__func__", "func", "__wrapped__"):
+        yield from ([vars(value)[name]] if name in getattr(value, "__dict__", {}) else [])
+    if isinstance(value, classmethod | staticmethod):
+        yield value.__func__
+    if isinstance(value, FunctionType) and hasattr(value, "hypothesis"):
+        yield value.hypothesis.inner_test
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """Code, and that of all functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
