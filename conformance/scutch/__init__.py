@@ -1,7 +1,9 @@
 """Laws for Flax-style sharding metadata, and the judge that tries implementations by them."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
+from scutch import shadowing
 from scutch.implementation import (
     Implementation as Implementation,
     Namespace as Namespace,
@@ -23,19 +25,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_LATE = {
+    "Model": "scutch.models",
+    "ModelFindings": "scutch.models.testing",
+    "ModelTests": "scutch.models.testing",
+    "Nonconforming": "scutch.owners",
+    "judge_box": "scutch.owners",
+    "judge_model": "scutch.models.testing",
+}
+"""Where each name is that needs JAX."""
+
 
 def __getattr__(name: str) -> Any:
-    """Import what needs JAX when it is asked for; the command line does not."""
-    if name in ("Nonconforming", "judge_box"):
-        from scutch import owners
+    """Import what needs JAX when it is asked for; the command line does not.
 
-        return getattr(owners, name)
-    if name == "Model":
-        from scutch.models import Model
-
-        return Model
-    if name in ("ModelFindings", "ModelTests", "judge_model"):
-        from scutch.models import testing
-
-        return getattr(testing, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Raises:
+      SetupError: A module on Python's path has the name of a package that is needed.
+    """
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if found := shadowing.stranger():
+        raise SetupError("import scutch", found)
+    return getattr(importlib.import_module(_LATE[name]), name)

@@ -28,6 +28,7 @@ from scutch.report import badge, comparison, github, sarif
 from scutch.report.document import Outcome, Report, ReportError, load, suite
 from scutch.report.findings import Place
 from scutch.report.text import count, publish
+from scutch.shadowing import stranger
 
 if TYPE_CHECKING:
     from scutch.judging.known import Known
@@ -86,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     """Carry out one command line, up to an interruption."""
+    if found := stranger():
+        return _refuse(found)
     if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     if words[:1] == ["run"]:

@@ -1,6 +1,7 @@
 """The distribution: what a wheel holds, its version, its size, and the pins of its environment."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -108,6 +109,41 @@ def test_a_module_of_the_users_that_is_called_scutch_is_no_verdict(installed, tm
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"scutch: Python finds {tmp_path / theirs} under the name scutch")
     assert len(done.stderr.splitlines()) == 1
+
+
+STRANGERS = ("jax.py", "jax/__init__.py", "numpy.py", "hypothesis.py", "pytest.py")
+
+
+@pytest.mark.parametrize("words", [("list",), ("run",)], ids=" ".join)
+@pytest.mark.parametrize("theirs", STRANGERS)
+def test_a_module_with_the_name_of_a_package_is_no_verdict(installed, tmp_path, theirs, words):
+    path = tmp_path / theirs
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("raise SystemExit(0)\n")
+    done = subprocess.run(
+        [installed / "scutch", *words], env={**ALONE, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    name = path.relative_to(tmp_path).parts[0].removesuffix(".py")
+    assert done.stderr.startswith(f"scutch: Python finds {path} under the name {name}, and not")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("-m", "pytest", ROOT / "conformance"), 4), (("-c", "from scutch import judge_box"), 1)],
+    ids=["pytest conformance", "judge_box"],
+)
+def test_whoever_needs_a_package_names_the_module_in_its_place(tmp_path, command, code):
+    (tmp_path / "hypothesis.py").write_text("raise SystemExit(0)\n")
+    path = os.pathsep.join(map(str, (tmp_path, ROOT / "conformance", ROOT / "reference")))
+    done = subprocess.run(
+        [sys.executable, *command], env={**ALONE, "PYTHONPATH": path}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert f"Python finds {tmp_path / 'hypothesis.py'} under the name hypothesis" in done.stderr
 
 
 @pytest.mark.parametrize("word", ["-n2", "--numprocesses=2", "--dist=load"])
