@@ -29,6 +29,7 @@ from scutch_ci import (
     asv_site,
     conformance,
     front_page,
+    lowest,
     measurements,
     mutants,
     regressions,
@@ -232,12 +233,35 @@ def planned_tasks(
         for environment in environments if not options.no_conformance
         for implementation in options.implementations.split(",")
     ]  # fmt: skip
+    if not options.no_conformance:
+        planned.append(lowest_task(options, night))
     for implementation in PACKAGES if options.mutants > 0 else ():
         if implementation in options.implementations.split(","):
             planned.append(planting_task(options, night, environments[0], implementation))
     for environment in environments if not options.no_benchmarks else ():
         planned += measuring_tasks(options, night, environment)
     return planned
+
+
+def lowest_task(options: argparse.Namespace, night: Night) -> Task:
+    """The task that judges the reference with the lowest releases that it is said to work with."""
+
+    def make(scratch: Path, log: Path) -> None:
+        report = scratch / "report.json"
+        wanted = [f"--requirement={pattern}" for pattern in options.requirement]
+        try:
+            command = lowest.command(f"--report={report}", "--profile=ci", *wanted)
+        except NothingMeasured as reason:
+            raise TaskFailed(str(reason)) from None
+        code = tasks.run(command, log, ROOT, environment_of(ROOT))
+        if code or not load(report).complete:
+            raise TaskFailed(f"judging ended with {code}: {last_line(log.read_text())}")
+        os.replace(report, night.folder / "lowest.json")
+
+    def summary(path: Path) -> str:
+        return Column("lowest", load(path)).headline
+
+    return Task("judge reference, lowest releases", night.folder / "lowest.json", make, summary)
 
 
 def planting_task(

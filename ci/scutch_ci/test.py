@@ -78,6 +78,7 @@ def checks() -> tuple[Check, ...]:
         # One worker more than processors: many trials wait for a process to end, or to be ended.
         pytest("trials", TRIALS, "-n", str(processors() + 1), *ignored, timeout=TRIALS_TIMEOUT),
         *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
+        Check("lowest", ("ci/lowest", "--requirement=metadata", "--profile=quick")),
         Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
         pytest("gate", alone["gate"], measures=True),

@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -184,6 +184,16 @@ class Namespace:
         """The names, of those given, that the implementation claims."""
         return frozenset(names) if self._names is None else self._names.intersection(names)
 
+    def plain(self) -> "Namespace":
+        """The same of this class itself: what a subclass says of its claims does not count."""
+        own = object.__getattribute__(self, "__dict__")
+        return Namespace(own["_title"], *own["_modules"], names=own["_names"])
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names that are claimed, sorted; `None` for all of the standard's."""
+        return None if self._names is None else tuple(sorted(self._names))
+
     def __getattr__(self, name: str) -> Any:
         if name in _STANDARD and not self.claimed([name]):
             raise Unclaimed(f"{self._title}.{name}")
@@ -236,7 +246,8 @@ class Implementation:
       bridge: The Linen-NNX bridge (`004_`).
       export: Export of trained functions (`003_`).
       known: The implementation that this one descends from, whose known failures it inherits:
-        `flax`, or `flax==0.12.8` if the two do not have the same version; empty for none.
+        `flax`, or `flax==0.12.8` if the two do not have the same version; empty for none. A
+        name alone inherits nothing.
     """
 
     name: str
@@ -272,6 +283,25 @@ class Implementation:
         space = getattr(self, capability)
         if isinstance(space, Namespace) and not space.claimed([name]):
             raise Unclaimed(f"{self.name} {self.version}: {option}")
+
+    def plain(self) -> "Implementation":
+        """The same of this class itself, with each field read once.
+
+        A subclass could claim one thing when it is asked, and another while laws are tried.
+        """
+        found: dict[str, Any] = {}
+        for each in fields(Implementation):
+            value = getattr(self, each.name)
+            value = Namespace.plain(value) if isinstance(value, Namespace) else value
+            found[each.name] = str.__str__(value) if isinstance(value, str) else value
+        return Implementation(**found)
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """What is claimed: `meta` for a whole capability, `meta: unbox, ...` for some names."""
+        spaces = {name: getattr(self, name) for name in self.claims}
+        parts = {n: s.names if isinstance(s, Namespace) else None for n, s in spaces.items()}
+        return tuple(n if p is None else f"{n}: {', '.join(p)}" for n, p in parts.items())
 
     @property
     def upstream(self) -> tuple[str, str] | None:
@@ -461,7 +491,7 @@ def check(found: Any, where: str) -> Implementation:
       where: How it was found, for messages.
 
     Returns:
-      `found`.
+      `found`, as `Implementation.plain` has it.
 
     Raises:
       SetupError: It is of another type, claims nothing, or lacks a name that it claims.
@@ -471,33 +501,37 @@ def check(found: Any, where: str) -> Implementation:
             f"implementation {where!r}",
             f"it is a {type(found).__name__}; expected a scutch.Implementation",
         )
+    try:
+        plain = Implementation.plain(found)
+    except Exception as error:
+        raise _import_failed(where, "reading what it claims", error) from error
     for name in ("name", "version", "known"):
-        if not isinstance(getattr(found, name), str):
+        if not isinstance(getattr(plain, name), str):
             raise SetupError(
                 f"implementation {where!r}",
-                f"{name} is {getattr(found, name)!r}; expected a string",
+                f"{name} is {getattr(plain, name)!r}; expected a string",
             )
     for name in ("name", "version"):
-        if not getattr(found, name).strip():
+        if not getattr(plain, name).strip():
             raise SetupError(f"implementation {where!r}", f"its {name} is empty")
-    if not found.claims:
+    if not plain.claims:
         raise SetupError(
             f"implementation {where!r}",
             f"it claims no capability; expected at least one of {', '.join(CAPABILITIES)}",
         )
     for claim, needed in (("logical", "meta"), ("linen", "logical")):
-        if claim in found.claims and needed not in found.claims:
+        if claim in plain.claims and needed not in plain.claims:
             raise SetupError(
                 f"implementation {where!r}",
                 f"it claims {claim!r} without {needed!r}, which {claim!r} needs",
             )
-    for capability, names in found.missing().items():
+    for capability, names in plain.missing().items():
         raise SetupError(
             f"implementation {where!r}",
             f"it claims {capability!r} but lacks {', '.join(names)}; "
             f"provide the name, or leave {capability}=None",
         )
-    return found
+    return plain
 
 
 def _look_in(folder: Path) -> None:

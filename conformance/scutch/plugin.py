@@ -176,7 +176,11 @@ class Judge:
             bounded=self.run.platform == "cpu", folder=self.folder,
         )  # fmt: skip
         self.unasserted = Unasserted(self.run.where)
-        self.job = Job(self.run.processes, {"where": self.run.where}, self.run.launched)
+        self.job = Job(
+            self.run.processes,
+            {"where": self.run.where, "offers": self.run.offers},
+            self.run.launched,
+        )
         self.job_runner = isolation.Runner(self.ask_job, bounded=False, folder=self.folder)
 
     @functools.cached_property
@@ -191,8 +195,15 @@ class Judge:
         """The implementation under judgment, imported in the process that tries laws."""
         return load(self.run.where)
 
+    @functools.cached_property
+    def changed(self) -> str:
+        """As `Run.changed` has it, in the process that tries laws."""
+        return self.run.changed(self.implementation)
+
     def attempt(self, law: Law) -> Trial:
         """Try a law, in this process."""
+        if self.changed:
+            return Trial(law.name, law.requirement, "untried", reason=self.changed)
         witness, known = self.run.known_of(law)
         return try_law(
             law, self.implementation, examples=self.run.examples, seed=self.run.seed,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from scutch import catalogue
-from scutch.inputs.exported import installed
 from scutch.judging import suite
 from scutch.judging.trying import try_law
+from scutch.lawkit.domain import is_installed
 from trials.liars import liars
 from trials.liars.tale import convict, few, rows
 
@@ -37,7 +37,7 @@ def near(law, liar):
 
 @pytest.mark.parametrize("liar", LIARS, ids=[f"{li.breaks[0]}-{li.name}" for li in LIARS])
 def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar):
-    if OF_TENSORFLOW & set(liar.breaks) and not installed("tensorflow"):
+    if OF_TENSORFLOW & set(liar.breaks) and not is_installed("tensorflow"):
         pytest.skip("the lie is about TensorFlow, which is not installed")
 
     def on_few(law, liar):

@@ -279,3 +279,109 @@ class Broken(meta.Partitioned):
 own = type("Own", (), {{"Partitioned": Broken}})
 implementation = Implementation("broken", "1", meta=Namespace("broken", own, meta))
 """
+
+
+CHANGING = f"""import os
+{ADAPTER}
+from pathlib import Path
+from scutch.implementation import Unclaimed
+from scutch_reference import bridge, nnx
+
+imports = Path("/tmp", f"{{os.environ['SCUTCH_TRIAL']}}-imports")
+imports.write_text(imports.read_text() + "." if imports.exists() else ".")
+first = len(imports.read_text()) == 1
+
+class Boxes:
+    class Partitioned(meta.Partitioned):
+        def remove_axis(self, index, params):
+            return self
+
+def judged(names=None, kind=Namespace, boxes=Boxes):
+    return Implementation("mine", "1", meta=kind("mine: meta", boxes, meta, names=names))
+"""
+"""An adapter of a broken box class, which knows whether the judge imports it for the first time."""
+
+FEWER = "tuple(set(vars(meta)) - {'Partitioned'})"
+
+CHANGES = {
+    "a name less": f"implementation = judged(None if first else {FEWER})\n",
+    "a capability less": "implementation = judged(boxes=Boxes) if first else "
+        "Implementation('mine', '1', logical=None, nnx=nnx)\n",
+    "devices": "import jax\nif not first: jax.config.update('jax_num_cpu_devices', 1)\n"
+        "implementation = judged()\n",
+}  # fmt: skip
+"""What an adapter does otherwise where laws are tried than when the run began."""
+
+SAME = {
+    "a subclass of Namespace": """
+class Own(Namespace):
+    def claimed(self, names):
+        return frozenset()
+    def __getattr__(self, name):
+        raise Unclaimed(name)
+implementation = judged(kind=Own)
+""",
+    "a subclass of Implementation": """
+class Own(Implementation):
+    claims = ("meta",)
+    def need(self, option):
+        raise Unclaimed(option)
+    def __getattribute__(self, name):
+        if name == "meta" and not first:
+            return Namespace("none", names=())
+        return super().__getattribute__(name)
+    def _claimed(self, capability):
+        return frozenset()
+implementation = Own("mine", "1", meta=Namespace("mine: meta", Boxes, meta))
+""",
+}
+"""Adapters of classes of their own, which say one thing to the probe and another to laws."""
+
+OWN_LAW = ("--requirement", "metadata/box-axes/removing-undoes-adding", "--profile", "quick")
+
+
+@pytest.mark.parametrize("text", CHANGES.values(), ids=CHANGES)
+def test_what_is_claimed_otherwise_where_laws_are_tried_is_untested(scutch, tmp_path, text):
+    lay_out(tmp_path / "work", {"mine.py": CHANGING.replace("/tmp", str(tmp_path)) + text})
+    options = ("--implementation", "mine.py", *OWN_LAW, "-p", "no:cacheprovider")
+    code, output = scutch("run", *options, environment={"SCUTCH_TRIAL": "a"})
+    assert code == 2, output
+    assert "untested" in output
+    assert "expected the same in every process" in output
+
+
+@pytest.mark.parametrize("text", SAME.values(), ids=SAME)
+def test_a_class_of_ones_own_escapes_no_law(scutch, tmp_path, text):
+    lay_out(tmp_path / "work", {"mine.py": CHANGING.replace("/tmp", str(tmp_path)) + text})
+    options = ("--implementation", "mine.py", *OWN_LAW, "-p", "no:cacheprovider")
+    code, output = scutch("run", *options, environment={"SCUTCH_TRIAL": "a"})
+    assert code in (1, 2), output
+    assert "conforms" not in output
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("os.environ['XLA_FLAGS'] = ''", "sets xla_force_host_platform_device_count = none"),
+        ("import jax; jax.config.update('jax_num_cpu_devices', 2)", "sets jax_num_cpu_devices = 2"),
+        ("import jax; jax.config.update('jax_platforms', '')", "sets jax_platforms = "),
+    ],
+)
+def test_an_adapter_that_decides_on_devices_is_refused(scutch, tmp_path, setting, says):
+    lay_out(tmp_path / "work", {"mine.py": f"import os\n{HONEST}{setting}\n"})
+    code, output = scutch("run", "--implementation", "mine.py", *OWN_LAW, "-p", "no:cacheprovider")
+    assert (code, says in output) == (2, True), output
+
+
+@pytest.mark.parametrize("hidden", ["None", "type(os)('tensorflow')"])
+def test_a_package_that_is_hidden_is_no_reason_to_leave_a_law(scutch, tmp_path, hidden):
+    text = (
+        "import os, sys\nfrom scutch import Implementation\nfrom scutch_reference import export\n"
+        f"implementation = Implementation('mine', '1', export=export)\n"
+        f"sys.modules['tensorflow'] = {hidden}\n"
+    )
+    lay_out(tmp_path / "work", {"mine.py": text})
+    only = ("--requirement", "export/methods/method-equals-jax-function", "--profile", "quick")
+    code, output = scutch("run", "--implementation", "mine.py", *only, "-p", "no:cacheprovider")
+    assert code in (1, 2), output
+    assert "conforms" not in output

@@ -11,6 +11,7 @@ import textwrap
 import time
 
 import pytest
+from scutch.implementation import load
 from scutch.judging import job
 
 LOSES_A_PROCESS = """
@@ -102,13 +103,21 @@ def test_a_lost_process_costs_its_law_only(tmp_path, loss, verdict, said):
 def test_a_process_that_cannot_answer_says_why_at_once():
     """It does not end: JAX would have it wait for the others, which wait for its next input."""
     started = time.monotonic()
-    asked = job.Job(2, {"where": "reference"})
+    asked = job.Job(2, {"where": "reference", "offers": load("reference").offers})
     lost = asked.ask({"law": "test_no_law", "replay": None}, timeout=100)
     asked.close()
     assert time.monotonic() - started < 60
     assert lost.outcome == "untried"
     assert "process 0 of 2 could not answer:" in lost.reason
     assert "expected the name of a law" in lost.reason
+
+
+def test_what_is_claimed_otherwise_in_a_process_of_the_job_is_not_tried():
+    asked = job.Job(2, {"where": "reference", "offers": ["meta"]})
+    lost = asked.ask({"law": "test_no_law", "replay": None}, timeout=100)
+    asked.close()
+    assert lost.outcome == "untried"
+    assert "in this process; expected meta" in lost.reason
 
 
 def test_without_a_job_its_laws_are_unclaimed_with_the_reason(tmp_path):

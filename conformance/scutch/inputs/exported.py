@@ -13,7 +13,6 @@ expected costs no compilation and comes by another route than what is exported.
 
 import contextlib
 import dataclasses
-import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +25,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import GetAttrKey, register_pytree_node, register_pytree_with_keys
 
-from scutch.lawkit.domain import assume, import_or_leave, not_available
+from scutch.lawkit.domain import assume, import_or_leave, is_installed, not_available
 from scutch.lawkit.equality import alike
 from scutch.lawkit.tolerances import MODELS, near
 
@@ -197,11 +196,6 @@ def claimed(export: Any) -> tuple[str, ...]:
     return tuple(getattr(export, "BACKENDS", (TENSORFLOW,)))
 
 
-def installed(module: str) -> bool:
-    """Whether a module can be imported here."""
-    return importlib.util.find_spec(module) is not None
-
-
 @dataclasses.dataclass(frozen=True)
 class Backend:
     """One backend of an implementation.
@@ -256,7 +250,7 @@ def on_any(export: Any, name: str) -> Backend:
       NotAvailable: TensorFlow is not installed, and the implementation has nothing else.
     """
     assume(name in claimed(export))
-    if name == TENSORFLOW and not installed("tensorflow"):
+    if name == TENSORFLOW and not is_installed("tensorflow"):
         if claimed(export) == (TENSORFLOW,):
             not_available(NO_TENSORFLOW)
         assume(False)
@@ -373,15 +367,21 @@ class Served:
             )
         return [None if g is None else g.numpy() for g in tape.gradient(total, list(variables))]
 
-    @contextlib.contextmanager
-    def loaded(self, inputs: Any) -> Iterator["Served"]:
+    def loaded(self, inputs: Any) -> AbstractContextManager["Served"]:
         """The module, saved for inputs and loaded again; its folder lasts as long as the block.
 
         Args:
           inputs: An input for each key; the input itself for a module of one function.
+
+        Raises:
+          NotAvailable: What JAX writes it with is not installed.
         """
-        if self.backend.name == JAX and not installed("flatbuffers"):
+        if self.backend.name == JAX and not is_installed("flatbuffers"):
             not_available(NO_FLATBUFFERS)
+        return self._loaded(inputs)
+
+    @contextlib.contextmanager
+    def _loaded(self, inputs: Any) -> Iterator["Served"]:
         with tempfile.TemporaryDirectory() as folder:
             self.backend.export.save(self.owner, Path(folder), inputs)
             yield Served(self.backend, self.backend.export.load(Path(folder)))

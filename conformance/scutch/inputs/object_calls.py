@@ -41,7 +41,7 @@ from scutch.inputs.descriptions import (
 )
 from scutch.inputs.programs import Interpreter
 from scutch.inputs.transformations import CARRIED, Sharding, is_axis, moved
-from scutch.lawkit.domain import OutOfDomain, assume
+from scutch.lawkit.domain import OutOfDomain, assume, need_shard_map
 
 LANES = 2
 """How often a map or a loop runs the function."""
@@ -879,6 +879,8 @@ def agreement(
       AssertionError: One route refuses what the other accepts, or leaves and returns something
         else; the message says where.
     """
+    if any(each.kind == "shard_map" for each in call.under):
+        need_shard_map()
     try:
         expected, refusal = _made(call.by_jax, REFUSALS)
         found, error = _made(lambda: call.by_lift(transforms), Exception)

@@ -43,20 +43,33 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any) -> An
     return trial.to_data()
 
 
-def follow(exchange: Exchange, implementation: Implementation) -> None:
+def follow(exchange: Exchange, implementation: Implementation, offers: list[str]) -> None:
     """Try each input that process 0 publishes, until it publishes the end.
 
     Args:
       exchange: The exchange of this process, which is not process 0.
       implementation: The implementation under judgment.
+      offers: What it claimed when the run began.
     """
 
     def attempt(text: str) -> str | None:
+        try:
+            _same(implementation, offers)
+        except ValueError as error:
+            return str(error)
         name, inputs = parse_call(text)
         trial = try_law(_law(name), implementation, examples=1, replay=[inputs])
         return trial.reason if trial.outcome == "failed" else None
 
     exchange.follow(attempt)
+
+
+def _same(implementation: Implementation, offers: list[str]) -> Implementation:
+    """The implementation, if it claims in this process what it did when the run began."""
+    if list(implementation.offers) != offers:
+        now = "; ".join(implementation.offers)
+        raise ValueError(f"it claims {now} in this process; expected {'; '.join(offers)}")
+    return implementation
 
 
 def _law(name: str) -> Law:
@@ -69,10 +82,12 @@ def _law(name: str) -> Law:
 def main() -> None:
     """Join the job, and try laws until it ends."""
     prepare_devices()
-    implementation = load(json.loads(sys.argv[1])["where"])
+    settings = json.loads(sys.argv[1])
+    implementation = load(settings["where"])
+    wanted = settings["offers"]
     job.serve(
-        lambda exchange, request: lead(exchange, implementation, request),
-        lambda exchange: follow(exchange, implementation),
+        lambda exchange, request: lead(exchange, _same(implementation, wanted), request),
+        lambda exchange: follow(exchange, implementation, wanted),
     )
 
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,17 @@ from typing import Any
 import jax
 
 from scutch import catalogue
-from scutch.implementation import SetupError, load
+from scutch.implementation import Implementation, SetupError, known_names, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
 from scutch.judging.causes import Cause
 from scutch.judging.jax_parts import backends_are_started
 from scutch.judging.readable import label, line
-from scutch.judging.settings import check_settings
+from scutch.judging.settings import check_devices, check_settings, devices_asked_for
 from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
+_OWN = "scutch.adapters."
 _PROCESSES = (1, 2, 4, 8)
 _NO_DEVICE = "JAX finds no device of it; expected one of this machine's, or cpu"
 _LAST_WORDS = 500
@@ -61,6 +62,7 @@ class Run:
       compiled: The name of the folder in which compiled programs are kept; empty to keep none.
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
       code: The hash of the code that the import of the implementation has imported.
+      offers: What the implementation claims, as `Implementation.offers` has it.
     """
 
     where: str
@@ -84,6 +86,7 @@ class Run:
     compiled: str = ""
     shard: str = ""
     code: str = ""
+    offers: tuple[str, ...] = ()
 
     @property
     def asked(self) -> tuple[catalogue.Requirement, ...]:
@@ -110,6 +113,25 @@ class Run:
         return tuple(
             replace(entry.expectation, inherited=entry.implementation != self.name)
             for entry in self.known
+        )
+
+    def changed(self, implementation: Implementation) -> str:
+        """What the implementation, or its machine, is otherwise than when the run began.
+
+        Args:
+          implementation: Where it is to be judged: imported anew, in another process.
+
+        Returns:
+          A sentence; empty where all is the same.
+        """
+        before = {*self.offers, f"{self.devices} devices of {self.platform}"}
+        devices = jax.devices()
+        now = {*implementation.offers, f"{len(devices)} devices of {devices[0].platform}"}
+        if now == before:
+            return ""
+        return (
+            f"it had {_several(before - now)} when the run began, and has {_several(now - before)} "
+            "where laws are tried; expected the same in every process"
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -226,6 +248,10 @@ def settle(
     release = (found["name"], found["version"])
     told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
     upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
+    if not (release in upstream or known_names().get(where, where).startswith(_OWN)):
+        # Whoever calls himself `flax` has the failures of Flax to himself.
+        others = {each for each in known.shipped() if each.implementation == release[0]}
+        entries = [each for each in entries if each not in others]
     upstream = [each for each in upstream if each != release]
     where_compiled = f"{found['devices']} of {found['platform']}, {found['kind']}"
     if processes is None:
@@ -243,7 +269,12 @@ def settle(
         timeout, processes, launched, by_traces=by_traces,
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
         shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
+        offers=tuple(found["offers"]),
     )  # fmt: skip
+
+
+def _several(parts: Collection[str]) -> str:
+    return "; ".join(sorted(parts)) or "nothing else"
 
 
 def _one_of(option: str, value: str, choices: Any) -> None:
@@ -285,16 +316,18 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
 
 
 def _inspect(where: str) -> dict[str, Any]:
+    setter, asked_for = f"implementation {where!r}", devices_asked_for()
     try:
         found = load(where)
-        check_settings(f"implementation {where!r}")
+        check_settings(setter)
+        check_devices(setter, asked_for)
     except SetupError as error:
         return {"refused": [error.subject, error.problem]}
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         raised = hypothesis_parts.describe(error)
-        return {"refused": [f"implementation {where!r}", f"importing it raised {raised}"]}
+        return {"refused": [setter, f"importing it raised {raised}"]}
     asked = profiles.asked_platform()
     try:
         devices = jax.devices()
@@ -307,6 +340,7 @@ def _inspect(where: str) -> dict[str, Any]:
         "version": label(found.version),
         "upstream": found.upstream,
         "claims": found.claims,
+        "offers": found.offers,
         "platform": devices[0].platform,
         "devices": len(devices),
         "kind": devices[0].device_kind,

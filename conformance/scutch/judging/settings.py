@@ -6,6 +6,8 @@ judged.
 """
 
 import enum
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +83,34 @@ def check_settings(setter: str = "") -> None:
             f"JAX has {name} = {value!r}",
             f"{problem} the environment variable {name.upper()} to be left out",
         )
+
+
+def devices_asked_for() -> Mapping[str, str]:
+    """The settings that decide which devices JAX has, and how many, by name."""
+    count = re.search(
+        r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", "")
+    )
+    names = ("jax_platforms", "jax_num_cpu_devices")
+    options = {name: _text(getattr(jax.config, name, None)) for name in names}
+    return {"xla_force_host_platform_device_count": count[1] if count else "none", **options}
+
+
+def check_devices(setter: str, before: Mapping[str, str]) -> None:
+    """Refuse an implementation that decides with which devices it is judged.
+
+    Args:
+      setter: Who may have set something.
+      before: What `devices_asked_for` said before.
+
+    Raises:
+      SetupError: A setting is another one now.
+    """
+    for name, value in devices_asked_for().items():
+        if value != before[name]:
+            raise SetupError(
+                f"{setter} sets {name} = {value}",
+                f"laws that need devices would not be tried; expected {before[name]}, as it was",
+            )
 
 
 def _text(value: Any) -> str:

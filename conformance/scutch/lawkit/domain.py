@@ -11,7 +11,7 @@ other exception that leaves a law counts as breaking it.
 Neither is an `Exception`, so that no `except Exception` on the way catches it.
 """
 
-import importlib
+import importlib.machinery
 from typing import Any, NoReturn
 
 import jax
@@ -149,8 +149,26 @@ def import_or_leave(module: str, reason: str) -> Any:
 
     Raises:
       NotAvailable: It is not installed.
+      Untried: It is, and cannot be imported.
     """
     try:
         return importlib.import_module(module)
-    except ImportError:
+    except ImportError as error:
+        if is_installed(module):
+            raise Untried(f"{module} is installed, and importing it fails: {error}") from None
         raise NotAvailable(reason) from None
+
+
+def need_shard_map() -> None:
+    """Leave a law that compares with `jax.shard_map`, which JAX has since 0.6.
+
+    Raises:
+      NotAvailable: This JAX has it only among its experiments, with other options.
+    """
+    if not hasattr(jax, "shard_map"):
+        not_available(f"jax {jax.__version__} has no jax.shard_map")
+
+
+def is_installed(package: str) -> bool:
+    """Whether Python's path has a package, also if it was taken out of `sys.modules`."""
+    return importlib.machinery.PathFinder.find_spec(package) is not None

@@ -18,10 +18,10 @@ from scutch.lawkit.modes import takes_modes
 from scutch.strategies.transformations import plain_jit_calls
 
 
-def _assert_same(transforms, call, way=lambda jit, call: call.made(jit)):
+def _assert_same(transforms, call):
     """Make a described call with JAX and with the lift; what they do must be the same."""
-    theirs = way(jax.jit, call)
-    different = difference(way(transforms.jit, call), theirs)
+    theirs = call.made(jax.jit)
+    different = difference(call.made(transforms.jit), theirs)
     assert not different, different
     return theirs
 

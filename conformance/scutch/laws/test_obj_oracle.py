@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.graphs import VARIABLES, classes
 from scutch.inputs.object_calls import agreement
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, need_shard_map
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.lawkit.modes import takes_modes
@@ -121,6 +121,7 @@ def _lifts_of_tree(transforms, lift, mode, axes, mesh):
     if lift in ("jit", "remat"):
         return ours, jax.jit
     if lift == "shard_map":
+        need_shard_map()
         spec = PartitionSpec(*(None,) * of_module, "data")
         of_array = PartitionSpec() if of_x is None else PartitionSpec(*(None,) * of_x, "data")
         mapped = {"mesh": mesh, "out_specs": PartitionSpec("data"), "in_specs": (spec, of_array)}

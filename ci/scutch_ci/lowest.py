@@ -1,0 +1,55 @@
+"""Judge the reference with the lowest releases that scutch says it works with.
+
+`ci/pins/lowest.txt` has them, and what they need. A trial compares them with `pyproject.toml`.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from scutch_ci.checkout import ROOT, NothingMeasured, environment_of
+from scutch_ci.targets import made
+
+PINS = ROOT / "ci" / "pins" / "lowest.txt"
+ENVIRONMENTS = ROOT / "build" / "environments"
+
+
+def python() -> str:
+    """The Python of the environment, which is made where it is missing.
+
+    Raises:
+      NothingMeasured: It could not be made.
+    """
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    return made("lowest", PINS.read_text("utf-8"), ENVIRONMENTS, ENVIRONMENTS / "lowest.log")
+
+
+def command(*options: str) -> list[str]:
+    """The command that judges the reference there.
+
+    Args:
+      options: Of `scutch run`.
+
+    Raises:
+      NothingMeasured: The environment could not be made.
+    """
+    judge = (python(), "-P", "-m", "scutch", "run", "-p", "no:cacheprovider")
+    return [*judge, "--implementation", "reference", *options]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge; returns an exit code.
+
+    Args:
+      arguments: Options of `scutch run`.
+    """
+    try:
+        chosen = command(*arguments)
+    except NothingMeasured as reason:
+        print(f"ci/lowest: {reason}", file=sys.stderr)
+        return 2
+    return subprocess.run(chosen, cwd=ROOT, env=environment_of(ROOT), check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
