@@ -233,7 +233,7 @@ def planned_tasks(
         for environment in environments if not options.no_conformance
         for implementation in options.implementations.split(",")
     ]  # fmt: skip
-    if not options.no_conformance:
+    if not options.no_conformance and not options.python:
         planned.append(lowest_task(options, night))
     for implementation in PACKAGES if options.mutants > 0 else ():
         if implementation in options.implementations.split(","):

@@ -41,7 +41,8 @@ from scutch.inputs.descriptions import (
 )
 from scutch.inputs.programs import Interpreter
 from scutch.inputs.transformations import CARRIED, Sharding, is_axis, moved
-from scutch.lawkit.domain import OutOfDomain, assume, need_shard_map
+from scutch.lawkit.domain import OutOfDomain, assume
+from scutch.lawkit.mapped import shard_map
 
 LANES = 2
 """How often a map or a loop runs the function."""
@@ -803,7 +804,7 @@ def _shard_map_options(each: Transformation) -> dict[str, Any]:
 def _shard_map_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     specs = call.given(each)
     mesh: Any = each.mesh
-    return jax.shard_map(
+    return shard_map(
         function, mesh=mesh, in_specs=(specs, each.x), out_specs=(specs, each.out),
         **_shard_map_options(each),
     )  # fmt: skip
@@ -879,8 +880,6 @@ def agreement(
       AssertionError: One route refuses what the other accepts, or leaves and returns something
         else; the message says where.
     """
-    if any(each.kind == "shard_map" for each in call.under):
-        need_shard_map()
     try:
         expected, refusal = _made(call.by_jax, REFUSALS)
         found, error = _made(lambda: call.by_lift(transforms), Exception)

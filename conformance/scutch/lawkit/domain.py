@@ -159,16 +159,6 @@ def import_or_leave(module: str, reason: str) -> Any:
         raise NotAvailable(reason) from None
 
 
-def need_shard_map() -> None:
-    """Leave a law that compares with `jax.shard_map`, which JAX has since 0.6.
-
-    Raises:
-      NotAvailable: This JAX has it only among its experiments, with other options.
-    """
-    if not hasattr(jax, "shard_map"):
-        not_available(f"jax {jax.__version__} has no jax.shard_map")
-
-
 def is_installed(package: str) -> bool:
     """Whether Python's path has a package, also if it was taken out of `sys.modules`."""
     return importlib.machinery.PathFinder.find_spec(package) is not None

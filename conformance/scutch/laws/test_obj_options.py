@@ -24,8 +24,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_calls import as_named_by
 from scutch.lawkit.agreement import attempted
-from scutch.lawkit.domain import need_shard_map
 from scutch.lawkit.equality import alike, holds
+from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, options, raised, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 
@@ -127,8 +127,7 @@ def _by_jax(kind, options, *, by_name=False):
     if kind == "vmap":
         return jax.vmap(body, (None,) if by_name else (None, 0), **options)
     if kind == "shard_map":
-        need_shard_map()
-        return jax.shard_map(body, **_specs(2), **options)
+        return shard_map(body, **_specs(2), **options)
     if kind == "remat_scan":
         return lambda carry, _: jax.checkpoint(lambda x: body(x, x), **options)(carry)
     return {"remat": jax.checkpoint, "jit": jax.jit}[kind](body, **options)

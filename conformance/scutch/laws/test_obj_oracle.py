@@ -15,8 +15,9 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.graphs import VARIABLES, classes
 from scutch.inputs.object_calls import agreement
-from scutch.lawkit.domain import assume, need_shard_map
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.tolerances import CALLS
@@ -121,12 +122,11 @@ def _lifts_of_tree(transforms, lift, mode, axes, mesh):
     if lift in ("jit", "remat"):
         return ours, jax.jit
     if lift == "shard_map":
-        need_shard_map()
         spec = PartitionSpec(*(None,) * of_module, "data")
         of_array = PartitionSpec() if of_x is None else PartitionSpec(*(None,) * of_x, "data")
         mapped = {"mesh": mesh, "out_specs": PartitionSpec("data"), "in_specs": (spec, of_array)}
         outs = PartitionSpec("data"), spec, spec
-        theirs = partial(jax.shard_map, mesh=mesh, in_specs=(spec, spec, of_array), out_specs=outs)
+        theirs = partial(shard_map, mesh=mesh, in_specs=(spec, spec, of_array), out_specs=outs)
         return partial(ours, **mapped), theirs
     theirs = partial(
         jax.vmap, in_axes=(of_module, of_module, of_x), out_axes=(0, of_module, of_module)

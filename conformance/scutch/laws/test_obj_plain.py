@@ -17,8 +17,8 @@ from scutch.inputs.callables import FIELDS, FORMS, callable_with
 from scutch.inputs.descriptions import Array
 from scutch.inputs.transformations import CARRIED, looped
 from scutch.lawkit.agreement import attempted, difference
-from scutch.lawkit.domain import need_shard_map
 from scutch.lawkit.equality import alike
+from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, refused, requirement
 from scutch.strategies.object_calls import FLAGS
 from scutch.strategies.transformations import (
@@ -198,10 +198,9 @@ def _assert_lifted_as_called(transforms, kind, form, fields, mode):
     if kind == "shard_map":
         specs = {"in_specs": PartitionSpec(), "out_specs": PartitionSpec()}
         taken = {"mesh": jax.sharding.Mesh(jax.devices()[:1], ("data",)), **specs}
-        need_shard_map()
     lifts = (
         functools.partial(getattr(transforms, kind), **mode),
-        jax.shard_map if kind == "shard_map" else OWN[kind],
+        shard_map if kind == "shard_map" else OWN[kind],
     )
     ours, theirs = (
         attempted(lambda lift=lift: lift(callable_with(fields, jnp.square, form), **taken)(x))

@@ -7,7 +7,7 @@ import jax
 from hypothesis import given
 
 from scutch.lawkit.agreement import difference
-from scutch.lawkit.domain import need_shard_map
+from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import costly, dear, options, reached, requirement
 from scutch.strategies.transformations import plain_shard_map_calls
 
@@ -26,8 +26,7 @@ def _abstract(shard_map):
 
 def _assert_same(transforms, call, way):
     """Make a described call with JAX and with the lift; what they do must be the same."""
-    need_shard_map()
-    theirs = call.made(way(jax.shard_map))
+    theirs = call.made(way(shard_map))
     different = difference(call.made(way(transforms.shard_map)), theirs)
     assert not different, different
     return theirs
