@@ -226,6 +226,20 @@ def test_what_would_blame_or_acquit_everybody_is_refused(tmp_path, python, envir
     assert list(Path(tmp_path).iterdir()) == []
 
 
+def test_laws_are_left_where_python_keeps_no_columns(tmp_path):
+    """`judging/leaving` reads where a call stands; with lines alone it must leave laws as well."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment |= {"PYTHONPYCACHEPREFIX": str(tmp_path / "cache"), "PYTHONNODEBUGRANGES": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "scutch", "run", "--profile", "quick", "-p",
+         "no:cacheprovider", "--requirement", "metadata/box-trees/other-structure-is-refused",
+         "--requirement", "metadata/box-axes/wrong-name-is-refused"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_box_is_not_judged_without_assertions():
     text = (
         "import scutch; from scutch_reference import meta\n"

@@ -138,31 +138,28 @@ def _is_in(called: TracebackType, outer: TracebackType) -> bool:
 
 
 def _named_at(step: TracebackType) -> set[str]:
-    """The names of what is called, or looked up, where a call stands."""
+    """The name of what is called, or looked up, where a call stands."""
     code = step.tb_frame.f_code
     names = _names_in(code.co_filename)
-    position = next(islice(code.co_positions(), step.tb_lasti // 2, None))
-    if position[3] is not None:
-        return {
-            name for name, node in names if (node.end_lineno, node.end_col_offset) == position[1::2]
-        }
-    return {  # Python was told to keep lines only
-        name for name, node in names if node.lineno <= step.tb_lineno <= (node.end_lineno or 0)
-    }
+    _, line, _, column = next(islice(code.co_positions(), step.tb_lasti // 2, None))
+    if line is not None and column is not None:
+        return {names.get((line, column), (0, ""))[1]}
+    at = step.tb_lineno  # Python was told to keep lines only
+    return {name for (last, _), (first, name) in names.items() if first <= at <= last}
 
 
 @functools.cache
-def _names_in(file: str) -> list[tuple[str, ast.Call | ast.Attribute]]:
-    """Each call and each attribute in a file, with the name of what is called or looked up."""
-    found: list[tuple[str, ast.Call | ast.Attribute]] = []
+def _names_in(file: str) -> dict[tuple[int, int], tuple[int, str]]:
+    """By where it ends, each call and each attribute in a file: its line, and the name."""
+    found = {}
     for node in ast.walk(ast.parse(Path(file).read_bytes())):
         if not isinstance(node, ast.Call | ast.Attribute):
             continue
         named: ast.expr = node
         while isinstance(named, ast.Call):  # what `f(x)(y)` calls goes by the name of `f`
             named = named.func
-        if isinstance(named, ast.Name | ast.Attribute):
-            found.append((named.id if isinstance(named, ast.Name) else named.attr, node))
+        if name := getattr(named, "attr", getattr(named, "id", "")):
+            found[node.end_lineno or 0, node.end_col_offset or 0] = node.lineno, name
     return found
 
 
