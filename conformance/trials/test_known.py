@@ -9,9 +9,11 @@ import pytest
 import scutch
 from scutch import Implementation, cli, flax_shaped
 from scutch.catalogue import by_id
-from scutch.implementation import SetupError, check
+from scutch.implementation import SetupError, check, load
 from scutch.judging import hypothesis_parts, known, suite, ways
 from scutch.judging.known import Known, applicable, parse, toml, with_errors
+from scutch.judging.run import settle
+from scutch.judging.trying import try_law
 from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, Trial, exit_code, rule
 from scutch_reference import meta
 
@@ -214,3 +216,23 @@ def flax_report(tmp_path):
     }  # fmt: skip
     path.write_text(json.dumps(document))
     return str(path)
+
+
+def test_a_fork_of_flax_that_accepts_every_structure_is_not_excused(tmp_path):
+    """Flax takes updates that go deeper, which breaks no law; taking all others does."""
+    pytest.importorskip("flax")
+    (tmp_path / "fork.py").write_text(
+        "import types, flax\n"
+        "from flax.core import meta\n"
+        "from scutch import Implementation, Namespace\n"
+        "own = types.SimpleNamespace(replace_boxed=lambda tree, updates: updates)\n"
+        "boxes = Namespace('fork: meta', own, meta)\n"
+        "implementation = Implementation('fork', flax.__version__, meta=boxes, known='flax')\n"
+    )
+    name = "test_updates_of_another_structure_are_refused"
+    run = settle(str(tmp_path / "fork.py"), isolate=False, profile="quick")
+    law = suite.named(name)
+    witness, excused = run.known_of(law)
+    trial = try_law(law, load(run.where), examples=15, witness=witness, known=excused)
+    assert run.known
+    assert trial.outcome == "failed"
