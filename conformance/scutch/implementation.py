@@ -298,7 +298,7 @@ class Implementation:
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """The claims as text; `meta` for a whole capability, `meta: unbox` for one name of it."""
+        """Each capability that is claimed, with its names where not all of them are."""
         spaces = {name: getattr(self, name) for name in self.claims}
         parts = {n: s.names if isinstance(s, Namespace) else None for n, s in spaces.items()}
         return tuple(n if p is None else f"{n}: {', '.join(p)}" for n, p in parts.items())
