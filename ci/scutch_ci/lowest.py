@@ -1,6 +1,7 @@
 """Judge the reference with the lowest releases that scutch says it works with.
 
-`ci/pins/lowest.txt` has them, and what they need. A trial compares them with `pyproject.toml`.
+`ci/pins/lowest.txt` lists these releases and their own dependencies. A trial compares the list with
+the bounds in `pyproject.toml`.
 """
 
 import subprocess

@@ -245,6 +245,7 @@ def planned_tasks(
 
 def lowest_task(options: argparse.Namespace, night: Night) -> Task:
     """The task that judges the reference with the lowest releases that it is said to work with."""
+    result = night.folder / "lowest.json"
 
     def make(scratch: Path, log: Path) -> None:
         report = scratch / "report.json"
@@ -256,12 +257,12 @@ def lowest_task(options: argparse.Namespace, night: Night) -> Task:
         code = tasks.run(command, log, ROOT, environment_of(ROOT))
         if code or not load(report).complete:
             raise TaskFailed(f"judging ended with {code}: {last_line(log.read_text())}")
-        os.replace(report, night.folder / "lowest.json")
+        os.replace(report, result)
 
     def summary(path: Path) -> str:
         return Column("lowest", load(path)).headline
 
-    return Task("judge reference, lowest releases", night.folder / "lowest.json", make, summary)
+    return Task("judge reference, lowest releases", result, make, summary)
 
 
 def planting_task(

@@ -33,11 +33,11 @@ _LATE = {
     "judge_box": "scutch.owners",
     "judge_model": "scutch.models.testing",
 }
-"""Where each name is that needs JAX."""
+"""The module of each name that needs JAX."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs JAX when it is asked for; the command line does not.
+    """Import a name that needs JAX when it is asked for; the command line asks for none.
 
     Raises:
       SetupError: A module on Python's path has the name of a package that is needed.

@@ -185,7 +185,10 @@ class Namespace:
         return frozenset(names) if self._names is None else self._names.intersection(names)
 
     def plain(self) -> "Namespace":
-        """The same of this class itself: what a subclass says of its claims does not count."""
+        """A `Namespace` of the same modules and names, also where this is one of a subclass.
+
+        A subclass could claim one thing when it is asked, and another while laws are tried.
+        """
         own = object.__getattribute__(self, "__dict__")
         return Namespace(own["_title"], *own["_modules"], names=own["_names"])
 
@@ -285,9 +288,9 @@ class Implementation:
             raise Unclaimed(f"{self.name} {self.version}: {option}")
 
     def plain(self) -> "Implementation":
-        """The same of this class itself, with each field read once.
+        """An `Implementation` with the same fields, also where this is one of a subclass.
 
-        A subclass could claim one thing when it is asked, and another while laws are tried.
+        Each field is read once, and each namespace is made plain.
         """
         found: dict[str, Any] = {}
         for each in fields(Implementation):
@@ -504,7 +507,7 @@ def check(found: Any, where: str) -> Implementation:
     try:
         plain = Implementation.plain(found)
     except Exception as error:
-        raise _import_failed(where, "reading what it claims", error) from error
+        raise _import_failed(where, "reading its claims", error) from error
     for name in ("name", "version", "known"):
         if not isinstance(getattr(plain, name), str):
             raise SetupError(

@@ -36,7 +36,7 @@ from scutch.judging import (
     suite,
 )
 from scutch.judging.job import Job
-from scutch.judging.readable import inert, shortened, visible
+from scutch.judging.readable import readable, shortened
 from scutch.judging.run import Run, settle
 from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
@@ -383,7 +383,7 @@ class Judge:
         if isinstance(trial, isolation.Lost):
             self.runner.close()
             return _lost(item, trial)
-        report = _report(item, trial, shown, inert(visible(self.runner.output())))
+        report = _report(item, trial, shown, readable(self.runner.output()))
         self.tried_by_runner += 1
         grown = trial.cost.peak > costs.MOST
         if report.failed or (grown and self.tried_by_runner >= costs.LEAST_TRIED):

@@ -69,8 +69,7 @@ def test_it_can_have_the_judge_touch_a_name_that_it_does_not_claim():
             judged = frame.f_locals["self"].claimed[0]
             subjects.partitioned(judged).wrap(None, (), None)
 
-    found = tried(Asking, names=set(meta.__all__ if hasattr(meta, "__all__") else vars(meta))
-                  - {"with_partitioning"})  # fmt: skip
+    found = tried(Asking, names=set(vars(meta)) - {"with_partitioning"})
     assert (found.outcome, "with_partitioning" in found.reason) == ("skipped", True)
 
 
@@ -82,7 +81,7 @@ def test_it_can_hide_a_package_by_the_path(monkeypatch):
 
 
 def test_a_fork_has_the_failures_that_its_upstream_is_known_for(tmp_path):
-    """It says so itself, by `known="flax"`; its name alone does not (R6)."""
+    """It says so itself, by `known="flax"`; its name alone does not."""
     text = (
         "from scutch import Implementation\nfrom scutch_reference import meta\n"
         "implementation = Implementation('flax', '0.12.8', meta=meta{})\n"

@@ -374,7 +374,7 @@ class Served:
           inputs: An input for each key; the input itself for a module of one function.
 
         Raises:
-          NotAvailable: What JAX writes it with is not installed.
+          NotAvailable: The backend is JAX, and flatbuffers is not installed.
         """
         if self.backend.name == JAX and not is_installed("flatbuffers"):
             not_available(NO_FLATBUFFERS)

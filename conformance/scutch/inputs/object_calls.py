@@ -360,7 +360,7 @@ class BuiltObjectCall:
       described: The description.
       world: What it is built from.
       under: The transformations, the outermost first.
-      left_open: Not empty once the call was found to ask for what the documents leave open.
+      left_open: Has an entry for each condition of `assume` that did not hold.
     """
 
     described: ObjectCall
@@ -379,7 +379,7 @@ class BuiltObjectCall:
         """
         if not condition:
             self.left_open.append(True)
-            raise OutOfDomain
+        assume(condition)
 
     # ---------------------------------------------------------------- objects and arrays
 

@@ -34,7 +34,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from scutch.judging.keeper import PATIENCE, Ending, keep
-from scutch.judging.readable import inert, readable, visible
+from scutch.judging.readable import readable, visible
 from scutch.lawkit.domain import THE_JUDGE
 
 _GRACE = 0.3
@@ -203,7 +203,7 @@ class Runner:
         except Closed:
             outcome, reason = "crashed", self._end()
         doing = visible(self._read("notes").partition("\0")[0])
-        lost = Lost(outcome, reason, doing, inert(visible(self.output())))
+        lost = Lost(outcome, reason, doing, readable(self.output()))
         self._forget()
         return lost
 

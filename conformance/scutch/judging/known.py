@@ -19,6 +19,7 @@ breaks it in another way is a new failure. `scutch known FILE --from REPORT.json
 `script` shows the failure where no program can be made from the law; see `scutch reproduce`.
 """
 
+import functools
 import itertools
 import json
 import tomllib
@@ -101,6 +102,7 @@ class Known:
         return Expectation(self.requirement, self.witness, self.reason, self.upstream)
 
 
+@functools.cache
 def shipped() -> tuple[Known, ...]:
     """The entries that come with the suite."""
     folder = files("scutch").joinpath("known")

@@ -7,13 +7,14 @@ through are looked at, from the law to the `raise`:
 
     law  ── calls `_ruled(...)` ──>  _ruled  ── calls `assume(...)` ──>  assume  ── raise
 
-Each of them is in code that the judge had when it was imported, in the judge's own module. Each
-calls the next one by its name, as its source has it at that place. And the last one is a `raise`.
-So there is no way through an implementation, and none that it stands at the beginning of, such as a
-method that is a `functools.partial` of `assume`: the law calls it `remove_axis`.
+Each call is of code that the judge's own module had when it was imported. Each call makes the next
+one by its name, as the source has it at that place. And the last call ends in a `raise` statement.
+So an exception that came through an implementation leaves no law. Nor does one from a function of
+the judge that stands in the place of a method, such as `remove_axis = partial(assume, False)`: the
+law calls it `remove_axis`.
 
-Which names an implementation claims is for it to say. So a law may be left by an unclaimed name of
-its namespaces also where an implementation has called back what touches the name.
+An implementation may say which names it claims. So an unclaimed name of its namespaces leaves a law
+also where the implementation calls a function of the law, and that function touches the name.
 """
 
 import ast
@@ -31,11 +32,11 @@ from scutch.implementation import Implementation, Namespace, Unclaimed
 from scutch.lawkit.domain import NotAvailable, OutOfDomain
 
 LEAVING = (OutOfDomain, NotAvailable, Unclaimed)
-"""What a law is left by."""
+"""The exceptions that leave a law."""
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _ASKING = (Namespace.__getattr__.__code__, Implementation.need.__code__)
-"""What says that a name is not claimed."""
+"""The functions that raise `Unclaimed`."""
 
 _SEEN: dict[int, tuple[dict[str, Any], dict[int, CodeType]]] = {}
 """By the identity of its namespace, each module of the judge, and its code by identity."""
@@ -44,11 +45,14 @@ _SEEN: dict[int, tuple[dict[str, Any], dict[int, CodeType]]] = {}
 def remember(law: Any = None) -> None:
     """Note the code of the judge's modules that are imported; that of each module once.
 
-    It is called when laws are collected, which is before what they judge is imported.
+    A run calls it when the laws are collected, which is before the implementation is imported.
 
     Args:
-      law: A function that may stand in a module of another package.
+      law: A law that is about to be tried, in a module of any package. Nothing is done where the
+        module is noted already.
     """
+    if law is not None and id(law.__globals__) in _SEEN:
+        return
     spaces = [
         vars(module) for name, module in list(sys.modules.items())
         if name.partition(".")[0] == scutch.__name__
@@ -177,10 +181,10 @@ def _wrapped(value: Any) -> Iterator[Any]:
     """The functions that a descriptor, a cache or Hypothesis holds."""
     if isinstance(value, property):
         yield from (value.fget, value.fset)
-    for name in ("__func__", "func", "__wrapped__"):
-        yield from ([vars(value)[name]] if name in getattr(value, "__dict__", {}) else [])
     if isinstance(value, classmethod | staticmethod):
         yield value.__func__
+    for name in ("func", "__wrapped__"):
+        yield from ([vars(value)[name]] if name in getattr(value, "__dict__", {}) else [])
     if isinstance(value, FunctionType) and hasattr(value, "hypothesis"):
         yield value.hypothesis.inner_test
 

@@ -22,7 +22,7 @@ from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 
 
-def lead(exchange: Exchange, implementation: Implementation, request: Any) -> Any:
+def lead(exchange: Exchange, implementation: Implementation, request: Any, *, changed: str) -> Any:
     """Try a law in every process of the job.
 
     Args:
@@ -30,10 +30,16 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any) -> An
       implementation: The implementation under judgment.
       request: What the judge asks, data from JSON: see the module's docstring. `witness` and
         `replay` may be null.
+      changed: What the implementation claims otherwise than when the run began; empty for nothing.
 
     Returns:
       The data of the trial, for JSON.
+
+    Raises:
+      ValueError: Something is claimed otherwise.
     """
+    if changed:
+        raise ValueError(changed)
     replay = request["replay"]
     trial = try_law(
         _law(request["law"]), implementation, examples=request["examples"], seed=request["seed"],
@@ -43,20 +49,18 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any) -> An
     return trial.to_data()
 
 
-def follow(exchange: Exchange, implementation: Implementation, offers: list[str]) -> None:
+def follow(exchange: Exchange, implementation: Implementation, *, changed: str) -> None:
     """Try each input that process 0 publishes, until it publishes the end.
 
     Args:
       exchange: The exchange of this process, which is not process 0.
       implementation: The implementation under judgment.
-      offers: What it claimed when the run began.
+      changed: As in `lead`; the answer to each input, where it is not empty.
     """
 
     def attempt(text: str) -> str | None:
-        try:
-            _same(implementation, offers)
-        except ValueError as error:
-            return str(error)
+        if changed:
+            return changed
         name, inputs = parse_call(text)
         trial = try_law(_law(name), implementation, examples=1, replay=[inputs])
         return trial.reason if trial.outcome == "failed" else None
@@ -64,12 +68,12 @@ def follow(exchange: Exchange, implementation: Implementation, offers: list[str]
     exchange.follow(attempt)
 
 
-def _same(implementation: Implementation, offers: list[str]) -> Implementation:
-    """The implementation, if it claims in this process what it did when the run began."""
-    if list(implementation.offers) != offers:
-        now = "; ".join(implementation.offers)
-        raise ValueError(f"it claims {now} in this process; expected {'; '.join(offers)}")
-    return implementation
+def _changed(implementation: Implementation, offers: list[str]) -> str:
+    """What it claims in this process, where that is not what it claimed when the run began."""
+    if list(implementation.offers) == offers:
+        return ""
+    now = "; ".join(implementation.offers)
+    return f"it claims {now} in this process; expected {'; '.join(offers)}"
 
 
 def _law(name: str) -> Law:
@@ -84,10 +88,10 @@ def main() -> None:
     prepare_devices()
     settings = json.loads(sys.argv[1])
     implementation = load(settings["where"])
-    wanted = settings["offers"]
+    changed = _changed(implementation, settings["offers"])
     job.serve(
-        lambda exchange, request: lead(exchange, _same(implementation, wanted), request),
-        lambda exchange: follow(exchange, implementation, wanted),
+        lambda exchange, request: lead(exchange, implementation, request, changed=changed),
+        lambda exchange: follow(exchange, implementation, changed=changed),
     )
 
 

@@ -46,12 +46,12 @@ def line(text: str) -> str:
 
 
 def label(text: str) -> str:
-    r"""A name or a version: on one `line`, and of `LONGEST_LABEL` characters at most.
+    r"""A name or a version: `inert`, on one `line`, and of `LONGEST_LABEL` characters at most.
 
-    >>> print(label("mine\n::error::broken"))
-    mine\n::error::broken
+    >>> print(label("::error::mine\n1"))
+    \x3a:error::mine\n1
     """
-    return shortened(line(text), LONGEST_LABEL)
+    return shortened(inert(line(text)), LONGEST_LABEL)
 
 
 def inert(text: str) -> str:

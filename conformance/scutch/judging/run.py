@@ -29,8 +29,10 @@ from scutch.judging.settings import check_devices, check_settings, devices_asked
 from scutch.judging.verdicts import Expectation
 
 _PROBE_TIMEOUT = 300.0
-_OWN = "scutch.adapters."
 _PROCESSES = (1, 2, 4, 8)
+_ADAPTERS = "scutch.adapters."
+"""What the place of an adapter that comes with the suite begins with."""
+
 _NO_DEVICE = "JAX finds no device of it; expected one of this machine's, or cpu"
 _LAST_WORDS = 500
 """Characters that are shown of what a process printed before it ended."""
@@ -248,8 +250,8 @@ def settle(
     release = (found["name"], found["version"])
     told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
     upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
-    if not (release in upstream or known_names().get(where, where).startswith(_OWN)):
-        # Whoever calls himself `flax` has the failures of Flax to himself.
+    if not (release in upstream or known_names().get(where, where).startswith(_ADAPTERS)):
+        # An adapter that is only called `flax` does not inherit Flax's known failures.
         others = {each for each in known.shipped() if each.implementation == release[0]}
         entries = [each for each in entries if each not in others]
     upstream = [each for each in upstream if each != release]

@@ -23,7 +23,6 @@ from scutch import laws as shipped
 from scutch.catalogue import by_id, current, index, variant
 from scutch.implementation import CAPABILITIES, Implementation, SetupError, load
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
-from scutch.judging import leaving
 
 SUBJECT = "subject"
 UNASSERTED = "unasserted"
@@ -92,7 +91,6 @@ def laws_in(file: str) -> tuple[Law, ...]:
     if name not in sys.modules:
         pytest.register_assert_rewrite(name)
     module = importlib.import_module(name)
-    leaving.remember()
     return tuple(
         law for name, function in vars(module).items() for law in laws_of(module, name, function)
     )

@@ -1,6 +1,8 @@
 """`jax.shard_map`, which JAX before 0.6 has among its experiments, with other options.
 
-theirs = shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
+Laws compare with it by the options of today:
+
+    theirs = shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
 """
 
 from collections.abc import Callable, Collection

@@ -225,7 +225,6 @@ def _give_commands() -> NoReturn:
     raise ValueError("\n::error::in a message\n##[error]and again")
 
 
-COMMANDS = ("::error::", "::set-env", "##[error]")
 NAME = "hostile\n::error::in a name \x1b[31m" + "x" * 1_000
 
 implementation = replace(hostile({case.law: case.act for case in CASES}), name=NAME)
