@@ -22,8 +22,12 @@ def python() -> str:
       NothingMeasured: It could not be made.
     """
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    pins = f"# Python 3.11\n{PINS.read_text('utf-8')}"  # the lowest Python, too
-    return made("lowest", pins, ENVIRONMENTS, ENVIRONMENTS / "lowest.log")
+    return made(
+        "lowest",
+        f"# Python 3.11\n{PINS.read_text('utf-8')}",  # the lowest Python, too
+        ENVIRONMENTS,
+        ENVIRONMENTS / "lowest.log",
+    )
 
 
 def command(*options: str) -> list[str]:

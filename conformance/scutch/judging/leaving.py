@@ -48,11 +48,8 @@ def remember(law: Any = None) -> None:
     A run calls it when the laws are collected, which is before the implementation is imported.
 
     Args:
-      law: A law that is about to be tried, in a module of any package. Nothing is done where the
-        module is noted already.
+      law: A law that is about to be tried, in a module of any package.
     """
-    if law is not None and id(law.__globals__) in _SEEN:
-        return
     spaces = [
         vars(module) for name, module in list(sys.modules.items())
         if name.partition(".")[0] == scutch.__name__
