@@ -379,6 +379,8 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--seed", type=int, default=0, help="check, compare: of all that is drawn")
     added.add_argument("--devices", type=int, metavar="N",
                        help="lock: for N fake devices along the first axis")  # fmt: skip
+    added.add_argument("--tpu", metavar="KIND:SHAPE",
+                       help="lock: for absent TPUs, such as v5e:16x16")  # fmt: skip
     added.add_argument("--file", help="lock: where it is written (default: NAME.lock.json)")
     added.add_argument("--against", metavar="FILE",
                        help="lock: tell what differs from FILE, and fail on it")  # fmt: skip
@@ -727,10 +729,12 @@ def _model(arguments: argparse.Namespace) -> int:
         print(command.show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
         return 0
     if arguments.action == "lock":
+        if arguments.devices and arguments.tpu:
+            raise UsageError("--devices and --tpu: expected one of them")
         devices = command.wanted_devices(arguments.mesh, arguments.devices, arguments.against)
         command.prepare_fake_devices(devices)
         text, code = command.lock(
-            arguments.model, meshes=arguments.mesh, devices=arguments.devices,
+            arguments.model, meshes=arguments.mesh, devices=arguments.devices, tpu=arguments.tpu,
             file=arguments.file, against=arguments.against, reason=arguments.reason,
         )  # fmt: skip
         print(text)

@@ -45,6 +45,16 @@ def line(text: str) -> str:
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def summary(error: BaseException) -> str:
+    r"""The class of an error and the first lines of its text, on one line.
+
+    >>> print(summary(ValueError("one\n\n  two")))
+    ValueError: one two
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:3])[:400]}"
+
+
 def label(text: str) -> str:
     r"""A name or a version: `inert`, on one `line`, and of `LONGEST_LABEL` characters at most.
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 import jax
 
 from scutch.adapters.checkpoints import ROUTES
+from scutch.judging.readable import summary
 from scutch.models import annotation_laws, crossing_laws, program, run_laws, unrolled_laws
 from scutch.models.annotations import leaves, shards, spec_of
 from scutch.models.examined import INITIALISATION, Examined
@@ -120,7 +121,9 @@ def _runs(
                 yield from run_laws.keys(step)
                 yield from run_laws.callbacks(step)
     except Exception as error:
-        yield Finding(law, "the step", _told(error), "see the traceback of the step on one device")
+        yield Finding(
+            law, "the step", summary(error), "see the traceback of the step on one device"
+        )
         return
     donated = alone.donated or bool(alone.unused)
     for shape in shapes:
@@ -130,7 +133,7 @@ def _runs(
                 if shape == shapes[0]:
                     yield from _restored(there, seed, skipped)
         except Exception as error:
-            yield Finding(law, "the step", _told(error), "see the text of JAX", mesh_text(shape))
+            yield Finding(law, "the step", summary(error), "see the text of JAX", mesh_text(shape))
             continue
         donated = donated or run.donated or bool(run.unused)
         yield from _on(examined, run, own)
@@ -157,12 +160,6 @@ def _on(examined: Examined, run: Run, own: bool) -> Iterator[Finding]:
         yield from run_laws.drift(run)
     yield from run_laws.compilations(run)
     yield from run_laws.donation(run)
-
-
-def _told(error: Exception) -> str:
-    """The first lines of an error's text, with its class."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:3])[:400]}"
 
 
 def drawn_times(examined: Examined, seed: int) -> int:

@@ -65,8 +65,8 @@ def check(
 
 
 def lock(
-    where: str, *, meshes: Sequence[str] = (), devices: int | None = None, file: str | None = None,
-    against: str | None = None, reason: str | None = None,
+    where: str, *, meshes: Sequence[str] = (), devices: int | None = None, tpu: str | None = None,
+    file: str | None = None, against: str | None = None, reason: str | None = None,
 ) -> tuple[str, int]:  # fmt: skip
     """Write the lock of a model, or compare the model with one.
 
@@ -74,6 +74,8 @@ def lock(
       where: As for `show`.
       meshes: As for `show`.
       devices: Scale each mesh shape to this number of fake devices of the host.
+      tpu: Scale each mesh shape to a TPU topology such as `v5e:16x16`, and compile for it; that of
+        the file to compare with where left out.
       file: Where the lock is written; beside the working folder's model where left out.
       against: Compare with this file, and write nothing.
       reason: Why the differences from a file that is there are accepted; kept in the lock.
@@ -87,9 +89,9 @@ def lock(
     shapes = [parse_mesh(mesh) for mesh in meshes]
     old = None if against is None else locking.read(against)
     model = model_at(where)
-    if old is not None and not shapes and devices is None:
-        shapes = [parse_mesh(mesh) for mesh in old["meshes"]]
-    new = locking.lock(model, shapes, devices=devices)
+    if old is not None and not shapes and devices is None and tpu is None:
+        shapes, tpu = [parse_mesh(mesh) for mesh in old["meshes"]], old.get("tpu")
+    new = locking.lock(model, shapes, devices=devices, tpu=tpu)
     path = Path(file or f"{where.rpartition(':')[2]}.lock.json")
     if old is None and path.exists():
         old = locking.read(path)

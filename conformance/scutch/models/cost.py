@@ -6,23 +6,58 @@
 The figures are counts, and so the same whenever the same program is compiled by the same JAX.
 """
 
+import functools
 import gc
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.implementation import SetupError
+from scutch.judging.readable import summary
 from scutch.models.collectives import collectives, places
+from scutch.models.model import MeshShape, mesh_text
 from scutch.models.runs import abstract_with_places, run_on
-from scutch.models.training import Placed, input_specs
+from scutch.models.training import Placed, Training, input_specs
 
 STRUCT: Any = jax.ShapeDtypeStruct
 SMALL = 2**28
 """Bytes of a state up to which a step is run, and not only compiled."""
 INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 """Functions that are none since Python 3.12."""
+
+
+def cost_on(
+    training: Training, shape: MeshShape, devices: Sequence[Any] = (), *, where: str, remedy: str
+) -> dict[str, Any]:
+    """What one step costs on a mesh, as `cost_of` tells it.
+
+    Args:
+      training: Of a model.
+      shape: The mesh shape.
+      devices: Of the mesh, as for `Training.on`.
+      where: The model, for an error.
+      remedy: What to try where the step cannot be compiled, for an error.
+
+    Returns:
+      The cost.
+
+    Raises:
+      SetupError: There are too few devices, or the step cannot be compiled for this mesh.
+    """
+    try:
+        with training.on(shape, devices) as there:
+            return cost_of(there)
+    except SetupError:
+        raise
+    except Exception as error:
+        raise SetupError(
+            f"{where} on the mesh {mesh_text(shape)}",
+            f"compiling a step raised {summary(error)}; {remedy}",
+        ) from error
 
 
 def cost_of(there: Placed) -> dict[str, Any]:
@@ -50,7 +85,7 @@ def cost_of(there: Placed) -> dict[str, Any]:
         ),
     }  # fmt: skip
     size = sum(_bytes(value) for value in jax.tree_util.tree_leaves(state))
-    if size <= SMALL and there.mesh.devices.flat[0] in jax.devices():
+    if size <= SMALL and there.present:
         found["compilations"] = 1 + len(run_on(there, steps=3, seed=0).recompiled)
         found["python_calls"] = _python_calls(there)
     return found
@@ -59,12 +94,33 @@ def cost_of(there: Placed) -> dict[str, Any]:
 def _state(there: Placed) -> Any:
     """The state without values, with its shardings."""
     if there.owner_starts:
-        return abstract_with_places(there.start(0))
+        return abstract_with_places(there.start(0)) if there.present else _compiled_start(there)
     return jax.tree_util.tree_map(
         lambda sharding, below: jax.tree_util.tree_map(
             lambda a: STRUCT(a.shape, a.dtype, sharding=sharding), below
         ),
         there.shardings, there.abstract,
+    )  # fmt: skip
+
+
+def _compiled_start(there: Placed) -> Any:
+    """The owner's first state without values, with the shardings that XLA gives its arrays.
+
+    Raises:
+      SetupError: `jit` cannot trace the owner's function.
+    """
+    start = functools.partial(there.training.model.start, there.mesh)  # type: ignore[arg-type]
+    try:
+        lowered = jax.jit(start).lower(jax.eval_shape(lambda: jax.random.key(0)))
+    except Exception as error:
+        raise SetupError(
+            "Model(start=...)",
+            f"{summary(error)}; expected a function that `jit` can "
+            "trace, because the devices are not present and nothing runs on them",
+        ) from error
+    return jax.tree_util.tree_map(
+        lambda made, sharding: STRUCT(made.shape, made.dtype, sharding=sharding),
+        lowered.out_info, lowered.compile().output_shardings,
     )  # fmt: skip
 
 

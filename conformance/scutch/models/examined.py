@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from scutch.implementation import SetupError
+from scutch.judging.readable import summary
 from scutch.models import program
 from scutch.models.annotations import Leaf
 from scutch.models.frameworks import surroundings
@@ -164,9 +165,7 @@ class Examined:
         except SetupError:
             raise
         except Exception as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            told = f"{type(error).__name__}: {' '.join(lines[:3])[:400]}"
-            return Failure(stage, told, _failure_line(error))
+            return Failure(stage, summary(error), _failure_line(error))
         return None
 
     @property

@@ -14,10 +14,11 @@ from typing import Any
 import jax
 
 from scutch.implementation import SetupError
-from scutch.models.cost import cost_of
+from scutch.models.cost import cost_on
 from scutch.models.layout import OPTIMIZER, PARAMETERS, Layout, abstract, layouts
 from scutch.models.model import MeshShape, Model, scaled
 from scutch.models.show import shape_text, size_text
+from scutch.models.topology import tpu_devices
 from scutch.models.training import Training
 
 FORM = 1
@@ -25,31 +26,41 @@ _REPLICATED = "()"
 
 
 def lock(
-    model: Model, meshes: Sequence[MeshShape] = (), *, devices: int | None = None
-) -> dict[str, Any]:
+    model: Model, meshes: Sequence[MeshShape] = (), *, devices: int | None = None,
+    tpu: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The lock of a model.
 
     Args:
       model: The description.
       meshes: Mesh shapes; the model's own where there are none.
       devices: Scale the first axis of each mesh shape to this number of devices.
+      tpu: A topology such as `v5e:16x16`: scale to its devices, and compile for them.
 
     Returns:
       A document for JSON.
+
+    Raises:
+      SetupError: The devices do not fit the mesh shapes, or there is no such topology.
     """
+    absent = () if tpu is None else tpu_devices(tpu)
+    devices = len(absent) or devices
     training, found = Training.of(model), abstract(model)
     shapes = [layout.mesh for layout in layouts(model, meshes, found=found)]
     if devices is not None:
         shapes = [scaled(shape, devices) for shape in shapes]
     locked = {}
     for layout in layouts(model, shapes, found=found):
-        with training.on(layout.mesh) as there:
-            locked[layout.name] = {
-                "parameters": _specs(layout, PARAMETERS),
-                "optimizer": _moments(layout),
-                "step": cost_of(there),
-            }
-    return {"form": FORM, "jax": jax.__version__, "accepted": [], "meshes": locked}
+        locked[layout.name] = {
+            "parameters": _specs(layout, PARAMETERS),
+            "optimizer": _moments(layout),
+            "step": cost_on(
+                training, layout.mesh, absent, where="lock",
+                remedy="expected sizes that the mesh divides; `scutch model … check` names them",
+            ),
+        }  # fmt: skip
+    found = {"form": FORM, "jax": jax.__version__, "accepted": [], "meshes": locked}
+    return found if tpu is None else {**found, "tpu": tpu}
 
 
 def _specs(layout: Layout, section: str) -> dict[str, str]:
@@ -98,24 +109,30 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
     Returns:
       Nothing if they are equal but for what was accepted. Costs are compared only where both are
-      from one JAX.
+      from one JAX, for one kind of device.
     """
     told = []
+    compilers = _compiler(old), _compiler(new)
+    same = compilers[0] == compilers[1]
     for mesh in dict.fromkeys((*old["meshes"], *new["meshes"])):
         before, after = old["meshes"].get(mesh), new["meshes"].get(mesh)
         if before is None or after is None:
             told.append(f"{mesh}: the mesh is {'new' if before is None else 'gone'}")
             continue
         moved = list(_moved(before, after))
-        same = old["jax"] == new["jax"]
         costs = list(dearer(before["step"], after["step"])) if same else []
         if len(moved) == 1 and costs:
             told.append(f"{mesh}: {moved[0]}: {'; '.join(costs)}")
             continue
         told += [f"{mesh}: {each}" for each in (*moved, *costs)]
-    if old["jax"] != new["jax"] and not told:
-        told.append(f"costs are of JAX {new['jax']} and were of {old['jax']}: write the lock anew")
+    if not same and not told:
+        told.append(f"costs are of {compilers[1]} and were of {compilers[0]}: write the lock anew")
     return told
+
+
+def _compiler(locked: Mapping[str, Any]) -> str:
+    """What compiled the steps of a lock, and for which devices if they were not present."""
+    return f"JAX {locked['jax']}" + (f" for {locked['tpu']}" if "tpu" in locked else "")
 
 
 def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import NamedSharding
 
+from scutch.judging.readable import summary
 from scutch.lawkit.tolerances import TRAINING, near
 from scutch.models.annotations import Leaf, spec_of, spec_text
 from scutch.models.examined import Examined
@@ -127,7 +128,7 @@ def restored(
         after = read_again(before, like)
     except Exception as error:
         yield Finding(
-            law, "the state", f"{route} raised {type(error).__name__}: {str(error)[:400]}",
+            law, "the state", f"{route} raised {summary(error)}",
             "register the classes of the state as pytrees, and how they are stored",
         )  # fmt: skip
         return

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from scutch.implementation import SetupError
-from scutch.models.cost import SMALL, cost_of
+from scutch.models.cost import SMALL, cost_on
 from scutch.models.examined import Examined
 from scutch.models.frameworks import surroundings
 from scutch.models.layout import OPTIMIZER, OTHERS, PARAMETERS, layouts
@@ -126,7 +126,11 @@ def measure(model: Model, request: Request, where: str = "the model") -> Side:
         found["untried"]["values"] = str(reason)
     if "costs" not in request.skip:
         shapes = map(fitted, examined.meshes)
-        found["costs"] = {mesh_text(shape): _cost(examined, shape, where) for shape in shapes}
+        remedy = "expected a mesh with the axes of both models: give --mesh, or --skip costs"
+        found["costs"] = {
+            mesh_text(shape): cost_on(examined.training, shape, where=where, remedy=remedy)
+            for shape in shapes
+        }
     return Side(title, meshes, arrays, **found)
 
 
@@ -264,17 +268,3 @@ def disturbed(value: Any) -> Any:
     signs = np.where(np.arange(value.size) % 2, 1.0, -1.0).reshape(value.shape)
     rounding = max(ROUNDING, float(jnp.finfo(value.dtype).eps))  # type: ignore[no-untyped-call]
     return (value.astype("float64") * (1 + rounding * signs)).astype(value.dtype)
-
-
-def _cost(examined: Examined, mesh: MeshShape, where: str) -> Any:
-    try:
-        with examined.training.on(mesh) as there:
-            return cost_of(there)
-    except SetupError:
-        raise
-    except Exception as error:
-        raise SetupError(
-            f"{where} on the mesh {mesh_text(mesh)}",
-            f"compiling a step raised {type(error).__name__}: {str(error)[:400]}; expected a mesh "
-            "with the axes of both models: give --mesh, or --skip costs",
-        ) from error

@@ -12,7 +12,7 @@ variables in it: a moment of an optimizer in a parameter's box lies as the param
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,16 +183,17 @@ class Training:
         )
 
     @contextlib.contextmanager
-    def on(self, shape: MeshShape) -> Iterator["Placed"]:
-        """The training on a mesh of the devices that are there, with its rules in force.
+    def on(self, shape: MeshShape, devices: Sequence[Any] = ()) -> Iterator["Placed"]:
+        """The training on a mesh, with its rules in force.
 
         Args:
           shape: The mesh shape.
+          devices: Of the mesh; those that are present where there are none.
 
         Yields:
           The placed training.
         """
-        mesh = make_mesh(shape)
+        mesh = make_mesh(shape, devices)
         with surroundings(self.implementation, self.model.rules, mesh):
             yield Placed(self, mesh)
 
@@ -232,6 +233,11 @@ class Placed:
           mesh: A mesh of devices.
         """
         self.training, self.mesh = training, mesh
+
+    @property
+    def present(self) -> bool:
+        """Whether the devices are here; for others a step is compiled and not run."""
+        return self.mesh.devices.flat[0] in jax.devices()
 
     @property
     def owner_starts(self) -> bool:
@@ -322,13 +328,17 @@ def input_specs(model: Model, axes: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(spec_of(decide(n, tuple(model.rules), variable=False)) for n in model.input_names)
 
 
-def make_mesh(shape: MeshShape) -> Any:
-    """A mesh with axes of type Auto, of the first devices that are there.
+def make_mesh(shape: MeshShape, devices: Sequence[Any] = ()) -> Any:
+    """A mesh with axes of type Auto.
+
+    Args:
+      shape: The mesh shape.
+      devices: Of which the mesh takes the first; those that are present where there are none.
 
     Raises:
       SetupError: There are too few devices.
     """
-    devices, count = jax.devices(), device_count(shape)
+    devices, count = devices or jax.devices(), device_count(shape)
     if count > len(devices):
         raise SetupError(
             f"mesh {mesh_text(shape)}",

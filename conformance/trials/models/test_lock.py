@@ -1,6 +1,7 @@
 """`scutch model lock` keeps layout and cost of a step, and explains what changes them."""
 
 import json
+from importlib.util import find_spec
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 import scutch
 from flax.core import meta
+from jax.sharding import NamedSharding, PartitionSpec
 from scutch import cli
 from scutch.lawkit.training import ADAM
+from scutch.models import cost
 from scutch.models import lock as locking
+from scutch.models.training import Placed
 from trials.models.decoder import LENGTH, decoder, instead, without
 
 NAME = "fsdp=4,tensor=2"
@@ -101,7 +105,7 @@ def test_one_array_that_moves_is_told_with_its_cost():
 def test_costs_of_another_jax_are_not_compared(accepted):
     other = {**accepted, "jax": "0.0.0"}
     [told] = locking.differences(other, accepted)
-    assert told.startswith(f"costs are of JAX {jax.__version__} and were of 0.0.0")
+    assert told.startswith(f"costs are of JAX {jax.__version__} and were of JAX 0.0.0")
 
 
 def test_a_mesh_grows_along_its_first_axis():
@@ -132,3 +136,70 @@ def test_the_command_writes_compares_and_accepts(tmp_path, capsys, monkeypatch):
     (tmp_path / "setup.lock.json").write_text("{}")
     assert cli.main([*command, "--against", "setup.lock.json"]) == 2
     assert "expected a lock file" in capsys.readouterr().err
+
+
+def test_a_lock_for_a_tpu_needs_libtpu(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", {}.get)
+    with pytest.raises(scutch.SetupError, match=r"--tpu v5e:4x4.*pip install \"scutch\[tpu\]\""):
+        locking.lock(decoder(), tpu="v5e:4x4")
+    both = ["--tpu", "v5e:4x4", "--devices", "16"]
+    assert cli.main(["model", "trials.models.decoder:decoder", "lock", *both]) == 2
+    assert "--devices and --tpu: expected one of them" in capsys.readouterr().err
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """The fake devices of the host in the place of TPUs, on which nothing may run."""
+
+    def tpu_devices(name):
+        return {"v5e:2x4": jax.devices()[:8], "v5e:2x2": jax.devices()[:4]}[name]
+
+    monkeypatch.setattr(locking, "tpu_devices", tpu_devices)
+    monkeypatch.setattr(Placed, "present", False)
+    monkeypatch.setattr(cost, "run_on", None)
+
+
+def test_a_step_for_absent_devices_is_compiled_and_not_run(accepted, absent):
+    found = locking.lock(decoder(), tpu="v5e:2x4")
+    assert found["tpu"] == "v5e:2x4"
+    step = dict(accepted["meshes"][NAME]["step"])
+    del step["compilations"], step["python_calls"]
+    assert found["meshes"][NAME] == {**accepted["meshes"][NAME], "step": step}
+    assert list(locking.lock(decoder(), tpu="v5e:2x2")["meshes"]) == ["fsdp=2,tensor=2"]
+    [told] = locking.differences(accepted, found)
+    jax_now = f"JAX {jax.__version__}"
+    assert told.startswith(f"costs are of {jax_now} for v5e:2x4 and were of {jax_now}:")
+
+
+def test_a_start_for_absent_devices_is_compiled_and_not_run(absent):
+    def start(mesh, key):
+        along = NamedSharding(mesh, PartitionSpec("fsdp"))
+        return jax.lax.with_sharding_constraint(jax.random.normal(key, (16, 4)), along)
+
+    def step(state, tokens):
+        return state - 0.1 * tokens.sum(), state.sum()
+
+    with_start = decoder(more={"start": start, "step": step})
+    cost_there = locking.lock(with_start, tpu="v5e:2x4")["meshes"][NAME]["step"]
+    assert cost_there["collectives"]["all-reduce"]["count"] >= 1
+    assert "compilations" not in cost_there
+
+    def untraced(mesh, key):
+        return start(mesh, key) if float(jax.random.uniform(key)) >= 0 else key
+
+    other = decoder(more={"start": untraced, "step": step})
+    with pytest.raises(scutch.SetupError, match="expected a function that `jit` can trace"):
+        locking.lock(other, tpu="v5e:2x4")
+
+
+def test_sizes_that_a_topology_does_not_divide_are_an_error(absent):
+    with pytest.raises(scutch.SetupError, match=r"IndivisibleError.*check` names them"):
+        locking.lock(decoder(batch=6), tpu="v5e:2x4")
+
+
+@pytest.mark.skipif(find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_a_step_is_compiled_for_a_tpu():
+    found = locking.lock(decoder(), [{"fsdp": 2, "tensor": 2}], tpu="v5e:2x2")
+    assert found["meshes"]["fsdp=2,tensor=2"]["step"]["flops"] > 0
+    with pytest.raises(scutch.SetupError, match=r"--tpu v5e:three.*expected such as v5e:16x16"):
+        locking.lock(decoder(), tpu="v5e:three")
