@@ -374,6 +374,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--mesh", action="append", default=[], metavar="AXIS=SIZE,...",
                        help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
     added.add_argument("--json", action="store_true", help="print JSON in the place of text")
+    added.add_argument("--html", metavar="FILE", help="show: also write a page")
+    added.add_argument("--array", action="append", default=[], metavar="PATH",
+                       help="show: add JAX's picture of this array; repeatable")  # fmt: skip
     added.add_argument("--steps", type=int, default=3,
                        help="check: on each mesh, 0 for none (default: %(default)s)")  # fmt: skip
     added.add_argument("--seed", type=int, default=0, help="check, compare: of all that is drawn")
@@ -726,7 +729,10 @@ def _model(arguments: argparse.Namespace) -> int:
         print(text)
         return code
     if arguments.action == "show":
-        print(command.show(arguments.model, meshes=arguments.mesh, as_json=arguments.json))
+        print(command.show(
+            arguments.model, meshes=arguments.mesh, as_json=arguments.json,
+            arrays=arguments.array, html=arguments.html,
+        ))  # fmt: skip
         return 0
     if arguments.action == "lock":
         if arguments.devices and arguments.tpu:

@@ -1,5 +1,6 @@
 """The GitHub Action and the hook for pre-commit, run as the shell commands that they are."""
 
+import json
 import os
 import re
 import subprocess
@@ -39,6 +40,9 @@ NASTY = "my $(touch hacked) `touch hacked`; touch hacked; '\".py"
 """A name that a shell would obey, were it written into a command."""
 
 
+OF_GITHUB = {"github.action_path", "github.token", "github.repository", "github.event.number"}
+
+
 @dataclass
 class Job:
     """A job of GitHub Actions that runs the steps of the action in a folder.
@@ -58,7 +62,8 @@ class Job:
         assert set(self.inputs) <= set(declared)
         defaults = {name: str(each.get("default", "")) for name, each in declared.items()}
         self.values = {f"inputs.{name}": v for name, v in (defaults | self.inputs).items()}
-        self.values["github.action_path"] = str(ROOT)
+        self.values |= {"github.action_path": str(ROOT), "github.repository": "owner/model",
+                        "github.event.number": "7"}  # fmt: skip
 
     def evaluated(self, text):
         """A text of the action with its expressions replaced, as GitHub's runner does it."""
@@ -120,7 +125,7 @@ def test_every_expression_names_what_is_declared():
     inputs = {f"inputs.{name}" for name in ACTION["inputs"]}
     assert inputs <= used
     steps = {step["id"]: step for step in STEPS.values() if "id" in step}
-    for each in used - inputs - {"github.action_path"}:
+    for each in used - inputs - OF_GITHUB:
         _, step, _, name = each.split(".")
         assert f"{name}=" in steps[step]["run"]
     for each in (*ACTION["inputs"].values(), *ACTION["outputs"].values()):
@@ -159,7 +164,9 @@ def test_the_action_shows_annotations_a_table_and_files(job):
     assert "title=metadata/box-axes/adding-undoes-removing" in annotation
     assert "| requirement | verdict |" in summary
     made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
-    assert made == {"report.json", "report.sarif", "report.txt", "badge.svg", "pages"}
+    assert made == {
+        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "pages"
+    }  # fmt: skip
     for output in ("sarif", "badge"):
         assert (job.folder / job.output(output)).is_file()
     assert not (job.folder / "hacked").exists()
@@ -174,13 +181,96 @@ def test_what_fails_the_step_is_chosen(job):
     decided = {}
     for kind, vouched in (
         ("nonconformance", ""), ("never", ""), ("regression", report),
-        ("regression", honest.output("report")), ("sometimes", ""),
+        ("regression", honest.output("report")),
     ):  # fmt: skip
         values = {"inputs.fail-on": kind, "inputs.vouched": vouched}
         again = Job(job.folder, job.inputs)
         again.values = job.values | values
         decided[kind, vouched] = again.step("Decide", **CHECKOUT)[0]
-    assert list(decided.values()) == [1, 0, 0, 1, 2]
+    assert list(decided.values()) == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({}, "the input implementation is ''; expected an implementation, or a model"),
+        ({"implementation": "a.py", "fail-on": "sometimes"}, "fail-on is 'sometimes'; expected"),
+        ({"implementation": "a.py", "level": "may"}, "level is 'may'; expected must or should"),
+        ({"implementation": "a.py", "comment": "yes"}, "comment is 'yes'; expected true or false"),
+        ({"implementation": "a.py", "fail-on": "regression"}, "vouched is ''; expected the report"),
+        ({"model": "a.py:b", "lock": "c.json"}, "lock is 'c.json'; expected the file that"),
+        ({"implementation": "a.py"}, None),
+    ],
+)
+def test_wrong_inputs_are_told_before_anything_is_run(tmp_path, wrong, told):
+    (tmp_path / "checkout").mkdir()
+    code, printed, _ = Job(tmp_path / "checkout", wrong).step("Look at the inputs")
+    assert (code, (told or "") in printed) == (2 if told else 0, True), printed
+
+
+MODEL = """
+import flax.linen as nn, jax, scutch
+print("::error::this is the model's")
+setup = scutch.Model(nn.Dense({}), jax.ShapeDtypeStruct((8, 4), 'float32'))
+"""
+GH = """#!{python}
+import json, pathlib, sys
+log = pathlib.Path("gh.log")
+asked = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+body = next((w.removeprefix("body=@") for w in sys.argv if w.startswith("body=@")), None)
+asked.append([*sys.argv[1:], body and pathlib.Path(body).read_text()])
+log.write_text("".join(json.dumps(each) + "\\n" for each in asked))
+if "--jq" in sys.argv and len(asked) > 2:
+    print("41\\n42")
+"""
+
+
+def test_a_model_is_compared_with_its_lock_and_the_pull_request_shows_it(tmp_path):
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "gh").write_text(GH.format(python=sys.executable))
+    (programs / "gh").chmod(0o755)
+    (folder / NASTY).write_text(MODEL.format(4))
+    lock = [Path(sys.executable).parent / "scutch", "model", f"{NASTY}:setup", "lock"]
+    subprocess.run(lock, cwd=folder, env={**ALONE, **CHECKOUT}, check=True, capture_output=True)
+    inputs = {"model": f"{NASTY}:setup", "lock": "setup.lock.json", "output": "out"}
+    same = Job(folder, inputs)
+    code, printed, summary = same.step("Compare the model with its lock", **CHECKOUT)
+    assert (code, same.output("model-exit-code")) == (0, "0"), printed
+    assert "as in setup.lock.json" in summary
+    assert same.step("Decide")[0] == 0
+    (folder / NASTY).write_text(MODEL.format(8))
+    changed = Job(folder, inputs)
+    code, printed, summary = changed.step("Compare the model with its lock", **CHECKOUT)
+    assert (code, changed.output("model-exit-code")) == (0, "1"), printed
+    told = "kernel is now float32[4,8] () (was float32[4,4] ())"
+    assert told in summary
+    lines = printed.splitlines()
+    begin = next(line for line in lines if line.startswith("::stop-commands::"))
+    between = lines[: lines.index(f"::{begin.removeprefix('::stop-commands::')}::")]
+    assert all(line in between for line in lines if "this is the model's" in line)
+    assert "The layout of" in (folder / "out" / "model.html").read_text("utf-8")
+    path = os.pathsep.join([str(programs), ALONE["PATH"]])
+    changed.programs = programs
+    for _ in range(2):
+        code, printed, _ = changed.step("Comment", PATH=path)
+        assert code == 0, printed
+    asked = [json.loads(line) for line in (folder / "gh.log").read_text().splitlines()]
+    assert [each[1:4] for each in asked[1::2]] == [
+        ["--silent", "repos/owner/model/issues/7/comments", "-F"],
+        ["--silent", "--method", "PATCH"],
+    ]
+    assert "repos/owner/model/issues/comments/41" in asked[3]
+    assert all(each[-1].startswith("<!-- scutch: scutch -->") for each in asked[1::2])
+    assert all(told in each[-1] for each in asked[1::2])
+    assert [changed.step("Decide")[0], Job(folder, inputs).step("Decide")[0]] == [1, 0]
+    changed.values["inputs.fail-on"] = "regression"
+    assert changed.step("Decide")[0] == 1
+    changed.values["inputs.fail-on"] = "never"
+    assert changed.step("Decide")[0] == 0
+    assert not (folder / "hacked").exists()
 
 
 def test_a_wrong_set_up_fails_the_step_whatever_fails_it(tmp_path):

@@ -10,33 +10,59 @@ from pathlib import Path
 
 import jax
 
+from scutch.implementation import SetupError
 from scutch.models import compare as comparing
 from scutch.models import findings as found_in
 from scutch.models import lock as locking
 from scutch.models import show as shown
 from scutch.models.check import check as checked
-from scutch.models.layout import layouts
+from scutch.models.layout import DEVICES, abstract, layouts
 from scutch.models.model import device_count, model_at, parse_mesh
 from scutch.models.pairing import PathMap
+from scutch.models.picture import pictures
 from scutch.models.sides import Request
+from scutch.report.text import publish
 
 
-def show(where: str, *, meshes: Sequence[str] = (), as_json: bool = False) -> str:
-    """The layout of a model, as text or JSON.
+def show(
+    where: str, *, meshes: Sequence[str] = (), as_json: bool = False, arrays: Sequence[str] = (),
+    html: str | None = None,
+) -> str:  # fmt: skip
+    """The layout of a model, as text or JSON, and as a page.
 
     Args:
       where: `FILE.py:NAME` or `MODULE:NAME` of a `scutch.Model`.
       meshes: Mesh shapes such as `data=4,tensor=2`; the model's own where there are none.
       as_json: Whether JSON is wanted.
+      arrays: Paths of arrays that JAX draws, with fake devices.
+      html: Also write a page to this file.
 
     Returns:
       The text, without a line feed at its end.
 
     Raises:
-      SetupError: It names no `Model`, or a mesh has another form.
+      SetupError: It names no `Model`, a mesh has another form, an array cannot be drawn, or the
+        page cannot be written.
     """
-    found = layouts(model_at(where), [parse_mesh(mesh) for mesh in meshes])
-    return json.dumps(shown.document(found), indent=1) if as_json else shown.text(found)
+    model, shapes = model_at(where), [parse_mesh(mesh) for mesh in meshes]
+    if arrays:
+        prepare_fake_devices(max([DEVICES, *map(device_count, shapes or model.meshes)]))
+    variables = abstract(model)
+    found = layouts(model, shapes, found=variables)
+    drawn = pictures(model, arrays, shapes, variables) if arrays else []
+    told = []
+    if html is not None:
+        from scutch.models.page import page
+
+        try:
+            publish(page(where, found, drawn), Path(html))
+        except OSError as error:
+            raise SetupError(f"--html {html}", f"{error.strerror}; expected a file") from error
+        told = [f"wrote {html}"]
+    if as_json:
+        return json.dumps(shown.document(found), indent=1)
+    text = [shown.text(found), *(f"{one.title}\n{one.drawing}" for each in drawn for one in each)]
+    return "\n\n".join([*text, *told])
 
 
 def check(
@@ -162,4 +188,4 @@ def wanted_devices(meshes: Sequence[str], devices: int | None, against: str | No
       A number of devices.
     """
     texts = [*meshes, *(() if against is None else locking.read(against)["meshes"])]
-    return max([8, devices or 0, *(device_count(parse_mesh(text)) for text in texts)])
+    return max([DEVICES, devices or 0, *(device_count(parse_mesh(text)) for text in texts)])

@@ -109,9 +109,11 @@ def _compiled_start(there: Placed) -> Any:
     Raises:
       SetupError: `jit` cannot trace the owner's function.
     """
-    start = functools.partial(there.training.model.start, there.mesh)  # type: ignore[arg-type]
+    start: Any = there.training.model.start
     try:
-        lowered = jax.jit(start).lower(jax.eval_shape(lambda: jax.random.key(0)))
+        lowered = jax.jit(functools.partial(start, there.mesh)).lower(
+            jax.eval_shape(lambda: jax.random.key(0))
+        )
     except Exception as error:
         raise SetupError(
             "Model(start=...)",

@@ -59,8 +59,8 @@ def lock(
                 remedy="expected sizes that the mesh divides; `scutch model … check` names them",
             ),
         }  # fmt: skip
-    found = {"form": FORM, "jax": jax.__version__, "accepted": [], "meshes": locked}
-    return found if tpu is None else {**found, "tpu": tpu}
+    told = {"form": FORM, "jax": jax.__version__, "accepted": [], "meshes": locked}
+    return told if tpu is None else {**told, "tpu": tpu}
 
 
 def _specs(layout: Layout, section: str) -> dict[str, str]:

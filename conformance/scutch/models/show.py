@@ -46,13 +46,14 @@ def decision_text(one: Decision, rules: Sequence[tuple[str, Any]]) -> str:
         return "-"
     lost = "".join(f"; rule {n + 1} lost: its axis is taken" for n in one.lost)
     if one.rule is not None:
-        return f"{one.name} → {_axis_text(one.axis)} (rule {one.rule + 1}{lost})"
+        return f"{one.name} → {axis_text(one.axis)} (rule {one.rule + 1}{lost})"
     if one.axis is not None:
-        return f"{_axis_text(one.name)} (mesh axis)"
+        return f"{axis_text(one.name)} (mesh axis)"
     return f"{one.name} → unsharded ({'no rule' if not lost else lost.removeprefix('; ')})"
 
 
-def _axis_text(axis: Any) -> str:
+def axis_text(axis: Any) -> str:
+    """Where a rule puts an axis: a mesh axis, several, or none."""
     if axis is None:
         return "unsharded"
     return "+".join(map(str, axis)) if isinstance(axis, tuple | list) else str(axis)
@@ -77,7 +78,7 @@ def text(found: Sequence[Layout]) -> str:
 
 def _layout_text(layout: Layout) -> str:
     lines = [f"mesh {layout.name}"]
-    for section, rows in _sections(layout):
+    for section, rows in sections(layout):
         lines += ["", heading(layout, section)]
         cells = [
             (row.path, shape_text(row), row.spec, size_text(row.bytes), size_text(row.per_device),
@@ -96,8 +97,8 @@ def _layout_text(layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def _sections(layout: Layout) -> list[tuple[str, tuple[Row, ...]]]:
-    """The sections that have rows."""
+def sections(layout: Layout) -> list[tuple[str, tuple[Row, ...]]]:
+    """The sections that have rows, each with them."""
     names = dict.fromkeys(row.section for row in layout.rows)
     return [(name, layout.section(name)) for name in names]
 
@@ -143,7 +144,7 @@ def document(found: Sequence[Layout]) -> list[dict[str, Any]]:
                     "replicated_share": layout.replicated_share(section),
                     "bytes_along": layout.along(section),
                 }
-                for section, _ in _sections(layout)
+                for section, _ in sections(layout)
             },
             "rows": [_row_document(row) for row in layout.rows],
         }
