@@ -174,7 +174,7 @@ def sphinx(builder: str, source: Path, output: Path) -> int:
         *("-j", str(processors()), "-d", str(kept / "doctrees")),
         *(
             "-D",
-            f"nb_execution_cache_path={OUTPUT / 'executed' / what_the_guide_runs()}",
+            f"nb_execution_cache_path={OUTPUT / 'executed' / what_the_guides_run()}",
             str(source),
             str(output),
         ),
@@ -182,11 +182,15 @@ def sphinx(builder: str, source: Path, output: Path) -> int:
     return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
 
 
-def what_the_guide_runs() -> str:
-    """A digest of the reference and the pins: the guide is run anew when they have changed."""
-    files = sorted((ROOT / "reference" / "scutch_reference").rglob("*.py"))
+def what_the_guides_run() -> str:
+    """A digest of what the guides show: they are run anew when it has changed."""
+    shown = (
+        "reference/scutch_reference/**/*.py",
+        "conformance/scutch/models/*.py",
+        "ci/pins/*.txt",
+    )
     digest = hashlib.sha256(sys.version.encode())
-    for path in [*files, *sorted((ROOT / "ci" / "pins").glob("*.txt"))]:
+    for path in (path for pattern in shown for path in sorted(ROOT.glob(pattern))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

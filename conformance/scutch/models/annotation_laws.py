@@ -192,6 +192,7 @@ def _named(names: tuple[Any, ...] | None) -> int:
 def _swapped(examined: Examined) -> Iterator[Finding]:
     """Arrays whose names fit the lengths that other arrays give them in another order only."""
     leaves = [leaf for leaf in examined.annotated if len(leaf.names or ()) == len(leaf.shape)]
+    constrained = _constrained_lengths(examined)
     lengths: dict[Any, dict[Any, set[int]]] = {}
     for leaf in leaves:
         for name, length in zip(leaf.names or (), leaf.shape, strict=True):
@@ -206,8 +207,10 @@ def _swapped(examined: Examined) -> Iterator[Finding]:
         if len(names) != len(leaf.shape) or len(set(names)) != len(names):
             continue
         unusual = [n for n, size in zip(names, leaf.shape, strict=True) if size not in elsewhere[n]]
-        if len(unusual) < 2:
-            continue
+        sizes = dict(zip(names, leaf.shape, strict=True))
+        known = {name for name in names if name in constrained}
+        if len(unusual) < 2 or (known and all(sizes[n] in constrained[n] for n in known)):
+            continue  # the other array is the one whose names are swapped
         for order in itertools.permutations(names):
             if all(n in elsewhere[name] for name, n in zip(order, leaf.shape, strict=True)):
                 yield Finding(
@@ -217,6 +220,19 @@ def _swapped(examined: Examined) -> Iterator[Finding]:
                     f"write {order}", bytes=leaf.bytes,
                 )  # fmt: skip
                 break
+
+
+def _constrained_lengths(examined: Examined) -> dict[Any, set[int]]:
+    """The lengths of constrained activations along names that alone have a mesh axis."""
+    names: dict[Any, list[Any]] = {}
+    for name, axis in examined.model.rules:
+        names.setdefault(axes_of(axis), []).append(name)
+    found: dict[Any, set[int]] = {}
+    for one in examined.program.constraints:
+        for axes, length in () if one.parameter else zip(one.spec, one.shape, strict=False):
+            if axes and len(names.get(tuple(axes), ())) == 1:
+                found.setdefault(names[tuple(axes)][0], set()).add(length)
+    return found
 
 
 def _large(examined: Examined, mesh: MeshShape) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from scutch.lawkit.tolerances import TRAINING, near
 from scutch.models.elsewhere import measure_elsewhere
+from scutch.models.examined import Examined
 from scutch.models.layout import OPTIMIZER, OTHERS, PARAMETERS, folded_path, pattern
 from scutch.models.lock import dearer
 from scutch.models.model import model_at, parse_mesh
@@ -67,7 +68,7 @@ def compare(first: str, second: str, request: Request, *, python: str | None = N
     Raises:
       SetupError: A model cannot be made or compiled, or a map leads nowhere.
     """
-    one = measure(model_at(first), request, first)
+    one = measure(Examined(model_at(first), request.meshes), request, first)
     meshes = tuple(map(parse_mesh, one.meshes))
     other = measure_elsewhere(second, replace(request, meshes=meshes, first=one), python)
     return between(one, other, request)

@@ -42,9 +42,10 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
         return
     wrapper, wrapped = _wrapped(examined, bridge)
     request = Request(tuple(examined.meshes), ("costs",), seed)
-    first = measure(examined.model, request)
+    first = measure(examined, request)
     try:
-        second = measure(wrapped, replace(request, first=first), f"the model in {wrapper}")
+        other = Examined(wrapped, examined.meshes)
+        second = measure(other, replace(request, first=first), f"the model in {wrapper}")
     except SetupError as error:
         yield Finding(
             by_id(_VALUES), "the model", f"in {wrapper}, {error.problem.partition(';')[0]}",

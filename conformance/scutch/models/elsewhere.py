@@ -16,6 +16,7 @@ import jax
 
 import scutch
 from scutch.implementation import SetupError
+from scutch.models.examined import Examined
 from scutch.models.model import model_at
 from scutch.models.sides import Request, Side, measure
 
@@ -77,7 +78,7 @@ def _answer(version: str, asked: bytes) -> Side | tuple[str, str]:
         return f"scutch {scutch.__version__} in {sys.executable}", f"expected scutch {version}"
     where, request = pickle.loads(asked)
     try:
-        return measure(model_at(where), request, where)
+        return measure(Examined(model_at(where), request.meshes), request, where)
     except SetupError as error:
         return error.subject, error.problem
 

@@ -19,7 +19,7 @@ from scutch.models.annotations import Leaf
 from scutch.models.frameworks import surroundings
 from scutch.models.layout import PARAMETERS, Abstract, abstract, mesh_shapes, pattern, shapes_of
 from scutch.models.model import MeshShape, Model
-from scutch.models.training import Training, abstract_of, input_specs, make_mesh
+from scutch.models.training import Training, abstract_of, input_specs, make_mesh, zeros
 
 INITIALISATION, LOSS = "initialisation", "the loss"
 _NOBODY = ("a name that no axis has", None)
@@ -97,6 +97,7 @@ class Examined:
           meshes: Mesh shapes; the model's own where there are none.
         """
         self.model, self._meshes = model, tuple(dict(mesh) for mesh in meshes)
+        self._variables: dict[int, tuple[Any, Any]] = {}
 
     @functools.cached_property
     def training(self) -> Training:
@@ -177,6 +178,19 @@ class Examined:
     def constraint_names(self) -> dict[str, str]:
         """The names of constrained activations, with the line of each that no rule has."""
         return self._traced[1] if self.failure is None else {}
+
+    def variables(self, seed: int) -> tuple[Any, Any]:
+        """Parameters and other variables on one device, made once for a seed.
+
+        Args:
+          seed: Of random numbers.
+        """
+        if seed not in self._variables:
+            mesh = make_mesh(dict.fromkeys(self.meshes[0], 1))
+            with surroundings(self.training.implementation, self.model.rules, mesh):
+                made = jax.jit(self.training.framework.init)
+                self._variables[seed] = made(jax.random.key(seed), *zeros(self.model.arguments))
+        return self._variables[seed]
 
     @functools.cached_property
     def layers(self) -> dict[str, tuple[str, ...]]:

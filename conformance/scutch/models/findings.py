@@ -16,7 +16,11 @@ from pathlib import Path
 
 from scutch.implementation import SetupError
 from scutch.models.laws import GRAVITY, LAWS, Law, by_id
+from scutch.models.layout import folded_path, pattern
 from scutch.report.text import count
+
+SHOWN = 3
+"""How many findings of one law a text shows in full."""
 
 _KEYS = frozenset({"requirement", "path", "reason"})
 
@@ -170,21 +174,55 @@ def _grave(finding: Finding) -> tuple[object, ...]:
 
 
 def text(found: Verdict) -> str:
-    """A verdict for a terminal: findings, gravest first, then the laws that were not tried."""
-    failing = [finding for finding in found.findings if finding.fails]
-    lines = [line for finding in found.findings for line in _finding_lines(finding)]
+    """A verdict for a terminal: findings, gravest first, then the laws that were not tried.
+
+    Findings of repeated layers are one, and of one law three are shown in full.
+    """
+    findings = folded(found.findings)
+    failing = [finding for finding in findings if finding.fails]
+    lines = _lines(findings)
     lines += [
         f"delete the suppression of {each.requirement} at {each.path}: it covers nothing"
         for each in found.unused
     ]
-    lines += [f"not tried: {law.title}: {reason}" for law, reason in found.not_applied]
+    untried: dict[str, list[str]] = {}
+    for law, reason in found.not_applied:
+        untried.setdefault(reason, []).append(law.title)
+    lines += [f"not tried ({reason}): {'; '.join(laws)}" for reason, laws in untried.items()]
     held = f"{count(len(found.held), 'law')} hold"
-    other = len(found.findings) - len(failing)
+    other = len(findings) - len(failing)
     lines.append(
         f"{held}, {count(len(failing), 'finding')} to mend"
         + f", {count(other, 'other')}" * bool(other)
     )
     return "\n".join(lines).strip()
+
+
+def folded(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings with those of repeated layers in one, where all but a number in the path is equal.
+
+    Args:
+      findings: In order; a group stands where its first finding does.
+    """
+    groups: dict[Finding, list[str]] = {}
+    for finding in findings:
+        one = replace(finding, path=pattern(finding.path), bytes=0)
+        groups.setdefault(one, []).append(finding.path)
+    return [replace(one, path=folded_path(paths)) for one, paths in groups.items()]
+
+
+def _lines(findings: Sequence[Finding]) -> list[str]:
+    """The lines of some findings; those of one law stand together."""
+    of_law: dict[tuple[Law, str], list[Finding]] = {}
+    for finding in findings:
+        of_law.setdefault((finding.law, finding.reason), []).append(finding)
+    lines = []
+    for (law, _), some in of_law.items():
+        lines += [line for finding in some[:SHOWN] for line in _finding_lines(finding)]
+        if rest := list(dict.fromkeys(finding.path for finding in some[SHOWN:])):
+            left = count(len(some) - SHOWN, "more finding")
+            lines += [f"{left} of {law.id}, at {', '.join(rest)}; --json shows all", ""]
+    return lines
 
 
 def _finding_lines(finding: Finding) -> list[str]:
@@ -200,7 +238,7 @@ def _finding_lines(finding: Finding) -> list[str]:
 
 def lines_of(some: Iterable[Finding]) -> str:
     """Some findings as text."""
-    return "\n".join(line for finding in some for line in _finding_lines(finding)).strip()
+    return "\n".join(_lines(folded(some))).strip()
 
 
 def document(found: Verdict) -> dict[str, object]:

@@ -132,7 +132,9 @@ def place_text(sight: Sight) -> str:
     return str(getattr(sight.sharding, "spec", sight.sharding))
 
 
-def run_on(there: Placed, *, steps: int, seed: int, disturbed: bool = False) -> Run:
+def run_on(
+    there: Placed, *, steps: int, seed: int, disturbed: bool = False, state: Any = None
+) -> Run:
     """Take some steps of training on a mesh.
 
     Args:
@@ -141,11 +143,12 @@ def run_on(there: Placed, *, steps: int, seed: int, disturbed: bool = False) -> 
       seed: Of the first state and the inputs.
       disturbed: Whether the first state is changed by a rounding error, which tells results that
         mean something from noise.
+      state: The first state on another mesh; made on this one where left out.
 
     Returns:
       What was seen.
     """
-    state = there.start(seed)
+    state = there.start(seed) if state is None else there.taken(state)
     if disturbed:
         state = jax.tree_util.tree_map(_disturbed, state)
     start = tuple(leaves(there.training.implementation, abstract_with_places(state)))

@@ -1,7 +1,7 @@
 """One side of a comparison: the arrays of a model, what it computes, and what a step costs.
 
-    first = measure(model, Request(meshes=({"data": 8},)))
-    second = measure(other, Request(meshes=({"data": 8},), first=first))
+    first = measure(Examined(model), Request())
+    second = measure(Examined(other), Request(first=first))
 
 The second side computes with the weights and inputs of the first. A side holds plain data, so that
 another process can measure it, with another Python and another release of Flax.
@@ -20,7 +20,7 @@ from scutch.models.cost import SMALL, cost_on
 from scutch.models.examined import Examined
 from scutch.models.frameworks import surroundings
 from scutch.models.layout import OPTIMIZER, OTHERS, PARAMETERS, layouts
-from scutch.models.model import MeshShape, Model, mesh_text
+from scutch.models.model import MeshShape, mesh_text
 from scutch.models.pairing import Array, PathMap, paired
 from scutch.models.runs import arrays_of
 from scutch.models.show import reasons_text, size_text
@@ -94,11 +94,11 @@ class Request:
             raise SetupError(f"--skip {wrong[0]}", f"expected one of {', '.join(PARTS)}")
 
 
-def measure(model: Model, request: Request, where: str = "the model") -> Side:
+def measure(examined: Examined, request: Request, where: str = "the model") -> Side:
     """Measure one side.
 
     Args:
-      model: The description.
+      examined: The model, with the mesh shapes of the request.
       request: What to measure.
       where: The name of the model in messages.
 
@@ -108,7 +108,6 @@ def measure(model: Model, request: Request, where: str = "the model") -> Side:
     Raises:
       SetupError: The model cannot be made, or a step cannot be compiled on one of the meshes.
     """
-    examined = Examined(model, request.meshes)
     if examined.failure is not None:
         raise SetupError(
             where,
@@ -171,12 +170,14 @@ def _values(examined: Examined, arrays: tuple[Array, ...], request: Request) -> 
         inputs = training.batch(0, seed=request.seed)
         leaves, structure = jax.tree_util.tree_flatten(inputs)
         leaves = [np.asarray(leaf) for leaf in leaves]
-        params, rest = _variables(training, inputs, request.seed)
-        weights = {path: value for tree in (params, rest) for path, value in floating(tree)}
-        if first is not None:
+        if first is None:
+            params, rest = examined.variables(request.seed)
+            weights = {path: value for tree in (params, rest) for path, value in floating(tree)}
+        else:
             leaves, weights = _taken(leaves, arrays, request, first)
+            params, rest = _completed(examined, inputs, request.seed, weights)
         inputs = jax.tree_util.tree_unflatten(structure, leaves)
-        results = results_of(training, given(params, weights), given(rest, weights), inputs)
+        results = results_of(training, params, rest, inputs)
         noise: dict[str, Any] = {}
         if first is None:
             other = {path: disturbed(value) for path, value in weights.items()}
@@ -184,9 +185,18 @@ def _values(examined: Examined, arrays: tuple[Array, ...], request: Request) -> 
     return {"weights": weights, "inputs": tuple(leaves), "results": results, "noise": noise}
 
 
-def _variables(training: Training, inputs: Any, seed: int) -> tuple[Any, Any]:
-    """Parameters and other variables with values."""
-    return jax.jit(training.framework.init)(jax.random.key(seed), *inputs)  # type: ignore[no-any-return]
+def _completed(
+    examined: Examined, inputs: Any, seed: int, weights: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Parameters and other variables; those that have no weight yet are initialised."""
+
+    def lacking(key: Any, *inputs: Any) -> dict[str, Any]:
+        trees = examined.training.framework.init(key, *inputs)
+        found = [pair for tree in trees for pair in arrays_of(tree)]
+        return {path: value for path, value in found if path not in weights}
+
+    made = {**weights, **jax.jit(lacking)(jax.random.key(seed), *inputs)}
+    return given(examined.abstract.params, made), given(examined.abstract.rest, made)
 
 
 def _taken(
@@ -235,9 +245,10 @@ def given(tree: Any, weights: Mapping[str, Any]) -> Any:
       weights: By path.
     """
     values = [
-        jnp.asarray(weights[path], value.dtype) if path in weights else value
+        value if path not in weights else weights[path]
+        if weights[path].dtype == value.dtype else weights[path].astype(value.dtype)
         for path, value in arrays_of(tree)
-    ]
+    ]  # fmt: skip
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(tree), values)
 
 

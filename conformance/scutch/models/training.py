@@ -77,7 +77,16 @@ class Training:
           key: Of random numbers.
           *inputs: Of a call of the model.
         """
-        params, rest = self.framework.init(key, *inputs)
+        return self.started(*self.framework.init(key, *inputs), key)
+
+    def started(self, params: Any, rest: Any, key: Any) -> dict[str, Any]:
+        """The state before the first step, of variables that are made.
+
+        Args:
+          params: The trained variables.
+          rest: The other variables.
+          key: Of random numbers.
+        """
         return {
             "params": params,
             "optimizer": self.optimizer.init(params),
@@ -262,7 +271,15 @@ class Placed:
         key = jax.random.key(seed)
         if self.training.model.start is not None:
             return self.training.model.start(self.mesh, key)
-        return self._made(key, *map(_zeros, self.training.model.arguments))
+        return self._made(key, *zeros(self.training.model.arguments))
+
+    def taken(self, state: Any) -> Any:
+        """A state of another mesh on this one, where annotations say.
+
+        Args:
+          state: Made by the judge's own start.
+        """
+        return jax.device_put(state, self.shardings, may_alias=False)  # a step donates it
 
     @functools.cached_property
     def _made(self) -> Any:
@@ -363,7 +380,8 @@ def abstract_of(tree: Any) -> Any:
     return jax.tree_util.tree_map(lambda a: struct(a.shape, a.dtype), tree)
 
 
-def _zeros(value: Any) -> Any:
+def zeros(value: Any) -> Any:
+    """A tree with zeros in the place of each array."""
     return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), value)
 
 

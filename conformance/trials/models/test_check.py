@@ -474,3 +474,42 @@ def test_a_class_of_tests_has_an_item_for_each_law(tmp_path):
     assert done.returncode == 1, done.stdout
     suite = ElementTree.parse(report).getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == (str(len(LAWS)), "1"), done.stdout
+
+
+class DotReluDot(linen.Module):
+    """Two matrices of opposite shapes, whose names agree with the constraint or with each other."""
+
+    second: tuple
+
+    @linen.compact
+    def __call__(self, x):
+        init = linen.initializers.xavier_normal()
+        first = linen.with_logical_partitioning(init, ("embed", "mlp"))
+        y = linen.Dense(16, kernel_init=first, use_bias=False, name="wide")(x)
+        y = linen.with_logical_constraint(jax.nn.relu(y), ("batch", "mlp"))
+        second = linen.with_logical_partitioning(init, self.second)
+        return linen.Dense(8, kernel_init=second, use_bias=False, name="narrow")(y)
+
+
+def test_a_constraint_tells_which_of_two_arrays_has_its_names_swapped():
+    rules = (("batch", "data"), ("embed", None), ("mlp", "model"))
+    found = {}
+    for second in (("mlp", "embed"), ("embed", "mlp")):
+        module = DotReluDot(second)
+        described = twins.described(module, rules=rules, meshes=(twins.MESH,))
+        found[second] = [each.path for each in check(described, steps=0).findings]
+    assert found == {("mlp", "embed"): [], ("embed", "mlp"): ["narrow/kernel"]}
+
+
+def test_a_text_folds_repeated_layers_and_shows_three_findings_of_a_law():
+    layers = check(decoder(scanned=False, layers=4, wide=("embed", "mpl")), steps=0)
+    told = findings.text(layers)
+    assert len(layers.of(by_id("annotations/each-name-has-a-rule"))) == 4
+    assert told.count("layer_{0..3}/wide/kernel: the name 'mpl'") == 1
+    assert ", 1 finding to mend" in told, told
+    law = by_id("annotations/sizes-divide")
+    several = [findings.Finding(law, path, "it is odd", "mend it") for path in "abcde"]
+    told = findings.text(findings.verdict(several, []))
+    assert told.count("it is odd") == 3
+    assert "2 more findings of models/annotations/sizes-divide, at d, e; --json shows all" in told
+    assert "5 findings to mend" in told

@@ -11,6 +11,7 @@ import scutch
 from scutch import cli
 from scutch.models import compare as comparing
 from scutch.models import elsewhere
+from scutch.models.examined import Examined
 from scutch.models.pairing import Array, PathMap, paired, words
 from scutch.models.sides import Request, measure
 from trials.models import twins
@@ -27,19 +28,23 @@ def array(path, shape=(4,), section="parameters"):
 
 def compared(first, second, **options):
     request = Request(**options)
-    one = measure(first, request, "first")
-    other = measure(second, dataclasses.replace(request, first=one), "second")
+    one = measure(Examined(first, request.meshes), request, "first")
+    other = measure(
+        Examined(second, request.meshes), dataclasses.replace(request, first=one), "second"
+    )
     return comparing.between(one, other, request)
 
 
 @pytest.fixture(scope="module")
 def honest():
-    return measure(twins.linen(), Request(), "first")
+    return measure(Examined(twins.linen()), Request(), "first")
 
 
 def against(honest, second, **options):
     request = Request(first=honest, **options)
-    return comparing.between(honest, measure(second, request, "second"), request)
+    return comparing.between(
+        honest, measure(Examined(second, request.meshes), request, "second"), request
+    )
 
 
 def test_a_model_is_equal_to_itself_in_every_part(honest):
