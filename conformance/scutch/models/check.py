@@ -20,7 +20,7 @@ from scutch.models import annotation_laws, crossing_laws, program, run_laws, unr
 from scutch.models.annotations import leaves, shards, spec_of
 from scutch.models.examined import INITIALISATION, Examined
 from scutch.models.findings import Finding, Verdict, read_suppressions, verdict
-from scutch.models.frameworks import surroundings
+from scutch.models.frameworks import NNX, surroundings
 from scutch.models.laws import LAWS, by_id
 from scutch.models.layout import decisions_of
 from scutch.models.model import MeshShape, Model, mesh_text
@@ -155,9 +155,13 @@ def _restored(there: Placed, seed: int, skipped: list[tuple[str, str]]) -> Itera
     """The findings about a state that is stored and read again."""
     state = there.start(seed)
     names = functools.partial(leaves, there.training.implementation)
-    for name, route in ROUTES.items():
+    framework = there.training.framework
+    routes = dict(ROUTES)
+    if isinstance(framework, NNX) and not there.owner_starts:
+        routes["nnx.state"] = framework.restored
+    for name, route in routes.items():
         yield from run_laws.restored(state, abstract_with_places(state), name, route, names)
-    if not ROUTES:
+    if not routes:
         reason = "neither Flax nor Orbax is installed"
         skipped.append(("placement/a-restored-state-lies-as-before", reason))
 

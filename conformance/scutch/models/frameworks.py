@@ -152,6 +152,17 @@ class NNX:
         outputs = made(*inputs, **self.model.options)
         return outputs, self.nnx.split(made, self.nnx.Param, ...)[2]
 
+    def restored(self, state: Any, like: Any) -> Any:
+        """A state of training whose variables were put into an object and read by `nnx.state`.
+
+        Args:
+          state: The judge's own, after `init`.
+          like: It is not needed.
+        """
+        made = self.nnx.merge(self._graphdef, state["params"], state["rest"])
+        params, rest = self.nnx.state(made, self.nnx.Param, ...)
+        return {**state, "params": params, "rest": rest}
+
 
 def implementation_of(model: Model) -> Implementation:
     """The implementation that a description names, or holds."""

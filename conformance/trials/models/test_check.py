@@ -513,3 +513,23 @@ def test_a_text_folds_repeated_layers_and_shows_three_findings_of_a_law():
     assert told.count("it is odd") == 3
     assert "2 more findings of models/annotations/sizes-divide, at d, e; --json shows all" in told
     assert "5 findings to mend" in told
+
+
+class Forgetful:
+    """NNX whose `state` reads variables without their names."""
+
+    def __getattr__(self, name):
+        return getattr(FLAX.nnx, name)
+
+    def state(self, made, *filters):
+        return jax.tree.map(
+            lambda variable: type(variable)(variable[...]),
+            FLAX.nnx.state(made, *filters),
+            is_leaf=lambda each: isinstance(each, nnx.Variable),
+        )
+
+
+def test_a_state_of_an_object_that_loses_its_names_is_told():
+    verdict = check(twins.objects(implementation=dataclasses.replace(FLAX, nnx=Forgetful())))
+    lost = named(verdict, "placement/a-restored-state-lies-as-before", "wide/kernel")
+    assert any("after nnx.state" in each.problem for each in lost), findings.text(verdict)
