@@ -32,7 +32,8 @@ VERDICTS = (
 GRAVITY = (
     "crashed", "timeout", "failed", "blocked", "fixed", "untested", "known", "passed", "unclaimed",
 )  # fmt: skip
-"""The verdicts, gravest first: of several older requirements that became one, the first counts."""
+"""The verdicts, gravest first: the first counts of several older requirements that became one, and
+of the requirements of a group."""
 
 CONFORMING = frozenset({"passed", "known", "unclaimed"})
 FIXED_UPSTREAM = "fails in what it descends from, and passes here"

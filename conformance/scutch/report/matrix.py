@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from scutch.catalogue import about, groups, in_order
-from scutch.judging.verdicts import CONFORMING
+from scutch.judging.verdicts import CONFORMING, GRAVITY
 from scutch.report.document import Outcome, Report
 from scutch.report.text import count
 
@@ -33,7 +33,7 @@ MEANINGS: Final = {
     "failed": "A law is broken.",
     "known": "A law is broken, as the known failures say.",
     "fixed": "Expected to fail, and passes: the entry among the known failures must go.",
-    "blocked": "Not judged, because a requirement that it needs is broken.",
+    "blocked": "A law is broken, and only on inputs that also break what it needs.",
     "unclaimed": "The implementation does not claim this capability.",
     "untested": "Ran, but the inputs that make it meaningful never came up.",
     "crashed": "A law ended the process.",
@@ -174,6 +174,15 @@ class Group:
     def part(self) -> str:
         """The part of the catalogue that it is in."""
         return self.name.partition("/")[0]
+
+    @property
+    def gravest(self) -> list[tuple[str, int]]:
+        """For each column the gravest verdict of the group, and how many requirements have it."""
+        found = []
+        for verdicts in zip(*(row.verdicts for row in self.rows), strict=True):
+            worst = next((one for one in GRAVITY if one in verdicts), "absent")
+            found.append((worst, verdicts.count(worst)))
+        return found
 
 
 @dataclass(frozen=True)

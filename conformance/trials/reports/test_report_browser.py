@@ -96,6 +96,40 @@ def test_the_search_shows_what_holds_the_words(page):
     assert not page.locator("[id='rules/all']").is_visible()
 
 
+def test_groups_are_folded_and_say_what_is_in_them(page):
+    rows = page.locator("tbody th[scope=row]:visible")
+    everything = rows.all_inner_texts()
+    page.get_by_role("button", name="close all groups").click()
+    assert rows.all_inner_texts() == []
+    group = page.locator("[id='boxes/all'] .area")
+    assert group.locator("td.verdict").all_inner_texts() == ["✓ 6 passed", "✗ 1 failed"]
+    page.get_by_role("button", name="boxes/all").click()
+    assert "b-9a" in rows.all_inner_texts()
+    assert "l-1" not in rows.all_inner_texts()
+    page.get_by_role("button", name="open all groups").click()
+    assert rows.all_inner_texts() == everything
+
+
+def test_the_address_holds_what_is_filtered(page):
+    page.get_by_role("button", name="close all groups").click()
+    page.get_by_label("Search").fill("b-")
+    page.get_by_label("where they differ").check()
+    found = page.locator("tbody th[scope=row]:visible").all_inner_texts()
+    assert found == ["b-2a[logical]", "b-9a", "b-10", "b-11"]
+    assert page.url.endswith("#search=b-&show=differ")
+    page.reload()
+    assert page.locator("tbody th[scope=row]:visible").all_inner_texts() == found
+    assert page.get_by_label("Search").input_value() == "b-"
+
+
+def test_verdicts_come_first_on_a_phone(page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    row = page.locator("tr", has=page.get_by_role("link", name="b-9a", exact=True))
+    verdict, name = row.locator("td.verdict").first, row.locator("th")
+    assert verdict.bounding_box()["y"] < name.bounding_box()["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_an_upstream_issue_is_a_link_and_a_script_is_not(page):
     page.get_by_role("link", name="b-11", exact=True).click()
     assert page.get_by_text("Flax counts from the front <b>only</b>").is_visible()

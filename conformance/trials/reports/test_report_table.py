@@ -86,6 +86,13 @@ def test_groups_come_in_the_order_of_the_catalogue(report):
     assert found.groups[0].title.startswith("Axes that a lifted transformation adds")
 
 
+def test_a_group_has_the_gravest_verdict_of_its_rows(report):
+    one = report({"boxes/all/a": "passed", "boxes/all/b": "known", "boxes/all/c": "known"})
+    other = report({"boxes/all/a": "known", "boxes/all/b": "crashed"})
+    [group] = matrix([one, other]).groups
+    assert group.gravest == [("known", 2), ("crashed", 1)]
+
+
 def test_columns_have_different_labels(report):
     runs = [report({"boxes/all/b-1": "passed"}) for _ in range(2)] + [report({}, version="0.12.12")]
     assert [column.label for column in matrix(runs).columns] == [
