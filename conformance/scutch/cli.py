@@ -466,7 +466,7 @@ def _merge(arguments: argparse.Namespace) -> int:
         print(f"scutch: {problem}; {arguments.output} is not complete", file=sys.stderr)
     (column,) = matrix([whole]).columns
     print(f"{arguments.output}: {count(len(whole.requirements), 'requirement')}, {column.headline}")
-    return 2 if problems else int(bool(column.root_causes))
+    return 2 if problems else int(bool(column.weighing("error")))
 
 
 def _diff(arguments: argparse.Namespace) -> int:

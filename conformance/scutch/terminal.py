@@ -186,7 +186,7 @@ def show(
     terminal.section(f"conformance of {run.name} {run.version}")
     verbose = terminal.config.get_verbosity() > 0
     total = summarize(rulings)
-    for ruling in total.roots if brief else rulings:
+    for ruling in (*total.roots, *total.untested) if brief else rulings:
         if verbose or ruling.verdict not in ("passed", "unclaimed"):
             _show_one(terminal, run, ruling, prefix, brief=brief)
     if brief:
@@ -257,18 +257,23 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
             f"nothing was tested: {name} claims {', '.join(run.claims)}, and no law for what was "
             "asked; choose other requirements, or claim the capability", "red",
         )  # fmt: skip
-    fatal = [r for r in total.roots if run.level == "should" or r.requirement.level == "must"]
+    levels = ("must", "should") if run.level == "should" else ("must",)
+    fatal, untested = (
+        [r for r in each if r.requirement.level in levels] for each in (total.roots, total.untested)
+    )
     departs = len(total.roots) - len(fatal)
     aside = f"; it departs from {departs} should" if departs else ""
     if run.shard:
         aside += f"; this is {_part(run)}"
     elif run.patterns:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
-    ids = ", ".join(r.requirement.id for r in fatal)
-    if fatal and all(r.untried for r in fatal):
-        return f"no verdict on {name}: the judge could not try {ids}{aside}", "red"
+    ids = ", ".join(r.requirement.id for r in fatal or untested)
     if fatal:
+        aside = f"; {len(untested)} untested{aside}" if untested else aside
         return f"{name} does not conform: {count(len(fatal), 'root cause')}: {ids}{aside}", "red"
+    if untested:
+        failed = "the judge could not try" if all(r.untried for r in untested) else "untested:"
+        return f"no verdict on {name}: {failed} {ids}{aside}", "red"
     known = [ruling.requirement.id for ruling in rulings if ruling.verdict == "known"]
     besides = f", but for {_of_known(run, known)}" if known else ""
     return f"{name} conforms in all that it claims{besides}{aside}", "green"

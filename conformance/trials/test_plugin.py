@@ -391,6 +391,9 @@ def test_an_input_that_never_came_up_leaves_a_requirement_untested(judge, tmp_pa
         "metadata/box-axes/beyond-rank-pads": "untested"
     }
     assert "never came up: never" in done.stdout
+    assert "no verdict on" in done.stdout
+    assert "untested: metadata/box-axes/beyond-rank-pads" in done.stdout
+    assert "root cause" not in done.stdout
 
 
 def test_the_same_seed_gives_the_same_counterexample(judge):

@@ -38,6 +38,8 @@ of the requirements of a group."""
 CONFORMING = frozenset({"passed", "known", "unclaimed"})
 FIXED_UPSTREAM = "fails in what it descends from, and passes here"
 ROOTS = frozenset({"failed", "crashed", "timeout"})
+FAULTS = ROOTS | {"fixed"}
+"""What keeps a run from conforming as a cause of its own: neither a consequence nor untested."""
 
 
 @dataclass(frozen=True)
@@ -418,12 +420,14 @@ class Summary:
 
     Args:
       counts: Requirements by verdict, for each level.
-      roots: Requirements at fault: those neither conforming nor blocked.
+      roots: The root causes: requirements that neither conform nor follow from another.
+      untested: Requirements on which there is no verdict; none of them is a root cause.
       tested: How many requirements a law was tried for, and not left as unclaimed.
     """
 
     counts: Mapping[str, Mapping[str, int]]
     roots: tuple[Ruling, ...]
+    untested: tuple[Ruling, ...]
     tested: int
 
 
@@ -435,7 +439,8 @@ def summarize(rulings: Sequence[Ruling]) -> Summary:
     }
     return Summary(
         counts,
-        roots=tuple(r for r in rulings if not r.conforms and r.verdict != "blocked"),
+        roots=tuple(r for r in rulings if r.verdict in FAULTS),
+        untested=tuple(r for r in rulings if r.verdict == "untested"),
         tested=sum(bool(r.trials) and r.verdict != "unclaimed" for r in rulings),
     )
 

@@ -86,6 +86,9 @@ class Training:
           params: The trained variables.
           rest: The other variables.
           key: Of random numbers.
+
+        Returns:
+          A dictionary, as the module's docstring names its parts.
         """
         return {
             "params": params,

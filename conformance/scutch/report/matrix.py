@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from scutch.catalogue import about, groups, in_order
-from scutch.judging.verdicts import CONFORMING, GRAVITY
+from scutch.judging.verdicts import CONFORMING, FAULTS, GRAVITY
 from scutch.report.document import Outcome, Report
 from scutch.report.text import count
 
@@ -66,12 +66,12 @@ class Column:
     @property
     def root_causes(self) -> tuple[Outcome, ...]:
         """What keeps the run from conforming in its own right, and does not follow from another."""
-        return self.weighing("error")
+        return tuple(one for one in self.weighing("error") if one.verdict in FAULTS)
 
     @property
     def departures(self) -> tuple[Outcome, ...]:
         """Broken shoulds that do not follow from others, where the run does not ask for shoulds."""
-        return self.weighing("warning")
+        return tuple(one for one in self.weighing("warning") if one.verdict in FAULTS)
 
     def weighing(self, severity: str) -> tuple[Outcome, ...]:
         """The requirements of one `severity`, in the order of the report."""
@@ -81,8 +81,9 @@ class Column:
         """How much what became of a requirement weighs.
 
         Returns:
-          `error` for a root cause, `warning` for a departure from a should, `note` for a known
-          failure and for a consequence, and nothing for what is as it should be.
+          `error` for a root cause and for what is untested, `warning` for a departure from a
+          should, `note` for a known failure and for a consequence, and nothing for what is as it
+          should be.
         """
         if outcome.verdict in ("known", "blocked"):
             return "note"
@@ -117,7 +118,7 @@ class Column:
         parts.append(count(len(self.root_causes), "root cause"))
         if self.departures:
             parts.append(f"departs from {len(self.departures)} should")
-        rest = ("known", "blocked", "unclaimed")
+        rest = ("known", "blocked", "untested", "unclaimed")
         parts += [f"{self.tally(one)} {one}" for one in rest if self.tally(one)]
         if not self.report.complete:
             parts.append("the run was not complete")

@@ -82,7 +82,7 @@ def _summary(column: Column) -> Text:
     text = Text.assemble((f"{line(column.label)}: ", "bold"), column.headline)
     if column.report.cost.peak:
         text.append(f"\n  took {column.report.cost}")
-    for cause in (*column.root_causes, *column.departures):
+    for cause in (*column.weighing("error"), *column.weighing("warning")):
         style = _STYLES[cause.verdict]
         text.append("\n  ").append(f"{cause.id} {cause.verdict}", style)
         text.append(f"  {line(cause.title)}")
