@@ -38,7 +38,6 @@ COPIED = (".json", ".yml", ".svg", ".png")
 """Files of the checkout that a page may show or offer; a link to another file becomes text."""
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)\)")
 _CHAPTER = re.compile(r"^# (\d+)\. (.+?) -+$", re.MULTILINE)
-_FENCE = "`" * 7
 
 
 @dataclass(frozen=True)
@@ -275,8 +274,7 @@ def fenced(text: str, language: str = "python") -> str:
 
 def raw(html: str) -> str:
     """A block of HTML for the page to hold as it is."""
-    lines = "\n".join(line for line in html.splitlines() if line.strip())
-    return f"{_FENCE}{{raw}} html\n{lines.replace('`', '&#96;')}\n{_FENCE}"
+    return fenced(html, "{raw} html")
 
 
 @functools.cache
