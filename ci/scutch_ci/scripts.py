@@ -71,7 +71,7 @@ class Survey:
                 stored[key] = script
                 wrong = [*wrong_exits(entry, script)]
                 problems += bool(wrong)
-                lines = count(len(script.text.splitlines()), "line")
+                lines = count(script.length, "line")
                 print(f"{entry.requirement}: {lines}", *wrong, sep="; ", flush=True)
             publish(to_text([stored[each] for each in wanted if each in stored]), file)
         print(f"{count(len(stored), 'script')} of {count(len(entries), 'known failure')}")
@@ -96,10 +96,10 @@ class Survey:
             text = reproduce.script(
                 entry.requirement, entry.witness, ADAPTERS[NAME], python=self.python(home)
             )
-            if len(text.splitlines()) > LONGEST:
-                lines = f"it has {len(text.splitlines())} lines, expected {LONGEST} at most"
-                raise reproduce.NotReproducible(entry.requirement, lines)
             kept = Script(entry.requirement, entry.witness, text, {})
+            if kept.length > LONGEST:
+                lines = f"it has {kept.length} lines, expected {LONGEST} at most:\n{text}"
+                raise reproduce.NotReproducible(entry.requirement, lines)
         exits = dict(kept.exits)
         on = [home, *(t for t in self.asked if t in about), *mended(entry, pinned)]
         for target in on:

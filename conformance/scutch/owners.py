@@ -35,7 +35,7 @@ from scutch.judging import known as known_failures
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.settings import check_settings
 from scutch.judging.trying import try_law
-from scutch.judging.verdicts import Ruling, Trial, rule
+from scutch.judging.verdicts import Ruling, Trial, of_one_fault, rule
 from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.report.text import count
 
@@ -308,7 +308,8 @@ def judge_box(
         retry=retry,
     )  # fmt: skip
     judgment = Judgment(
-        f"{box_class.__module__}.{box_class.__qualname__}", rulings, tuple(built.lacks),
+        f"{box_class.__module__}.{box_class.__qualname__}", of_one_fault(rulings),
+        tuple(built.lacks),
         () if replay else tuple(row.id for row in rows if row.id not in tried),
     )  # fmt: skip
     if judgment.broken:

@@ -49,6 +49,7 @@ from scutch.judging.verdicts import (
     exit_code,
     left_out,
     of_all_laws,
+    of_one_fault,
     rule,
 )
 from scutch.progress import Progress, resume, seed_in
@@ -488,6 +489,8 @@ class Judge:
         if not (self.run.replay or self.run.launched):
             self.complete &= not any(map(left_out, self.rulings))
             self.rulings = tuple(map(of_all_laws, self.rulings))
+        if not self.run.shard:
+            self.rulings = of_one_fault(self.rulings)
         path = self.config.option.scutch_report
         if path and not self.complete and is_complete(path):
             self.unwritten = f"the report at {path} is complete, and stays: this run tried a part"

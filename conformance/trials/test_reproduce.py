@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from scutch import cli, reproduce
 from scutch.implementation import load
 from scutch.judging import known, scripts
+from scutch.reproduce import layout
 
 ADDED = (
     "test_a_negative_index_adds_the_axis_of_the_array"
@@ -71,9 +73,18 @@ def test_every_known_failure_of_flax_has_a_script_that_imports_no_suite():
     assert not FLAX.keys() ^ scripts.shipped("flax").keys(), "ci/matrix --scripts writes them"
     for script in scripts.shipped("flax").values():
         lines = script.text.splitlines()
-        assert len(lines) <= scripts.LONGEST
-        assert max(map(len, lines)) <= 100
-        assert f"({script.requirement}, a " in " ".join(lines[:2])
+        assert 0 < script.length <= scripts.LONGEST
+        told = ast.get_docstring(ast.parse(script.text))
+        shown = [line for line in told.splitlines() if not line.startswith("https://")]
+        program = script.text.partition('\n"""\n')[2].splitlines()
+        assert max(map(len, [*shown, *program])) <= 100
+        heading = " ".join(told.split())
+        assert f"({script.requirement}, a " in heading
+        assert FLAX[script.requirement, script.witness].cause.effect in heading
+        assert re.search(r'print\(f?"expected ', script.text)
+        assert layout.OTHERWISE in lines
+        asks = layout.ASKS_FOR_DEVICES.search(script.text)
+        assert (layout.DEVICES in lines) == bool(asks)
         tree = ast.walk(ast.parse(script.text))
         names = [a.name for node in tree if isinstance(node, ast.Import) for a in node.names]
         names += [node.module for node in tree if isinstance(node, ast.ImportFrom)]
@@ -85,6 +96,21 @@ def test_a_script_ended_as_it_must_on_each_release(key):
     found = scripts.shipped("flax")[key].exits
     assert found == {release: int(FLAX[key].applies("flax", release)) for release in found}
     assert 1 in found.values()
+
+
+def test_a_script_ends_with_1_through_its_own_comparison_alone(tmp_path):
+    for error in ("1 / 0", "raise SystemError", "import nothing_of_this_name"):
+        found = run(layout.prepared(f"import sys\n\nprint('begun')\n{error}\n"), tmp_path)
+        assert (found.returncode, found.stdout) == (2, "begun\n")
+        assert error in found.stderr
+
+
+@pytest.mark.parametrize("asked", ["jax.devices()[7].id", "jax.make_mesh((8,), ('x',)).size - 1"])
+def test_a_script_starts_the_devices_that_it_asks_for(asked, tmp_path, monkeypatch):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    found = run(layout.prepared(f"import sys\nimport jax\n\nprint({asked})\n"), tmp_path)
+    assert found.stdout == "7\n", found.stderr
 
 
 def test_a_script_is_about_one_implementation():
@@ -109,7 +135,11 @@ def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
     entry = next(
         e for e in FLAX.values() if e.requirement == "bridge/wrappers/tolinen-finds-methods"
     )
-    for program, problem in (("", "ended with 0"), ("1 / 0", "fails on the reference")):
+    for program, problem in (
+        ("", "ended with 0"),
+        ("1 / 0", "ended with 2"),
+        ("import sys\nsys.exit(1)", "fails on the reference"),
+    ):
         other = dataclasses.replace(entry, script=program)
         monkeypatch.setattr(known, "shipped", lambda other=other: (other,))
         with pytest.raises(reproduce.NotReproducible, match=problem):

@@ -2,11 +2,13 @@
 
 import ast
 import asyncio
+import importlib
 import json
 import os
 import re
 import signal
 import struct
+import sys
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -226,6 +228,51 @@ def test_a_witness_is_tried_first_and_what_breaks_alike_is_passed_over():
     assert calls[0] == trial.expected == trial.counterexample.input
     assert len(calls) > trial.examples + 1
     assert str(trial.error) == "assert 9 < 7"
+
+
+FORK = """
+import json
+import jax
+
+def checked(call=lambda: None):
+    call()
+    raise TypeError("wrong")
+
+def shaped():
+    return jax.numpy.reshape(jax.numpy.zeros(3), 2)
+
+def read():
+    return json.loads("{")
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "place"),
+    [
+        (lambda fork: fork.checked(), "fork.py:7"),
+        (lambda fork: fork.shaped(), "fork.py:10"),
+        (lambda fork: fork.read(), "fork.py:13"),
+        (lambda fork: fork.checked(lambda: need_devices(-1) or [][0]), ""),
+        (lambda fork: [][fork.__name__ == "fork"], ""),
+    ],
+    ids=["its own", "of JAX", "of Python", "in a function of the law", "of the law"],
+)
+def test_a_counterexample_says_where_the_implementation_raised(call, place, tmp_path, monkeypatch):
+    (tmp_path / "fork.py").write_text(FORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "fork", raising=False)
+    monkeypatch.chdir(tmp_path)
+    fork = importlib.import_module("fork")
+
+    @given(number=st.just(1))
+    def of_fork(number):
+        call(fork)
+
+    trial = try_law(law_of(of_fork), REFERENCE, examples=2)
+    assert trial.counterexample.place == place, trial.counterexample
+    assert trial.counterexample.fault == (
+        (trial.counterexample.way.partition(" at ")[0], place) if place else None
+    )
 
 
 @pytest.mark.parametrize("known", [(), (LARGE,)], ids=["the way of the witness", "a way"])

@@ -11,8 +11,10 @@ from scutch.judging.verdicts import (
     VERDICTS,
     Counterexample,
     Expectation,
+    Ruling,
     Trial,
     exit_code,
+    of_one_fault,
     rule,
     summarize,
 )
@@ -144,6 +146,46 @@ def test_an_expected_failure_stays_known_where_its_witness_needs_more_devices():
         [trial(KNOWN.requirement, expected=KNOWN.witness, witness_untried=few)],
         expectations=[KNOWN],
     ).reason == f"{KNOWN.reason}; not tried: {few}"  # fmt: skip
+
+
+def raising(identifier, *places, level="must", verdict="failed", way="TypeError at `x`", **rest):
+    """A ruling whose law was broken at these places of an implementation."""
+    first, *also = [Counterexample("test_law", "x", "TypeError", way, place) for place in places]
+    trials = (Trial("test_law", identifier, "failed", counterexample=first, also=tuple(also)),)
+    return Ruling(row(identifier, level=level), verdict, trials, **rest)
+
+
+def test_failures_with_one_error_at_one_place_have_one_root():
+    found = of_one_fault(
+        [
+            raising("a", "f.py:1", level="should"),
+            raising("b", "f.py:1"),
+            raising("c", "f.py:1", "f.py:1", way="TypeError at `another statement of a law`"),
+            raising("d", "f.py:2"),
+            raising("e", "f.py:9", verdict="blocked", blocked_by=("c", "b")),
+        ]
+    )  # fmt: skip
+    assert [r.verdict for r in found] == ["blocked", "failed", "blocked", "failed", "blocked"]
+    assert [r.blocked_by for r in found] == [("b",), (), ("b",), (), ("b",)]
+    assert [r.id for r in summarize(found).roots] == ["b", "d"]
+    assert found[0].reason == "fails as b does: the same error at f.py:1"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        raising("b", ""),
+        raising("b", "f.py:2"),
+        raising("b", "f.py:1", "f.py:2"),
+        raising("b", "f.py:1", ""),
+        raising("b", "f.py:1", way="TypeError: of another kind at `x`"),
+        raising("b", "f.py:1", verdict="known"),
+        raising("b", "f.py:1", verdict="crashed"),
+    ],
+)
+def test_a_failure_of_its_own_stays_a_root(other):
+    found = of_one_fault([raising("a", "f.py:1"), other])
+    assert found[1] is other
 
 
 def test_consequences_are_blocked_and_name_the_root():

@@ -16,8 +16,8 @@ from typing import Any
 from scutch.catalogue import current
 
 SUFFIX = ".scripts.json"
-LONGEST = 42
-"""The most lines of a script that comes with the suite, with the id and the loss in its heading."""
+LONGEST = 25
+"""The most lines of the program of a script that comes with the suite, blank ones left out."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class Script:
         """The script that `data` has stored."""
         text = "".join(f"{line}\n" for line in data["text"])
         return cls(current(data["requirement"]), data["witness"], text, data["exits"])
+
+    @property
+    def length(self) -> int:
+        """The lines of the program, without its heading and blank ones."""
+        return sum(bool(line) for line in self.text.partition('\n"""\n')[2].splitlines())
 
     @property
     def data(self) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
-from scutch.judging.ways import way
+from scutch.judging.ways import place, way
 from scutch.lawkit import marks
 from scutch.lawkit.agreement import comparing
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
@@ -259,7 +259,9 @@ class Attempt:
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
         reason = describe(shown) if order else hypothesis_parts.told(error, self.function)
-        found = Counterexample(self.name, text, reason, way(error, self.function))
+        found = Counterexample(
+            self.name, text, reason, way(error, self.function), place(error, self.function)
+        )
         if found.way in self.known and not ends_job:
             self.expected = self.expected or (found, shown)
             return

@@ -9,7 +9,8 @@ it, and from the *known failures*:
     known       it fails as the known failures expect, and in no other way; or the input that is
                 known to break it needs more devices than there are
     fixed       it is expected to fail, and does not: the entry must go
-    blocked     a law fails, but not on inputs on which a failed requirement that it needs holds
+    blocked     a law fails, but not on inputs on which a failed requirement that it needs holds;
+                or it fails with the error of another requirement at the same place
     unclaimed   the implementation does not claim it, or there is nothing to try it with: the JAX
                 at hand has no such thing, or the suite has no law for it yet
     untested    nothing that gives it meaning came up
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, Protocol
 
 from scutch.catalogue import Requirement
 from scutch.catalogue.index import laws_of
@@ -52,12 +54,20 @@ class Counterexample:
       error: What it raised.
       way: The way in which it breaks the law, as `ways.way` has it: equal for inputs that break it
         alike.
+      place: File and line where the implementation raised the error, as `ways.place` has it; empty
+        where a law has found something wrong.
     """
 
     test: str
     input: str
     error: str
     way: str = ""
+    place: str = field(default="", compare=False)
+
+    @property
+    def fault(self) -> tuple[str, str] | None:
+        """What is raised and where in the implementation; `None` where a law has raised."""
+        return (self.way.partition(" at ")[0], self.place) if self.place else None
 
 
 @dataclass(frozen=True)
@@ -180,6 +190,16 @@ class Ruling:
     blocked_by: tuple[str, ...] = ()
     reason: str | None = None
     upstream: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Of the requirement."""
+        return self.requirement.id
+
+    @property
+    def level(self) -> str:
+        """Of the requirement."""
+        return self.requirement.level
 
     @property
     def counterexample(self) -> Counterexample | None:
@@ -412,6 +432,53 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
 def _failed(trial: Trial) -> bool:
     """Whether a law failed, and not as it is known to."""
     return trial.outcome == "failed" and not trial.broke
+
+
+class Found(Protocol):
+    """What `of_one_fault` asks of a dataclass: a `Ruling`, or an outcome of a report."""
+
+    id: str
+    level: str
+    verdict: str
+    blocked_by: tuple[str, ...]
+    counterexample: Counterexample | None
+    also: tuple[Counterexample, ...]
+
+
+def of_one_fault(found: Iterable[Any]) -> tuple[Any, ...]:
+    """Rulings or outcomes, in which failures with one error at one place have one root.
+
+    A requirement that fails with no other errors, and at no other places of the implementation,
+    than an earlier one is `blocked` by that; a must is never blocked by a should.
+
+    Args:
+      found: All of a run, each as `Found` describes.
+
+    Returns:
+      As many, in their order.
+    """
+    ruled: tuple[Found, ...] = tuple(found)
+    of_fault: dict[tuple[str, str], str] = {}
+    roots: dict[str, str] = {}
+    for each in sorted(ruled, key=lambda each: each.level != "must"):
+        broken = (each.counterexample, *each.also) if each.verdict == "failed" else ()
+        faults = {one.fault for one in broken if one is not None}
+        first = {of_fault.get(fault) if fault else None for fault in faults}
+        if len(first) == 1 and (root := first.pop()) is not None:
+            roots[each.id] = root
+        else:
+            of_fault.update({fault: each.id for fault in faults if fault and fault not in of_fault})
+    return tuple(_of_roots(each, roots) for each in ruled)
+
+
+def _of_roots(each: Any, roots: Mapping[str, str]) -> Any:
+    """A ruling or outcome with what `roots` says of it and of those that it follows from."""
+    if each.id in roots:
+        root = roots[each.id]
+        reason = f"fails as {root} does: the same error at {each.counterexample.place}"
+        return replace(each, verdict="blocked", blocked_by=(root,), reason=reason)
+    through = tuple(dict.fromkeys(roots.get(one, one) for one in each.blocked_by))
+    return each if through == each.blocked_by else replace(each, blocked_by=through)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,21 @@ import ast
 import functools
 import itertools
 import linecache
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import scutch
 from scutch.judging import hypothesis_parts, leaving
+from scutch.judging.readable import inert, line, without_folders
 
 _HOME = str(Path(scutch.__file__).parent)
 _WORD = re.compile("[A-Za-z']+[.,:;]?")
+_LIBRARIES = sys.stdlib_module_names | {"jax", "jaxlib", "numpy", "hypothesis"}
+"""Packages that raise errors because of how an implementation has called them."""
 WORDS = 6
 """Words of a message that are kept at most: later ones are more often about the input."""
 
@@ -44,6 +49,34 @@ def way(error: BaseException, function: Callable[..., Any]) -> str:
     words = "" if issubclass(type(error), AssertionError) else _first_words(message)
     places = " > ".join(f"`{each}`" for each in dict.fromkeys((law, last)) if each)
     return f"{name}{words and ': '}{words}{places and ' at '}{places}"
+
+
+def place(error: BaseException, function: Callable[..., Any]) -> str:
+    """Where the implementation raised an error, or called a library that raised it.
+
+    Args:
+      error: What left the law.
+      function: The law, as it was written.
+
+    Returns:
+      File and line, such as `my_fork/meta.py:31`, from the working directory where the file lies in
+      it. Empty where the judge's own code ran last, as in an assertion of a law.
+    """
+    file, number = "", 0
+    for step in leaving.steps(error):
+        frame = step.tb_frame
+        name = frame.f_code.co_filename
+        if name.startswith(_HOME) or name == function.__code__.co_filename:
+            file = ""
+        elif not _is_of_library(dict.get(frame.f_globals, "__name__")):
+            file, number = name, step.tb_lineno
+    shown = without_folders(file.removeprefix(os.getcwd() + os.sep))
+    return f"{inert(line(shown))}:{number}" if file else ""
+
+
+def _is_of_library(module: Any) -> bool:
+    """Whether `module`, which may be anything, is the name of a module of `_LIBRARIES`."""
+    return type(module) is str and module.partition(".")[0] in _LIBRARIES
 
 
 def _first_words(message: str) -> str:

@@ -1,8 +1,8 @@
 """What is not as it should be in a run, each at a line of a file: for tools that read a checkout.
 
-A *finding* is a requirement that was broken, with a message and the place in the reader's own files
-that stands for what was judged: the line of the adapter, or the line of a list of requirements that
-names the release.
+A *finding* is a requirement that was broken, with a message and a place in the reader's own files:
+the line of the implementation that raised the error, where that lies in the checkout; else the line
+that stands for what was judged, in an adapter or in a list of requirements that names the release.
 
     for each in findings(load("fork.json"), Place.of("my_fork.py", "my-fork")):
         print(each.place, each.severity, each.message)
@@ -60,6 +60,19 @@ class Place:
         found = (number for number, line in enumerate(lines, 1) if begins.match(line))
         return cls(Path(os.path.relpath(path)).as_posix(), next(found, 1))
 
+    @classmethod
+    def raising(cls, outcome: Outcome) -> "Place | None":
+        """The line that raised the error of an outcome; `None` where the checkout has no such file.
+
+        Args:
+          outcome: Of any verdict.
+        """
+        found = outcome.counterexample
+        file, _, line = found.place.rpartition(":") if found else ("", "", "")
+        path = Path(file)
+        inside = bool(file) and not path.is_absolute() and ".." not in path.parts
+        return cls(path.as_posix(), int(line)) if inside and path.is_file() else None
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -105,9 +118,9 @@ def findings(report: Report, place: Place | None) -> Iterator[Finding]:
 
     Args:
       report: Of one run.
-      place: Where all of them are shown.
+      place: Where those are shown of which `Place.raising` knows no line.
     """
     column = Column(str(report.implementation), report)
     for severity in _WEIGHT:
         for outcome in column.weighing(severity):
-            yield Finding(outcome, severity, place)
+            yield Finding(outcome, severity, Place.raising(outcome) or place)

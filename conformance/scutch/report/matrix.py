@@ -33,7 +33,8 @@ MEANINGS: Final = {
     "failed": "A law is broken.",
     "known": "A law is broken, as the known failures say.",
     "fixed": "Expected to fail, and passes: the entry among the known failures must go.",
-    "blocked": "A law is broken, and only on inputs that also break what it needs.",
+    "blocked": "A law is broken, and only on inputs that also break what it needs, or just "
+    "as another requirement is: with the same error at the same place.",
     "unclaimed": "The implementation does not claim this capability.",
     "untested": "Ran, but the inputs that make it meaningful never came up.",
     "crashed": "A law ended the process.",

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from scutch import catalogue
+from scutch.judging.verdicts import of_one_fault
 from scutch.report.document import Outcome, Report, ReportError
 
 _EQUAL = ("suite", "implementation", "environment", "profile", "seed", "level")
@@ -53,5 +55,6 @@ def merged(reports: Mapping[str, Report]) -> tuple[Report, tuple[str, ...]]:
             outcomes.setdefault(one.id, one)
     if not problems and len(outcomes) != total:
         problems.append(f"{len(outcomes)} of {total} requirements are in the shards")
-    whole = replace(first, requirements=tuple(outcomes.values()), complete=not problems, shard=None)
+    found = [outcomes[name] for name in catalogue.in_order(outcomes)]
+    whole = replace(first, requirements=of_one_fault(found), complete=not problems, shard=None)
     return whole, tuple(problems)

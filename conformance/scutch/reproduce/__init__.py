@@ -3,8 +3,8 @@
     text = script("BOX-11", "test_a_negative_index_adds_...(box=Box(...), back=1, ...)", "flax")
 
 gives a Python program of about 30 lines that imports the judged library, JAX and NumPy, and ends
-with exit code 1 while the fault is there and 0 when it is gone. `issue` frames it as the text of an
-upstream issue. Where none can be written `NotReproducible` says why.
+with exit code 1 while the fault is there, 0 when it is gone, and 2 for any other error. `issue`
+frames it as the text of an upstream issue. Where none can be written `NotReproducible` says why.
 
 There is no template for a law. The law is run once more on its smallest input, from a text that is
 rewritten so that a *tape* notes each thing it does outside the suite (`rewriting`, `tape`). What
@@ -81,12 +81,12 @@ def script(
     flags = ["-O"] if "unasserted" in _fixtures(call) else []
     from scutch.judging import known  # not above: it imports rooms that `process` rewrites
 
-    program = next(
-        (e.script for e in known.shipped() if (e.requirement, e.witness) == (requirement, call)),
-        None,
+    entry = next(
+        (e for e in known.shipped() if (e.requirement, e.witness) == (requirement, call)), None
     )
     request = {
-        "requirement": requirement, "call": call, "where": implementation, "program": program,
+        "requirement": requirement, "call": call, "where": implementation,
+        "program": entry.script if entry else None,
     }  # fmt: skip
     try:
         done = subprocess.run(
@@ -101,7 +101,8 @@ def script(
     reply = json.loads(done.stdout)
     if "problem" in reply:
         raise NotReproducible(requirement, reply["problem"])
-    text: str = layout.heading(row, reply["versions"], reply["told"]) + reply["script"]
+    cause = entry.cause if entry else None
+    text: str = layout.heading(row, reply["versions"], reply["told"], cause) + reply["script"]
     _verify(requirement, text, python)
     return text
 
@@ -152,7 +153,8 @@ def issue(requirement: str, text: str, cause: "Cause | None" = None) -> str:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
     docstring, _, program = text.removeprefix('"""').partition('\n"""\n')
     versions, *told = docstring.rpartition("\n\n")[2].splitlines()
-    quote = [f"> {row.quote}", "", f"({row.source})", ""] if row.quote else []
+    sources = [f"{each.title}, <{each.address}>" for each in row.documents]
+    quote = [f"> {row.quote}", "", *sources, ""] if row.quote else []
     loss = [row.loss, ""] if row.loss else []
     return "\n".join(
         [

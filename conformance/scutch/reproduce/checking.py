@@ -28,13 +28,11 @@ class Outcome:
     """How a script ended.
 
     Args:
-      code: Its exit code; 1 for an uncaught exception.
-      error: The name of the class of what it raised, empty if nothing.
-      printed: What it wrote, with the message of what it raised.
+      code: Its exit code; 2 for an error that it does not catch.
+      printed: What it wrote, with the message of that error.
     """
 
     code: int
-    error: str
     printed: str
 
 
@@ -121,7 +119,7 @@ def _serve(requests: Any, answers: Any, reference: Implementation) -> None:
         with os.fdopen(reading, "rb") as found:
             text = found.read()
         os.waitpid(child, 0)
-        pickle.dump(pickle.loads(text) if text else Outcome(70, "crash", ""), answers)
+        pickle.dump(pickle.loads(text) if text else Outcome(70, ""), answers)
         answers.flush()
 
 
@@ -133,7 +131,7 @@ def _run(source: str, aliases: Mapping[str, str], reference: Implementation) -> 
             source = source.replace(f"{line}\n", "")
             space[alias] = Anything(reference, alias)
     out = io.StringIO()
-    code, error = 0, ""
+    code = 0
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(out),
@@ -147,6 +145,6 @@ def _run(source: str, aliases: Mapping[str, str], reference: Implementation) -> 
             if isinstance(stop.code, str):
                 print(stop.code)
         except BaseException as raised:
-            code, error = 1, type(raised).__name__
-            print(f"{error}: {raised}")
-    return Outcome(code, error, out.getvalue()[:4000])
+            code = 2
+            print(f"{type(raised).__name__}: {raised}")
+    return Outcome(code, out.getvalue()[:4000])

@@ -5,21 +5,31 @@ folded("box = nn.Partitioned(...)")
 """
 
 import io
+import re
 import textwrap
 import tokenize
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from scutch.catalogue import Requirement
 from scutch.judging.readable import without_folders
+
+if TYPE_CHECKING:  # Not imported: the room holds modules that `process` rewrites.
+    from scutch.judging.causes import Cause
 
 WIDTH = 96
 SAID = 3
 """How many lines of what a script prints are shown in its heading."""
 
 DEVICES = (
-    "import os",
-    'os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8")',
+    'os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8")'
 )
+ASKS_FOR_DEVICES = re.compile(r"\b(make_mesh|Mesh|devices|local_devices|device_count)\(")
+"""A part of a program that hangs on how many devices there are."""
+OTHERWISE = (
+    "sys.excepthook = lambda *error: (sys.__excepthook__(*error), sys.exit(2))  # other errors: 2"
+)
+"""Makes 1 the exit code of a program's own comparison alone: any other error ends it with 2."""
 UNASSERTED = ("if __debug__:", "    os.execv(sys.executable, [sys.executable, '-O', __file__])")
 
 
@@ -35,18 +45,31 @@ def program(lines: Iterable[str], imports: Iterable[str], *, unasserted: bool = 
       The text, without a heading.
     """
     text = "\n".join(lines)
-    wanted = set(imports)
-    wanted |= {"import sys"} if "sys." in text or unasserted else set()
+    wanted = {*imports, "import sys"}
     wanted |= {"import functools"} if "functools." in text else set()
-    meshes = "make_mesh(" in text
-    wanted |= {"import os"} if meshes or unasserted else set()
     outside = ("jax", "numpy", "flax")
     plain = sorted(w for w in wanted if w.startswith("import ") and not w[7:].startswith(outside))
     rest = sorted(wanted.difference(plain))
-    first = [*plain, *([DEVICES[1]] if meshes else []), *(UNASSERTED if unasserted else ())]
-    return "\n".join(
-        [*first, *rest, "", *spaced(part for line in lines for part in folded(line)), ""]
-    )
+    body = spaced(part for line in lines for part in folded(line))
+    return prepared("\n".join([*plain, *rest, "", *body, ""]), unasserted=unasserted)
+
+
+def prepared(text: str, *, unasserted: bool = False) -> str:
+    """A program with the lines after `import sys` that do not depend on its subject.
+
+    They let an error that it does not catch end it with 2, and start fake devices where it asks
+    for devices.
+
+    Args:
+      text: The program, which imports `sys` and not `os`.
+      unasserted: Whether it starts itself again under `python -O`.
+    """
+    devices = ASKS_FOR_DEVICES.search(text)
+    first = ["import os"] if devices or unasserted else []
+    first += ["import sys", OTHERWISE]
+    first += [DEVICES] if devices else []
+    first += UNASSERTED if unasserted else ()
+    return text.replace("import sys\n", "".join(f"{line}\n" for line in first), 1)
 
 
 def spaced(lines: Iterable[str]) -> list[str]:
@@ -101,26 +124,29 @@ def _commas(line: str) -> dict[int, int]:
     return found
 
 
-def heading(requirement: Requirement, versions: str, told: str) -> str:
+def heading(
+    requirement: Requirement, versions: str, told: str, cause: "Cause | None" = None
+) -> str:
     """The docstring of a script.
 
     Args:
-      requirement: What the script shows to be broken.
+      requirement: The one that the script shows to be broken.
       versions: Of the implementation, JAX, NumPy and Python.
-      told: What the script says when it is run.
+      told: What the script prints when it is run.
+      cause: Of the failure, where it is known: fault and effect come first.
 
     Returns:
       The docstring, with its quotes.
     """
-    level = "must" if requirement.level == "must" else "should"
-    lines = [*_filled(f"{requirement.title} ({requirement.id}, a {level})."), ""]
-    lines += _filled(requirement.text)
+    expected = f"{requirement.text} ({requirement.id}, a {requirement.level})"
+    if cause:
+        lines = [*_filled(cause.fault), "", *_filled(cause.effect), *_filled(f"Asked: {expected}")]
+    else:
+        lines = [*_filled(f"{requirement.title}."), "", *_filled(expected)]
+        lines += _filled(f"What is lost: {requirement.loss}") if requirement.loss else []
     if requirement.quote:
         lines += _filled(f'The document: "{requirement.quote}"')
-    if requirement.source:
-        lines += _filled(f"Source: {requirement.source}")
-    if requirement.loss and not requirement.quote:
-        lines += _filled(f"What is lost: {requirement.loss}")
+        lines += [document.address for document in requirement.documents]
     lines += ["", versions, *said(told)]
     text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}\n"""\n'

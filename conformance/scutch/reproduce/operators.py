@@ -1,4 +1,8 @@
-"""Python's operators by the names of its `ast`: the sign of each, and what it does."""
+"""Python's operators by the names of its `ast`: the sign of each, and what it does.
+
+    COMPARISONS["NotIn"]      # ("not in", and a function of two operands)
+    OPPOSITES["not in"]       # "in"
+"""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -16,6 +20,11 @@ COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "In": ("in", lambda one, other: one in other),
     "NotIn": ("not in", lambda one, other: one not in other),
 }
+OPPOSITES = {
+    "==": "!=", "<": ">=", "<=": ">", "is": "is not", "in": "not in",
+    "!=": "==", ">=": "<", ">": "<=", "is not": "is", "not in": "in",
+}  # fmt: skip
+"""The sign that asks the opposite of each comparison."""
 COMBINATIONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "Add": ("+", operator.add),
     "Sub": ("-", operator.sub),

@@ -41,6 +41,7 @@ from scutch.reproduce.events import (
 from scutch.reproduce.kinds import is_literal
 from scutch.reproduce.layout import program
 from scutch.reproduce.names import Nameless, Names
+from scutch.reproduce.operators import OPPOSITES
 from scutch.reproduce.sources import Source
 from scutch.reproduce.tape import MAKERS, QUESTIONS, Tape
 
@@ -60,8 +61,8 @@ class Ending:
 
     Args:
       event: The one on which the law failed.
-      mode: `raises` where the event raised what it should not have; `accepted` where it should have
-        raised; `compare`, `alike`, `answer` or `truth` for what came of it.
+      mode: `raises` where the event should not have raised its error; `accepted` where it should
+        have raised one; `compare`, `alike`, `answer` or `truth` for what it gave.
       guards: Events with an answer on which it hangs whether the law asks for the end at all.
     """
 
@@ -453,11 +454,16 @@ class Draft:
                     raise Nameless("a value that was made where the script cannot reach it")
         mode = self.ending.mode
         if mode == "raises":
-            return [*before, self.operation(event)]
+            return [
+                *before, "try:", f"    {self.operation(event)}",
+                f"except {self._class_of(event.error)} as error:",
+                '    print(f"expected no error, got {type(error).__name__}: {error}")',
+                "    sys.exit(1)",
+            ]  # fmt: skip
         if mode == "accepted":
             return [
                 *before, "try:", f"    got = {self.operation(event)}", "except Exception:",
-                "    sys.exit(0)", 'sys.exit(f"expected an error, got {got}")',
+                "    sys.exit(0)", 'print(f"expected an error, got {got}")', "sys.exit(1)",
             ]  # fmt: skip
         if mode == "compare":
             return [*before, *self._compared(event)]
@@ -484,12 +490,20 @@ class Draft:
         if (sign, came) in (("is", False), ("is not", True)):
             return _compared_by("got is expected", got, expected)
         holds = f"one {sign} other"
-        wanted = holds if not came else f"not (one {sign} other)"
+        wanted = f"one {OPPOSITES[sign] if came else sign} other"
+        test = wanted if sign in ("is", "is not", "in", "not in") or not came else f"not {holds}"
         return [
             *_assigned("one", got), *_assigned("other", expected),
-            f'print(f"expected {wanted}, with", one, "and", other)',
-            f"sys.exit(0 if {wanted} else 1)",
+            f'print(f"expected {wanted}; one is {{one}}, other is {{other}}")',
+            f"sys.exit(0 if {test} else 1)",
         ]  # fmt: skip
+
+    def _class_of(self, error: BaseException | None) -> str:
+        """The class of an error, or its nearest base that a script can import."""
+        for kind in type(error).__mro__:
+            with contextlib.suppress(Nameless):
+                return self.names.of(kind)
+        raise TypeError(error)
 
     def _alike(self, event: Event) -> list[str]:
         path, yours, how = differing(*event.values)

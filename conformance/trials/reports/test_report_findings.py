@@ -12,11 +12,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 from scutch import cli
+from scutch.judging.verdicts import Counterexample
 from scutch.report import ReportError, github, sarif
 from scutch.report.findings import Place, findings
 
 PART = Path(__file__).with_name("sarif-2.1.0-part.json")
 SCHEMAS = [PART, *map(Path, filter(None, [os.environ.get("SARIF_SCHEMA")]))]
+AT = Place("adapter.py", 5)
 ADAPTER = '"""Mine."""\n\nimport flax\n\nimplementation = 3\nother: int = 4\n'
 
 
@@ -81,6 +83,27 @@ def test_a_departure_from_a_should_weighs_what_the_run_says(report, level, sever
 def test_the_line_is_the_one_that_names_the_implementation(tmp_path, text, where, line):
     (tmp_path / "file").write_text(text)
     assert Place.of(f"{tmp_path / 'file'}{where}", "flax").line == line
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("my_fork.py:31", Place("my_fork.py", 31)),
+        ("no_file.py:31", AT),
+        ("../my_fork.py:31", AT),
+        ("/my_fork.py:31", AT),
+        ("", AT),
+    ],
+)
+def test_a_failure_is_shown_where_the_implementation_raised(
+    report, tmp_path, monkeypatch, place, shown
+):
+    (tmp_path / "my_fork.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    raised = Counterexample("test_x", "x", "TypeError: x", "TypeError", place)
+    made = report({"boxes/all/b-9a": {"verdict": "failed", "counterexample": raised}})
+    (found,) = findings(made, AT)
+    assert found.place == shown
 
 
 def test_a_place_in_no_file_is_refused(tmp_path):
