@@ -81,7 +81,7 @@ def test_every_known_failure_of_flax_has_a_script_that_imports_no_suite():
         heading = " ".join(told.split())
         assert f"({script.requirement}, a " in heading
         assert FLAX[script.requirement, script.witness].cause.effect in heading
-        assert re.search(r'print\(f?"expected ', script.text)
+        assert re.search(r"""print\(f?["']expected """, script.text)
         assert layout.OTHERWISE in lines
         asks = layout.ASKS_FOR_DEVICES.search(script.text)
         assert (layout.DEVICES in lines) == bool(asks)
