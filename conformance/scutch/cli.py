@@ -300,9 +300,9 @@ def _parser() -> argparse.ArgumentParser:
         "write a stand-alone script that shows a failure",
         _reproduce,
         "The script imports the judged library, JAX and NumPy, and nothing of this suite; it exits "
-        "with 1 while the fault is there, and with 0 when it is gone. It is run before it is "
-        "written. For an identifier it is about the witness of a known failure, or else about the "
-        "smallest input that a search finds.",
+        "with 1 while the fault is there, with 0 when it is gone, and with 2 for any other error. "
+        "It is run before it is written. For an identifier it is about the witness of a known "
+        "failure, or else about the smallest input that a search finds.",
     )
     added.add_argument(
         "failure",
