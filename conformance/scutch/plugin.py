@@ -10,11 +10,12 @@ Only public parts of pytest are used: items, hooks and reports.
 import contextlib
 import functools
 import inspect
+import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -772,8 +773,20 @@ def _checked(data: str, law: Law) -> Trial | isolation.Lost:
     return trial
 
 
+def _found(law: Law, data: str) -> Counterexample | None:
+    """The counterexample that a runner noted before it was ended; `None` where it is none."""
+    try:
+        found = Counterexample(**readable(json.loads(data)))
+    except (ValueError, TypeError):
+        return None
+    plain = all(isinstance(each, str) for each in astuple(found))
+    return found if plain and found.test == law.name else None
+
+
 def _trial_of(law: Law, lost: isolation.Lost) -> Trial:
-    """What a law did whose runner ended."""
+    """What a law did whose runner ended: a law that was broken before its time was over failed."""
+    if lost.outcome == "timeout" and (broke := _found(law, lost.found)) is not None:
+        return Trial(law.name, law.requirement, "failed", counterexample=broke, reason=broke.error)
     judged = lost.doing and lost.outcome != "untried"
     found = Counterexample(law.name, lost.doing, lost.reason) if judged else None
     return Trial(law.name, law.requirement, lost.outcome, counterexample=found, reason=lost.reason)

@@ -227,6 +227,31 @@ def test_a_crash_and_a_hang_cost_one_law_each(judge, adapter, workers):
     assert "2 root causes" in text
 
 
+STUCK = """
+class Stuck(meta.Partitioned):
+    calls = []
+
+    def remove_axis(self, index, params):
+        self.calls.append(index)
+        while len(self.calls) > 1:
+            pass
+        return self
+
+own = type("Own", (), {"Partitioned": Stuck})
+implementation = Implementation("stuck", "1", meta=Namespace("stuck", own, meta))
+"""
+
+
+def test_a_law_that_is_broken_before_its_time_is_over_keeps_its_counterexample(judge, adapter):
+    asked = ("--requirement", "metadata/box-axes/removing-undoes-adding", "--law-timeout", "5")
+    code, _, report = judge("--implementation", adapter(STUCK), *asked)
+    (found,) = report["requirements"]
+    assert (code, found["verdict"]) == (1, "failed")
+    assert found["counterexample"]["input"].startswith("test_removing_an_added_axis")
+    assert found["counterexample"]["error"].startswith("AssertionError")
+    assert "--replay" in found["replay"]
+
+
 def test_a_run_that_is_cut_short_says_so(judge):
     code, text, report = judge("--implementation", "flax", "--known", "none", "-x",
                                "--requirement", "BOX-11", "--requirement", "BOX-9b")  # fmt: skip

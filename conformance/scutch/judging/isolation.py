@@ -63,14 +63,16 @@ class Lost:
     Args:
       outcome: `crashed` or `timeout`; `untried` where the judge itself was at fault.
       reason: How it ended.
-      doing: What the runner noted last; empty if nothing.
+      doing: The call that the runner noted last; empty if none.
       output: What it printed.
+      found: The counterexample that stood in that note, as JSON; empty if none.
     """
 
     outcome: str
     reason: str
     doing: str = ""
     output: str = ""
+    found: str = ""
 
 
 class Closed(Exception):
@@ -202,8 +204,8 @@ class Runner:
             self._end(at_once=True)
         except Closed:
             outcome, reason = "crashed", self._end()
-        doing = visible(self._read("notes").partition("\0")[0])
-        lost = Lost(outcome, reason, doing, readable(self.output()))
+        doing, found, *_ = f"{self._read('notes')}\0\0".split("\0", 2)
+        lost = Lost(outcome, reason, visible(doing), readable(self.output()), found)
         self._forget()
         return lost
 
@@ -211,11 +213,15 @@ class Runner:
         """Keep the call that the runner is about to make, where the collecting process reads it.
 
         A fork of the runner, which returned from a law for a second time, ends here.
+
+        Args:
+          call: The text of the call; where the law is broken already, also a null character and
+            the counterexample as JSON.
         """
         if self._me not in (0, os.getpid()):
             os._exit(_TWIN)
         if self._files:
-            text = call.encode(errors="backslashreplace")[: _KEPT - 1] + b"\0"
+            text = call.encode(errors="backslashreplace")[: _KEPT - 2] + b"\0\0"
             os.pwrite(self._files["notes"].fileno(), text, 0)
 
     def output(self) -> str:

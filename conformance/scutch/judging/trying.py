@@ -12,11 +12,12 @@ The plugin, `judge_box`, a replay and the trials of the judge all try laws throu
     trial.outcome, trial.counterexample
 """
 
+import json
 import signal
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scutch.implementation import CAPABILITIES, Implementation, Unclaimed
@@ -98,7 +99,8 @@ def try_law(
         more devices than there are, they stay known.
       replay: Inputs to try, one after the other, instead of drawing any.
       shrink: Whether a broken law is broken again by smaller inputs.
-      journal: Told the text of each call before it is made.
+      journal: Told the text of each call before it is made; once the law is broken, with a null
+        character and the last counterexample as JSON after it.
       exchange: In process 0 of a job: lets every process of it try each input at the same time.
       unless: Other laws, each with a call that breaks it. What breaks one of them is out of domain.
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
@@ -184,7 +186,8 @@ class Attempt:
       builder: What builds its inputs.
       fixtures: Its arguments that are not drawn, by name.
       claimed: The implementation, and its namespaces.
-      journal: Told the text of each call before it is made.
+      journal: Told the text of each call before it is made, and `noted`.
+      noted: The last counterexample as JSON, after a null character; empty if there is none.
       exchange: In process 0 of a job, as in `try_law`.
       held: The calls on which the law held.
       ways: By error and place, the last call that broke it so.
@@ -203,6 +206,7 @@ class Attempt:
     fixtures: Inputs
     claimed: tuple[Any, ...] = ()
     journal: Callable[[str], None] = no_journal
+    noted: str = ""
     exchange: Exchange | None = None
     held: set[str] = field(default_factory=set)
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
@@ -224,7 +228,7 @@ class Attempt:
           JobBroken: The job in which it was tried cannot be used again.
         """
         text, error = call_text(self.name, inputs), None
-        self.journal(text)
+        self.journal(text + self.noted)
         try:
             if self.exchange is None:
                 self.try_here(inputs)
@@ -268,6 +272,7 @@ class Attempt:
         line = hypothesis_parts.broken_at(error, self.function)
         key = id(type(error)), line, hypothesis_parts.innermost(error)
         self.ways[key] = found, shown
+        self.noted = f"\0{json.dumps(asdict(found))}"
         if ends_job:
             raise error
         raise self.classes.setdefault(key, type("Broken", (AssertionError,), {}))()

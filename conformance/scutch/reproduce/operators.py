@@ -1,7 +1,7 @@
 """Python's operators by the names of its `ast`: the sign of each, and what it does.
 
-    COMPARISONS["NotIn"]      # ("not in", and a function of two operands)
-    OPPOSITES["not in"]       # "in"
+COMPARISONS["NotIn"]      # ("not in", and a function of two operands)
+OPPOSITES["not in"]       # "in"
 """
 
 import operator
