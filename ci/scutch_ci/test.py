@@ -22,7 +22,7 @@ from scutch_ci.waiting import waiting
 
 TIMEOUT = 1200.0
 """Seconds after which a check is ended."""
-TRIALS_TIMEOUT = 2400.0
+TRIALS_TIMEOUT = 3600.0
 """The same for the trials: a busy machine may run them at half its speed."""
 TRIALS = "conformance/trials"
 SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
