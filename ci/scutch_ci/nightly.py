@@ -235,6 +235,8 @@ def planned_tasks(
     ]  # fmt: skip
     if not options.no_conformance and not options.python:
         planned.append(lowest_task(options, night))
+        if not (options.requirement or options.quick):
+            planned.append(trials_task(night))
     for implementation in PACKAGES if options.mutants > 0 else ():
         if implementation in options.implementations.split(","):
             planned.append(planting_task(options, night, environments[0], implementation))
@@ -263,6 +265,25 @@ def lowest_task(options: argparse.Namespace, night: Night) -> Task:
         return Column("lowest", load(path)).headline
 
     return Task("judge reference, lowest releases", result, make, summary)
+
+
+def trials_task(night: Night) -> Task:
+    """The task that runs the trials of liars and forks on whole areas, as `ci/test everywhere`."""
+    result = night.folder / "trials.txt"
+
+    def make(scratch: Path, log: Path) -> None:
+        variables = environment_of(ROOT)
+        variables["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'ci'}{os.pathsep}{ROOT}"
+        code = tasks.run((sys.executable, "-P", "-m", "scutch_ci.test", "everywhere"), log, ROOT,
+                         variables)  # fmt: skip
+        if code:
+            raise TaskFailed(f"the trials ended with {code}: {last_line(log.read_text())}")
+        result.write_text(last_line(log.read_text()), "utf-8")
+
+    def summary(path: Path) -> str:
+        return path.read_text("utf-8")
+
+    return Task("try liars and forks everywhere", result, make, summary)
 
 
 def planting_task(

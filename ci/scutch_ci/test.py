@@ -27,6 +27,9 @@ TRIALS_TIMEOUT = 3600.0
 TRIALS = "conformance/trials"
 SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
+EVERYWHERE = tuple(f"{TRIALS}/test_{name}.py" for name in ("forks", "liars", "bridge_liars"))
+"""Trials that look everywhere in the night; the first of them only then, and the others near what
+they plant where a commit is tried."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
 
@@ -41,6 +44,7 @@ class Check:
       measures: Whether it measures time or memory, so that JAX must compile everything anew.
       single: Whether it uses one processor, and no time decides it: others may run beside it.
       timeout: Seconds after which it is ended.
+      nightly: Whether it runs only where it is named, as `ci/nightly` does.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Check:
     measures: bool = False
     single: bool = False
     timeout: float = TIMEOUT
+    nightly: bool = False
 
 
 def pytest(name: str, *arguments: str, **options: Any) -> Check:
@@ -59,7 +64,7 @@ def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
     alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "gate")}
-    ignored = [f"--ignore={file}" for file in alone.values()]
+    ignored = [f"--ignore={file}" for file in (*alone.values(), EVERYWHERE[0])]
     return (
         Check("lint", ("ruff", "check", "."), single=True),
         Check("format", ("ruff", "format", "--check", "."), single=True),
@@ -82,7 +87,13 @@ def checks() -> tuple[Check, ...]:
         Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
         Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
         pytest("gate", alone["gate"], measures=True),
-    )
+        Check(
+            "everywhere",
+            ("env", "SCUTCH_WHOLE_AREAS=1", sys.executable, "-m", "pytest", "-q", *EVERYWHERE,
+             *parallel),
+            timeout=3 * TRIALS_TIMEOUT, nightly=True,
+        ),
+    )  # fmt: skip
 
 
 def conformance_check(implementation: str) -> Check:
@@ -167,11 +178,13 @@ def prepare_browser() -> None:
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the checks named, or all; returns an exit code."""
+    """Run the checks named, or all but the nightly ones; returns an exit code."""
     everything = checks()
     expected = ", ".join(check.name for check in everything)
     if "--help" in names or "-h" in names:
         print(f"usage: ci/test [CHECK...]\n\nRuns all checks, or those named, of:\n  {expected}")
+        named = ", ".join(check.name for check in everything if check.nightly)
+        print(f"only where it is named, as in the nightly: {named}")
         print("exit codes: 0 all passed, 1 some failed, 2 no environment, or no such check")
         return 0
     unknown = sorted(set(names) - {check.name for check in everything})
@@ -181,7 +194,7 @@ def main(names: Sequence[str]) -> int:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     prepare_browser()
     started = time.monotonic()
-    chosen = [each for each in everything if not names or each.name in names]
+    chosen = [each for each in everything if (each.name in names if names else not each.nightly)]
     failed = run(chosen)
     print(f"\nin {time.monotonic() - started:.0f} s" + "".join(f"\nfailed: {n}" for n in failed))
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")

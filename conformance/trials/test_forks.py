@@ -5,11 +5,10 @@ headline: a fork inherits the known failures. A fork is judged by the requiremen
 with `SCUTCH_WHOLE_AREAS=1` in the environment by all of `among`, which takes minutes.
 """
 
-import os
-
 import pytest
 from flax.linen.spmd import LogicallyPartitioned
 from scutch.catalogue import by_id
+from trials.areas import EVERYWHERE
 from trials.forks import Fault, faults
 from trials.forks.planting import fork, judged
 
@@ -35,8 +34,6 @@ EQUALITY_THAT_RAISES = Fault(
 FEW = 3
 """Root causes that a headline may name."""
 
-WHOLE_AREAS = bool(os.environ.get("SCUTCH_WHOLE_AREAS"))
-
 
 def headline(implementation, patterns, level):
     """The requirements of a level, and the musts, that a run names as root causes."""
@@ -48,7 +45,7 @@ def headline(implementation, patterns, level):
 def test_the_headline_names_the_fault(planted):
     with fork(planted) as implementation:
         level = by_id()[planted.about[0]].level
-        named = headline(implementation, planted.among if WHOLE_AREAS else planted.near, level)
+        named = headline(implementation, planted.among if EVERYWHERE else planted.near, level)
     assert set(named) & set(planted.about)
     assert len(named) <= FEW, named
 
