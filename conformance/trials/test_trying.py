@@ -297,6 +297,26 @@ def test_all_ways_that_are_known_are_passed_over():
     assert (trial.broke, trial.counterexample.way, trial.examples) == (True, LARGE, 8)
 
 
+EDITED = 'AssertionError at `assert number < 11, "it is large"`'
+ELSEWHERE = (
+    'AssertionError at `assert number < 10, "it is large"` > `assert is_no_law()`'
+)
+
+
+@pytest.mark.parametrize("before", [EDITED, ELSEWHERE])
+def test_a_way_that_was_recorded_before_the_law_was_edited_stands_for_its_error(before):
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=(before, ODD),
+        witness="of_two_ways(number=12)",
+    )  # fmt: skip
+    assert (trial.broke, trial.counterexample.way) == (True, LARGE)
+    trial = try_law(
+        law_of(of_two_ways), REFERENCE, examples=200, known=(before,),
+        witness="of_two_ways(number=12)",
+    )  # fmt: skip
+    assert (trial.broke, trial.counterexample.way) == (False, ODD), "another error is none of it"
+
+
 def test_a_witness_that_breaks_in_another_way_is_a_new_failure():
     trial = try_law(
         law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE,),

@@ -30,7 +30,7 @@ from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.verdicts import Counterexample, Trial
-from scutch.judging.ways import place, way
+from scutch.judging.ways import is_among, place, way
 from scutch.lawkit import marks
 from scutch.lawkit.agreement import comparing
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
@@ -266,7 +266,7 @@ class Attempt:
         found = Counterexample(
             self.name, text, reason, way(error, self.function), place(error, self.function)
         )
-        if found.way in self.known and not ends_job:
+        if is_among(found.way, self.known, self.function) and not ends_job:
             self.expected = self.expected or (found, shown)
             return
         line = hypothesis_parts.broken_at(error, self.function)
@@ -325,7 +325,7 @@ class Attempt:
             self.replay([parse_call(witness)[1]])
         except AssertionError:
             ((found, error),) = self.ways.values()
-            if known and found.way not in known:
+            if known and not is_among(found.way, known, self.function):
                 self.begun_in_another_way = True
                 raise
             self.known, self.expected = known or frozenset({found.way}), (found, error)

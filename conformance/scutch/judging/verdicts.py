@@ -67,7 +67,7 @@ class Counterexample:
     @property
     def fault(self) -> tuple[str, str] | None:
         """What is raised and where in the implementation; `None` where a law has raised."""
-        return (self.way.partition(" at ")[0], self.place) if self.place else None
+        return (self.way.partition(" at `")[0], self.place) if self.place else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ _HOME = str(Path(scutch.__file__).parent)
 _WORD = re.compile("[A-Za-z']+[.,:;]?")
 _LIBRARIES = sys.stdlib_module_names | {"jax", "jaxlib", "numpy", "hypothesis"}
 """Packages that raise errors because of how an implementation has called them."""
+_ROOMS = ("lawkit", "inputs", "engine", "adapters")
+"""The rooms with functions that laws call."""
 WORDS = 6
 """Words of a message that are kept at most: later ones are more often about the input."""
 
@@ -49,6 +51,41 @@ def way(error: BaseException, function: Callable[..., Any]) -> str:
     words = "" if issubclass(type(error), AssertionError) else _first_words(message)
     places = " > ".join(f"`{each}`" for each in dict.fromkeys((law, last)) if each)
     return f"{name}{words and ': '}{words}{places and ' at '}{places}"
+
+
+def head(way: str) -> str:
+    """What is raised in a way: the type of the error, and the words that its message begins with.
+
+    >>> head("TypeError: no array at `f(x)`")
+    'TypeError: no array'
+    """
+    return way.partition(" at `")[0]
+
+
+def is_among(way: str, known: Collection[str], function: Callable[..., Any]) -> bool:
+    """Whether a law is known to break in a way.
+
+    A known way whose statements are no longer in the law and the rooms that it uses was recorded
+    before the law was edited. It stands for every way in which the same is raised.
+
+    Args:
+      way: What broke the law.
+      known: The ways in which it is known to break.
+      function: The law, as it was written.
+    """
+    if way in known:
+        return True
+    alike = [each for each in known if head(each) == head(way)]
+    return bool(alike) and not all(_is_written(each, function) for each in alike)
+
+
+def _is_written(way: str, function: Callable[..., Any]) -> bool:
+    """Whether the statements that a way names are in the law's file, or in a room beside it."""
+    named = way.removeprefix(f"{head(way)} at `").removesuffix("`").split("` > `")
+    files = [Path(function.__code__.co_filename)]
+    files += [file for room in _ROOMS for file in Path(_HOME, room).glob("*.py")]
+    texts = (statements(str(file)).values() for file in files)
+    return not set(named).difference(itertools.chain.from_iterable(texts))
 
 
 def place(error: BaseException, function: Callable[..., Any]) -> str:
