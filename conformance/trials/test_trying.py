@@ -298,9 +298,7 @@ def test_all_ways_that_are_known_are_passed_over():
 
 
 EDITED = 'AssertionError at `assert number < 11, "it is large"`'
-ELSEWHERE = (
-    'AssertionError at `assert number < 10, "it is large"` > `assert is_no_law()`'
-)
+ELSEWHERE = 'AssertionError at `assert number < 10, "it is large"` > `assert is_no_law()`'
 
 
 @pytest.mark.parametrize("before", [EDITED, ELSEWHERE])

@@ -16,8 +16,9 @@ A file names the implementation and has one `[[known]]` table for each law that 
 The witness is the smallest call of a law that breaks, and is tried first, alone. The errors are
 the ways (see `scutch.judging.ways`) in which the law breaks, on this and on other inputs: whatever
 breaks it in another way is a new failure. A way that was recorded before the law was edited stands
-for every way with its error, so that no entry is lost. `scutch known FILE --from REPORT.json` writes
-them. A `script` shows the failure where no program can be made from the law; see `scutch reproduce`.
+for every way with its error, so that no entry is lost. `scutch known FILE --from REPORT.json`
+writes them. A `script` shows the failure where no program can be made from the law; see `scutch
+reproduce`.
 """
 
 import functools

@@ -65,13 +65,15 @@ def head(way: str) -> str:
 def is_among(way: str, known: Collection[str], function: Callable[..., Any]) -> bool:
     """Whether a law is known to break in a way.
 
-    A known way whose statements are no longer in the law and the rooms that it uses was recorded
-    before the law was edited. It stands for every way in which the same is raised.
-
     Args:
       way: What broke the law.
       known: The ways in which it is known to break.
       function: The law, as it was written.
+
+    Returns:
+      Whether the way is one of the known ones. A known way whose statements are no longer in the
+      law and the rooms that it uses was recorded before the law was edited: it stands for every way
+      in which the same is raised.
     """
     if way in known:
         return True
