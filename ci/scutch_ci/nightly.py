@@ -21,7 +21,7 @@ from pathlib import Path
 
 from scutch import catalogue
 from scutch.judging.profiles import PROFILES
-from scutch.report import site
+from scutch.report import site, text
 from scutch.report.document import load
 from scutch.report.matrix import Column
 
@@ -267,23 +267,25 @@ def lowest_task(options: argparse.Namespace, night: Night) -> Task:
     return Task("judge reference, lowest releases", result, make, summary)
 
 
+def own_environment() -> dict[str, str]:
+    """The variables of `environment_of` this checkout, with the packages of `ci` importable too."""
+    variables = environment_of(ROOT)
+    variables["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'ci'}{os.pathsep}{ROOT}"
+    return variables
+
+
 def trials_task(night: Night) -> Task:
     """The task that runs the trials of liars and forks on whole areas, as `ci/test everywhere`."""
     result = night.folder / "trials.txt"
 
     def make(scratch: Path, log: Path) -> None:
-        variables = environment_of(ROOT)
-        variables["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'ci'}{os.pathsep}{ROOT}"
-        code = tasks.run((sys.executable, "-P", "-m", "scutch_ci.test", "everywhere"), log, ROOT,
-                         variables)  # fmt: skip
+        command = (sys.executable, "-P", "-m", "scutch_ci.test", "everywhere")
+        code = tasks.run(command, log, ROOT, own_environment())
         if code:
             raise TaskFailed(f"the trials ended with {code}: {last_line(log.read_text())}")
-        result.write_text(last_line(log.read_text()), "utf-8")
+        text.publish(last_line(log.read_text()), result)
 
-    def summary(path: Path) -> str:
-        return path.read_text("utf-8")
-
-    return Task("try liars and forks everywhere", result, make, summary)
+    return Task("try liars and forks everywhere", result, make, Path.read_text)
 
 
 def planting_task(
@@ -299,9 +301,7 @@ def planting_task(
             *("--implementation", implementation, "--sample", str(options.mutants)),
             *("--seed", str(int(night.commit[:8], 16))),
         )
-        variables = environment_of(ROOT)
-        variables["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'ci'}{os.pathsep}{ROOT}"
-        code = tasks.run(command, log, ROOT, variables)
+        code = tasks.run(command, log, ROOT, own_environment())
         if code not in (0, 1):
             raise TaskFailed(f"planting faults ended with {code}: {last_line(log.read_text())}")
         os.replace(tried, result)

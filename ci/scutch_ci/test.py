@@ -27,11 +27,12 @@ TRIALS_TIMEOUT = 3600.0
 TRIALS = "conformance/trials"
 SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
-EVERYWHERE = tuple(f"{TRIALS}/test_{name}.py" for name in ("forks", "liars", "bridge_liars"))
-"""Trials that look everywhere in the night; the first of them only then, and the others near what
-they plant where a commit is tried."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
+FORKS = f"{TRIALS}/test_forks.py"
+"""Trials that only the nightly runs."""
+EVERYWHERE = (FORKS, f"{TRIALS}/test_liars.py", f"{TRIALS}/test_bridge_liars.py")
+"""Trials that try all laws of an area in the nightly."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
     alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "gate")}
-    ignored = [f"--ignore={file}" for file in (*alone.values(), EVERYWHERE[0])]
+    ignored = [f"--ignore={file}" for file in (*alone.values(), FORKS)]
     return (
         Check("lint", ("ruff", "check", "."), single=True),
         Check("format", ("ruff", "format", "--check", "."), single=True),

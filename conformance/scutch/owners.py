@@ -32,10 +32,11 @@ from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Ke
 from scutch.inputs.subjects import Subject
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging import known as known_failures
+from scutch.judging.faults import of_one_fault
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.settings import check_settings
 from scutch.judging.trying import try_law
-from scutch.judging.verdicts import Ruling, Trial, of_one_fault, rule
+from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.report.text import count
 

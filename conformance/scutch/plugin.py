@@ -36,6 +36,7 @@ from scutch.judging import (
     profiles,
     suite,
 )
+from scutch.judging.faults import of_one_fault
 from scutch.judging.job import Job
 from scutch.judging.readable import readable, shortened
 from scutch.judging.run import Run, settle
@@ -50,7 +51,6 @@ from scutch.judging.verdicts import (
     exit_code,
     left_out,
     of_all_laws,
-    of_one_fault,
     rule,
 )
 from scutch.progress import Progress, resume, seed_in
@@ -784,7 +784,7 @@ def _found(law: Law, data: str) -> Counterexample | None:
 
 
 def _trial_of(law: Law, lost: isolation.Lost) -> Trial:
-    """What a law did whose runner ended: a law that was broken before its time was over failed."""
+    """The trial of a law whose runner ended: failed, if the law broke before its time was over."""
     if lost.outcome == "timeout" and (broke := _found(law, lost.found)) is not None:
         return Trial(law.name, law.requirement, "failed", counterexample=broke, reason=broke.error)
     judged = lost.doing and lost.outcome != "untried"

@@ -7,6 +7,7 @@ import pytest
 from scutch.catalogue import Requirement, by_id, load, select
 from scutch.catalogue.index import laws_of
 from scutch.implementation import SetupError
+from scutch.judging.faults import of_one_fault
 from scutch.judging.verdicts import (
     VERDICTS,
     Counterexample,
@@ -14,7 +15,6 @@ from scutch.judging.verdicts import (
     Ruling,
     Trial,
     exit_code,
-    of_one_fault,
     rule,
     summarize,
 )

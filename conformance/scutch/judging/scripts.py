@@ -43,9 +43,14 @@ class Script:
         return cls(current(data["requirement"]), data["witness"], text, data["exits"])
 
     @property
+    def program(self) -> list[str]:
+        """The lines below the heading."""
+        return self.text.partition('\n"""\n')[2].splitlines()
+
+    @property
     def length(self) -> int:
-        """The lines of the program, without its heading and blank ones."""
-        return sum(bool(line) for line in self.text.partition('\n"""\n')[2].splitlines())
+        """How many lines of the program are not blank."""
+        return sum(map(bool, self.program))
 
     @property
     def data(self) -> Mapping[str, Any]:

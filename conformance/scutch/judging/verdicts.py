@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from scutch.catalogue import Requirement
 from scutch.catalogue.index import laws_of
@@ -42,6 +41,15 @@ FIXED_UPSTREAM = "fails in what it descends from, and passes here"
 ROOTS = frozenset({"failed", "crashed", "timeout"})
 FAULTS = ROOTS | {"fixed"}
 """What keeps a run from conforming as a cause of its own: neither a consequence nor untested."""
+
+
+def head(way: str) -> str:
+    """The type of the error in a way, and the words that its message begins with.
+
+    >>> head("TypeError: no array at `f(x)`")
+    'TypeError: no array'
+    """
+    return way.partition(" at `")[0]
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,8 @@ class Counterexample:
 
     @property
     def fault(self) -> tuple[str, str] | None:
-        """What is raised and where in the implementation; `None` where a law has raised."""
-        return (self.way.partition(" at `")[0], self.place) if self.place else None
+        """The error, as `head` has it, and its place; `None` where a law raised the error."""
+        return (head(self.way), self.place) if self.place else None
 
 
 @dataclass(frozen=True)
@@ -432,53 +440,6 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
 def _failed(trial: Trial) -> bool:
     """Whether a law failed, and not as it is known to."""
     return trial.outcome == "failed" and not trial.broke
-
-
-class Found(Protocol):
-    """What `of_one_fault` asks of a dataclass: a `Ruling`, or an outcome of a report."""
-
-    id: str
-    level: str
-    verdict: str
-    blocked_by: tuple[str, ...]
-    counterexample: Counterexample | None
-    also: tuple[Counterexample, ...]
-
-
-def of_one_fault(found: Iterable[Any]) -> tuple[Any, ...]:
-    """Rulings or outcomes, in which failures with one error at one place have one root.
-
-    A requirement that fails with no other errors, and at no other places of the implementation,
-    than an earlier one is `blocked` by that; a must is never blocked by a should.
-
-    Args:
-      found: All of a run, each as `Found` describes.
-
-    Returns:
-      As many, in their order.
-    """
-    ruled: tuple[Found, ...] = tuple(found)
-    of_fault: dict[tuple[str, str], str] = {}
-    roots: dict[str, str] = {}
-    for each in sorted(ruled, key=lambda each: each.level != "must"):
-        broken = (each.counterexample, *each.also) if each.verdict == "failed" else ()
-        faults = {one.fault for one in broken if one is not None}
-        first = {of_fault.get(fault) if fault else None for fault in faults}
-        if len(first) == 1 and (root := first.pop()) is not None:
-            roots[each.id] = root
-        else:
-            of_fault.update({fault: each.id for fault in faults if fault and fault not in of_fault})
-    return tuple(_of_roots(each, roots) for each in ruled)
-
-
-def _of_roots(each: Any, roots: Mapping[str, str]) -> Any:
-    """A ruling or outcome with what `roots` says of it and of those that it follows from."""
-    if each.id in roots:
-        root = roots[each.id]
-        reason = f"fails as {root} does: the same error at {each.counterexample.place}"
-        return replace(each, verdict="blocked", blocked_by=(root,), reason=reason)
-    through = tuple(dict.fromkeys(roots.get(one, one) for one in each.blocked_by))
-    return each if through == each.blocked_by else replace(each, blocked_by=through)
 
 
 @dataclass(frozen=True)

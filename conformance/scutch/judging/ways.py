@@ -22,6 +22,7 @@ from typing import Any
 import scutch
 from scutch.judging import hypothesis_parts, leaving
 from scutch.judging.readable import inert, line, without_folders
+from scutch.judging.verdicts import head
 
 _HOME = str(Path(scutch.__file__).parent)
 _WORD = re.compile("[A-Za-z']+[.,:;]?")
@@ -53,20 +54,11 @@ def way(error: BaseException, function: Callable[..., Any]) -> str:
     return f"{name}{words and ': '}{words}{places and ' at '}{places}"
 
 
-def head(way: str) -> str:
-    """What is raised in a way: the type of the error, and the words that its message begins with.
-
-    >>> head("TypeError: no array at `f(x)`")
-    'TypeError: no array'
-    """
-    return way.partition(" at `")[0]
-
-
 def is_among(way: str, known: Collection[str], function: Callable[..., Any]) -> bool:
     """Whether a law is known to break in a way.
 
     Args:
-      way: What broke the law.
+      way: The way in which it was broken now.
       known: The ways in which it is known to break.
       function: The law, as it was written.
 
@@ -78,15 +70,17 @@ def is_among(way: str, known: Collection[str], function: Callable[..., Any]) -> 
     if way in known:
         return True
     alike = [each for each in known if head(each) == head(way)]
-    return bool(alike) and not all(_is_written(each, function) for each in alike)
+    file = function.__code__.co_filename
+    return not all(_is_written(each, file) for each in alike)
 
 
-def _is_written(way: str, function: Callable[..., Any]) -> bool:
-    """Whether the statements that a way names are in the law's file, or in a room beside it."""
+@functools.cache
+def _is_written(way: str, file: str) -> bool:
+    """Whether the statements that a way names are in the file of its law, or in `_ROOMS`."""
     named = way.removeprefix(f"{head(way)} at `").removesuffix("`").split("` > `")
-    files = [Path(function.__code__.co_filename)]
-    files += [file for room in _ROOMS for file in Path(_HOME, room).glob("*.py")]
-    texts = (statements(str(file)).values() for file in files)
+    files = [Path(file)]
+    files += [each for room in _ROOMS for each in Path(_HOME, room).glob("*.py")]
+    texts = (statements(str(each)).values() for each in files)
     return not set(named).difference(itertools.chain.from_iterable(texts))
 
 

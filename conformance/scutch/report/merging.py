@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from scutch import catalogue
-from scutch.judging.verdicts import of_one_fault
+from scutch.judging.faults import of_one_fault
 from scutch.report.document import Outcome, Report, ReportError
 
 _EQUAL = ("suite", "implementation", "environment", "profile", "seed", "level")

@@ -29,7 +29,7 @@ class Outcome:
 
     Args:
       code: Its exit code; 2 for an error that it does not catch.
-      printed: What it wrote, with the message of that error.
+      printed: Its output, with the message of that error.
     """
 
     code: int

@@ -25,7 +25,7 @@ DEVICES = (
     'os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8")'
 )
 ASKS_FOR_DEVICES = re.compile(r"\b(make_mesh|Mesh|devices|local_devices|device_count)\(")
-"""A part of a program that hangs on how many devices there are."""
+"""Calls in a program that depend on how many devices there are."""
 OTHERWISE = (
     "sys.excepthook = lambda *error: (sys.__excepthook__(*error), sys.exit(2))  # other errors: 2"
 )
@@ -130,7 +130,7 @@ def heading(
     """The docstring of a script.
 
     Args:
-      requirement: The one that the script shows to be broken.
+      requirement: Is shown by the script to be broken.
       versions: Of the implementation, JAX, NumPy and Python.
       told: What the script prints when it is run.
       cause: Of the failure, where it is known: fault and effect come first.
