@@ -1,8 +1,7 @@
 """The public interface of each release, read from its wheel without importing it.
 
-`ci/matrix --interfaces` downloads the wheel of each recorded release of Flax, reads it with griffe,
-and writes the history of every public name to
-`conformance/scutch/releases/interfaces`. No code of a release runs: a signature is read from its
+`ci/matrix --interfaces` downloads the wheel of each recorded release of Flax and of JAX, reads it
+with griffe, and writes the history of every public name to `conformance/scutch/releases/interfaces`. No code of a release runs: a signature is read from its
 source.
 """
 
@@ -21,6 +20,7 @@ from scutch.releases.interface import Interface, history_text
 from scutch.report.text import count, publish
 
 from scutch_ci.checkout import ROOT, NothingMeasured
+from scutch_ci.targets import pinned
 
 FOLDER = ROOT / "conformance" / "scutch" / "releases" / "interfaces"
 SPECIAL = ("__init__", "__call__")
@@ -31,13 +31,14 @@ METADATA = ("get_metadata", "has_metadata", "get", "pop")
 
 
 def update() -> int:
-    """Write the interfaces of all recorded releases of Flax; returns an exit code."""
+    """Write the interfaces of all recorded releases of Flax and JAX; returns an exit code."""
     FOLDER.mkdir(exist_ok=True)
-    interfaces = []
-    for version in [each.release for each in releases.records("flax")]:
-        interfaces.append(Interface("flax", version, of_release("flax", version)))
-        print(f"flax {version}: {count(len(interfaces[-1].names), 'name')}", flush=True)
-    publish(history_text(interfaces), FOLDER / "flax.json")
+    for package in releases.WITH_INTERFACE:
+        interfaces = []
+        for version in [each.release for each in pinned(package)]:
+            interfaces.append(Interface(package, version, of_release(package, version)))
+            print(f"{package} {version}: {count(len(interfaces[-1].names), 'name')}", flush=True)
+        publish(history_text(interfaces), FOLDER / f"{package}.json")
     return 0
 
 
@@ -71,11 +72,23 @@ def of_folder(package: str, folder: Path) -> dict[str, str]:
 
     Returns:
       By full name, the definition as `scutch.releases.interface` describes it.
+
+    Raises:
+      NothingMeasured: griffe is missing, or this Python cannot read a file.
     """
     try:
         import griffe
     except ModuleNotFoundError:
         raise NothingMeasured("reading wheels needs griffe: pip install griffe") from None
+    for file in (folder / package).rglob("*.py"):  # griffe leaves out what it cannot read
+        try:
+            ast.parse(file.read_text("utf-8"))
+        except SyntaxError as error:
+            raise NothingMeasured(
+                f"{file.relative_to(folder)}, line {error.lineno}: Python "
+                f"{sys.version_info.major}.{sys.version_info.minor} cannot read it: {error.msg}; "
+                "run this with a newer one: PYTHON=python3.13 ci/matrix --interfaces"
+            ) from error
     loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
     module: Any = loader.load(package, submodules=True)
     loader.resolve_aliases(implicit=True, external=False)

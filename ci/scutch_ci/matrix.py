@@ -1,7 +1,8 @@
 """The command `ci/matrix`: judge releases, and keep what they do as data in the package.
 
-Each file of `ci/pins/releases` is a release of Flax or of orbax-export, with the JAX of its day or,
-where its name says so, with another one. For each, newest first, the command
+Each file of `ci/pins/releases` is a release of Flax, of orbax-export or of JAX itself. A release of
+Flax is judged with the JAX of its day and, by the requirements that the next release changes, with
+the JAX of that one. For each, newest first, the command
 
 - makes an environment with these packages and pytest, in a folder that is kept;
 - judges the release; what is known to break it or a newer one is tried first, so that a search is
@@ -26,9 +27,9 @@ from pathlib import Path
 
 from packaging.version import Version
 from scutch import catalogue, releases
-from scutch.judging import known
+from scutch.judging import known, suite
 from scutch.judging.verdicts import Trial
-from scutch.releases import Finding, Record, digest
+from scutch.releases import Finding, Record, changes, digest
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish
 
@@ -88,7 +89,7 @@ class Matrix:
         python = environment(target, self.environments, log)
         if not expected.exists():
             publish(known.toml(target.implementation, self.witnesses(target)), expected)
-        report, trials = self.run(target, python, folder, self.examples, self.patterns)
+        report, trials = self.run(target, python, folder, self.examples, self.asked(target))
         record = recorded(target, report, trials, self.examples, spent(folder))
         publish(record.to_text(), self.file(target))
         return record
@@ -114,8 +115,11 @@ class Matrix:
             for each in known.shipped()
             if related(each.implementation, target.implementation)
         }
-        for (requirement, _), call in (calls | shipped).items():
-            yield known.Known(target.implementation, requirement, "", "recorded", call, None, "")
+        for (requirement, law), call in (calls | shipped).items():
+            if is_current(law, call):
+                yield known.Known(
+                    target.implementation, requirement, "", "recorded", call, None, ""
+                )
 
     def run(
         self,
@@ -179,8 +183,7 @@ class Matrix:
           NothingMeasured: There is no verdict.
         """
         record = self.record(target)
-        chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
-        found = {row.id: record.requirements.get(row.id) for row in chosen}
+        found = {name: record.requirements.get(name) for name in self.asked(target)}
         lacks = [name for name, each in found.items() if not each or each.verdict in UNDECIDED]
         ids = list(found) if again else lacks
         folder = self.part(target, " ".join(ids))
@@ -203,13 +206,38 @@ class Matrix:
         publish(completed.to_text(), self.file(target))
         shutil.rmtree(folder)
 
+    def asked(self, target: Target) -> list[str]:
+        """The requirements that a release is judged by.
+
+        With the JAX of the next release it is judged by those alone that the next release changes:
+        the others need no one to tell Flax's changes from JAX's.
+
+        Raises:
+          NothingMeasured: One of these two releases is not recorded.
+        """
+        chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
+        ids = [row.id for row in chosen]
+        if not target.jax:
+            return ids
+        own, next_one = replace(target, jax=""), target.donors[0]
+        upgrade = changes.compare(self.record(own), self.record(next_one))
+        changed = {change.requirement for change in upgrade.changes}
+        return [name for name in ids if name in changed]
+
     def part(self, target: Target, of: str) -> Path:
         """The folder of what a part of the judging of a release leaves behind."""
         return self.environments / "runs" / str(target) / digest(of)
 
     def record(self, target: Target) -> Record:
-        """The record of a release that was judged."""
-        return Record.from_text(self.file(target).read_text("utf-8"))
+        """The record of a release that was judged.
+
+        Raises:
+          NothingMeasured: It was not.
+        """
+        file = self.file(target)
+        if not file.exists():
+            raise NothingMeasured(f"{target} is not recorded: there is no {file}")
+        return Record.from_text(file.read_text("utf-8"))
 
     def cross_examine(self, target: Target) -> int:
         """Try calls that break other releases on one, and add what they break to its record.
@@ -251,11 +279,13 @@ class Matrix:
             for name, finding in other.requirements.items()
             for each in finding.broken
             if name in own and each.input and each.test not in own[name].witnesses
+            and is_current(each.test, each.input)
         ]
         entered = [
             each
             for each in known.shipped()
             if each.requirement in own
+            and is_current(each.test, each.witness)
             and all(each.witness != other.input for other in own[each.requirement].broken)
         ]
         return list({
@@ -277,6 +307,12 @@ def own() -> dict[str, str]:
 def related(one: str, other: str) -> bool:
     """Whether two implementations are of one library: Flax, and Flax in another mode."""
     return one.partition("-")[0] == other.partition("-")[0]
+
+
+def is_current(law: str, call: str) -> bool:
+    """Whether a recorded call is one of a law of this suite; laws are edited, and merged."""
+    found = suite.named(law)
+    return found is not None and found.takes(call)
 
 
 def distance(record: Record, target: Target, among: Sequence[Record]) -> int:
@@ -312,6 +348,9 @@ def recorded(
     for trial in trials:
         of.setdefault(trial.requirement, []).append(trial)
     found = {o.id: Finding.of(o.verdict, of.get(o.id, ()), o.reason) for o in report.requirements}
+    if target.jax:
+        alike = Finding("untested", reason="the next release does not change it")
+        found = dict.fromkeys((row.id for row in catalogue.load()), alike) | found
     held = {
         digest(t.expected) for t in trials
         if t.expected and t.outcome in TRIED and t.expected not in {c.input for c in t.shown}
@@ -411,7 +450,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
     """Judge releases one after the other, then cross-examine them; returns an exit code."""
     matrix.records.mkdir(parents=True, exist_ok=True)
-    started, failed = time.monotonic(), []
+    started, failed, alike = time.monotonic(), [], []
     kept = {str(target) for target in wanted if matrix.file(target).exists() and not again}
     for number, target in enumerate(wanted, 1):
         print(f"{f'{number}/{len(wanted)}':7}{target!s:32}", end="", flush=True)
@@ -420,12 +459,16 @@ def judge_all(matrix: Matrix, wanted: Sequence[Target], *, again: bool) -> int:
             matrix.file(target).unlink(missing_ok=True)
         word = "kept" if str(target) in kept else "judged"
         try:
+            if not matrix.asked(target):
+                alike.append(str(target))
+                print("alike   the next release changes no requirement")
+                continue
             record = matrix.record(target) if word == "kept" else matrix.judge(target)
             print(f"{word:8}{record.seconds:6} s  {summary(record)}")
         except NothingMeasured as reason:
             failed.append(str(target))
             print(f"FAILED  {reason}")
-    for target in [each for each in wanted if str(each) not in failed]:
+    for target in [each for each in wanted if str(each) not in (*failed, *alike)]:
         print(f"{'cross':7}{target!s:32}", end="", flush=True)
         try:
             matrix.complete(target, again=bool(matrix.patterns) and str(target) in kept)

@@ -20,7 +20,9 @@ from scutch.judging import causes, known
 from scutch.judging.causes import Cause
 from scutch.judging.known import Known
 from scutch.judging.scripts import script_of
-from scutch.releases import BROKEN, Record, changes, everything, records
+from scutch.releases import BROKEN, Record, changes, everything, records, summary
+from scutch.releases.summary import Summary
+from scutch.report import changes as report_changes
 from scutch.report import site
 from scutch.report.document import Report
 from scutch.report.matrix import Matrix, matrix
@@ -154,7 +156,6 @@ class Pages:
             "score": mutants.score,
             "releases": released(),
             "broken": BROKEN,
-            "kinds": changes.KINDS,
             "timeline_of": self.timeline_of,
             "strip": self.strip,
             "evidence": evidence,
@@ -185,17 +186,24 @@ class Pages:
         page = self.markdown.get_template("_templates/release.md.jinja")
         for implementation, found in released().items():
             for before, record in zip((None, *found), found, strict=False):
-                upgrade = changes.compare(before, record) if before else None
-                text = page.render(record=record, upgrade=upgrade)
+                since = summary.summarize(before, record) if before else None
+                text = page.render(record=record, since=since, changed=self.changed(since))
                 yield f"releases/{implementation}-{record.release}.md", text
 
+    def changed(self, since: Summary | None) -> str:
+        """What a release changes, as a block of HTML; empty for the first release."""
+        if since is None:
+            return ""
+        template = self.html.get_template("changes.html.jinja")
+        return raw(template.render(**report_changes.facts(since)))
+
     def timeline_of(self, implementation: str) -> str:
-        """A table of what its releases break, as a block of HTML."""
+        """A table of what its releases break, newest first, as a block of HTML."""
         rows = changes.timeline(implementation)
         titles = {one.id: one.title for one in catalogue.load()}
         rendered = self.html.get_template("timeline.html.jinja").render(
-            found=records(implementation),
-            rows={name: row for name, row in rows.items() if name in titles and {*row} & BROKEN},
+            found=records(implementation)[::-1],
+            rows={name: row[::-1] for name, row in rows.items() if name in titles and {*row} & BROKEN},
             titles=titles,
         )
         return raw(rendered)

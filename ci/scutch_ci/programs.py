@@ -1,11 +1,11 @@
 """The programs of `ci/programs`, run on each release: what is accepted, what it prints and warns.
 
-Each program is what users write, in a few lines. `ci/matrix --interfaces` runs each one in the
-environment of every recorded release and writes `releases/interfaces/programs.json` in the judge,
-so that `scutch changes` can say that a release refuses a program which an older one accepts.
+Each program is what users write, in a few lines: of Flax, or of plain JAX. `ci/matrix --interfaces`
+runs each one in the environment of every recorded release and writes
+`releases/interfaces/flax-programs.json` and `jax-programs.json` in the judge, so that
+`scutch changes` can say that a release refuses a program which an older one accepts.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ from scutch.report.text import count, publish
 
 from scutch_ci.checkout import ROOT, NothingMeasured, last_line
 from scutch_ci.interfaces import FOLDER
-from scutch_ci.targets import Target
+from scutch_ci.targets import pinned, set_back
 
 PROGRAMS = ROOT / "ci" / "programs"
 DEVICES = "--xla_force_host_platform_device_count=8"
@@ -44,49 +44,47 @@ print(json.dumps(found))
 
 
 def update(python: Callable[[str, str], str]) -> int:
-    """Run every program on every recorded release of Flax; returns an exit code.
+    """Run every program on every recorded release; returns an exit code.
 
-    A release also runs them with the JAX of the next one, so that `scutch changes` can tell what
-    JAX changes from what Flax changes.
+    A release of Flax also runs them with the JAX of the next one, so that `scutch changes` can tell
+    what JAX changes from what Flax changes.
 
     Args:
       python: The interpreter of an environment, from its name and the text of its pins.
     """
-    files = sorted(PROGRAMS.glob("*.py"))
-    texts = {file.stem: file.read_text("utf-8") for file in files}
-    outcomes: dict[str, Mapping[str, Any]] = {}
-    for key, pins in environments().items():
-        outcomes[key] = run(python(f"flax-{key}", pins), files)
-        refused = sum(bool(each["error"]) for each in outcomes[key].values())
-        print(f"flax {key}: {count(refused, 'program')} refused of {len(files)}", flush=True)
-    lines = []
-    for name, text in texts.items():
-        rows = [json.dumps([key, found[name]]) for key, found in outcomes.items()]
-        body = ",\n  ".join(rows)
-        lines.append(
-            f'{json.dumps(name)}: {{"text": {json.dumps(text)}, "outcomes": [\n  {body}]}}'
-        )
-    publish("{" + ",\n".join(lines) + "}\n", FOLDER / "programs.json")
+    for package in releases.WITH_INTERFACE:
+        files = sorted((PROGRAMS / package).glob("*.py"))
+        texts = {file.stem: file.read_text("utf-8") for file in files}
+        outcomes: dict[str, Mapping[str, Any]] = {}
+        for key, pins in environments(package).items():
+            outcomes[key] = run(python(f"{package}-{key}", pins), files)
+            refused = sum(bool(each["error"]) for each in outcomes[key].values())
+            print(f"{package} {key}: {count(refused, 'program')} refused of {len(files)}")
+        lines = []
+        for name, text in texts.items():
+            rows = [json.dumps([key, found[name]]) for key, found in outcomes.items()]
+            body = ",\n  ".join(rows)
+            lines.append(
+                f'{json.dumps(name)}: {{"text": {json.dumps(text)}, "outcomes": [\n  {body}]}}'
+            )
+        publish("{" + ",\n".join(lines) + "}\n", FOLDER / f"{package}-programs.json")
     return 0
 
 
-def environments() -> dict[str, str]:
+def environments(package: str) -> dict[str, str]:
     """The pins of every environment that runs the programs, by `RELEASE` or `RELEASE-jax-JAX`.
 
+    Args:
+      package: `flax` or `jax`.
+
     Returns:
-      Those of each recorded release, and those of the next release with Flax alone set back, where
-      that one has another JAX.
+      Those of each recorded release; of Flax, those with the JAX of the next release, too.
     """
-    recorded = [each for each in releases.everything() if each.implementation == "flax"]
-    found = {each.key: Target.named(f"flax-{each.key}").pins.read_text("utf-8")
-             for each in recorded}  # fmt: skip
-    own = releases.records("flax")
-    for old, new in itertools.pairwise(own):
-        if old.jax != new.jax:
-            set_back = f"flax=={old.release}"
-            pins = found[new.key].replace(f"flax=={new.release}", set_back)
-            found.setdefault(f"{old.key}-jax-{new.jax}", pins)
-    return found
+    beside = set_back() if package == "flax" else []
+    return {
+        str(target).removeprefix(f"{package}-"): target.packages
+        for target in [*pinned(package), *beside]
+    }
 
 
 def run(python: str, files: Sequence[Path]) -> dict[str, Any]:

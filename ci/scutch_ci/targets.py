@@ -8,6 +8,7 @@ Python that they are for:
     jax==0.11.0
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ ADAPTERS = {
     "flax-no-graph": "scutch.adapters.flax:without_graph",
     "flax-no-graph-updates": "scutch.adapters.flax:without_graph_updates",
     "orbax": "orbax",
+    "jax": "scutch.adapters.jax:implementation",
 }
 """How the implementation of a record is loaded."""
 
@@ -66,6 +68,10 @@ class Target:
         target = cls(parts["name"], parts["release"], parts["jax"] or "")
         if not target.pins.exists():
             raise NothingMeasured(f"{name!r}: there are no pins at {target.pins}")
+        if target.jax and not target.donors:
+            raise NothingMeasured(
+                f"{name!r}: no later release of {target.implementation} has pins with that JAX"
+            )
         return target
 
     def __str__(self) -> str:
@@ -73,10 +79,44 @@ class Target:
         return f"{self.implementation}-{self.release}" + (f"-jax-{self.jax}" if self.jax else "")
 
     @property
+    def package(self) -> str:
+        """What is installed: the modes of Flax are of Flax."""
+        return self.implementation.partition("-")[0]
+
+    @property
     def pins(self) -> Path:
-        """The file with its packages; the modes of Flax have those of Flax."""
-        package = self.implementation.partition("-")[0]
-        return PINS / f"{replace(self, implementation=package)}.txt"
+        """The file with the packages of the release."""
+        return PINS / f"{self.package}-{self.release}.txt"
+
+    @property
+    def donors(self) -> "list[Target]":
+        """The later releases with its JAX, oldest first; of a target with the JAX of its day, none.
+
+        With another JAX, a release is judged in the environment of the first of them.
+        """
+        if not self.jax:
+            return []
+        own = Version(self.release)
+        return [each for each in pinned(self.package)
+                if Version(each.release) > own and each.jax_of_its_day == self.jax]  # fmt: skip
+
+    @property
+    def jax_of_its_day(self) -> str:
+        """The version of JAX in the pins of the release."""
+        found = re.search(r"^jax==(\S+)$", self.pins.read_text("utf-8"), re.MULTILINE)
+        if found is None:
+            raise NothingMeasured(f"{self.pins.name} has no line like 'jax==0.12.0'")
+        return found[1]
+
+    @property
+    def packages(self) -> str:
+        """All packages of its environment, a line each, after one like `# Python 3.12`."""
+        if not self.jax:
+            return self.pins.read_text("utf-8")
+        donor = self.donors[0]
+        return donor.packages.replace(
+            f"{self.package}=={donor.release}\n", f"{self.package}=={self.release}\n"
+        )
 
     @property
     def age(self) -> tuple[Version, bool]:
@@ -84,19 +124,36 @@ class Target:
         return Version(self.release), not self.jax
 
 
+def pinned(package: str) -> list[Target]:
+    """The releases of a package that have pins, oldest first."""
+    found = [Target.named(path.stem) for path in PINS.glob(f"{package}-*.txt")]
+    return sorted(found, key=lambda target: target.age)
+
+
+def set_back() -> list[Target]:
+    """Each release of Flax with the JAX of the next one, where that is another, oldest first.
+
+    What it does tells what JAX changes from what Flax changes.
+    """
+    return [
+        replace(old, jax=new.jax_of_its_day)
+        for old, new in itertools.pairwise(pinned("flax"))
+        if old.jax_of_its_day != new.jax_of_its_day
+    ]
+
+
 def targets(names: Sequence[str]) -> list[Target]:
     """The releases of these names, or all that have pins, newest first; Flax before others.
 
-    Without names, the newest Flax is judged in its other modes, too.
+    Without names, the newest Flax is judged in its other modes, too, and each release of Flax with
+    the JAX of the next one.
     """
     if names:
         return [Target.named(name) for name in names]
-    found = [Target.named(path.stem) for path in PINS.glob("*.txt")]
-    found.sort(key=lambda target: target.age, reverse=True)
-    found.sort(key=lambda target: (bool(target.jax), target.implementation != "flax"))
-    newest = found[0]
-    return found + [replace(newest, implementation=f"flax-{mode}") for mode in
-                    ("no-graph", "no-graph-updates")]  # fmt: skip
+    flax = pinned("flax")[::-1]
+    modes = [replace(flax[0], implementation=f"flax-{mode}") for mode in
+             ("no-graph", "no-graph-updates")]  # fmt: skip
+    return [*flax, *pinned("orbax")[::-1], *pinned("jax")[::-1], *set_back()[::-1], *modes]
 
 
 # ---------------------------------------------------------------- environments
@@ -133,7 +190,8 @@ def environment(target: Target, folder: Path, log: Path) -> str:
     Raises:
       NothingMeasured: It could not be made.
     """
-    return made(target.pins.stem, target.pins.read_text("utf-8"), folder, log)
+    name = str(replace(target, implementation=target.package))
+    return made(name, target.packages, folder, log)
 
 
 def made(name: str, pins: str, folder: Path, log: Path) -> str:

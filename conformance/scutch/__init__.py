@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         judge_model as judge_model,
     )
     from scutch.owners import (
+        BoxTests as BoxTests,
         Nonconforming as Nonconforming,
         judge_box as judge_box,
     )
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATE = {
+    "BoxTests": "scutch.owners",
     "Model": "scutch.models",
     "ModelFindings": "scutch.models.testing",
     "ModelTests": "scutch.models.testing",

@@ -244,6 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("--all", action="store_true", help="show every line and the calls, too")
     added.add_argument("--json", action="store_true", help="print the changes as JSON")
+    added.add_argument("--html", metavar="FILE", help="also write them as a page")
     added.add_argument(
         "--history", action="store_true", help="also since when each known failure is one"
     )
@@ -534,6 +535,10 @@ def _changes(arguments: argparse.Namespace) -> int:
     else:
         found = summary.summarize(old, new)
         code = int(arguments.fail_on is not None and found.fails(arguments.fail_on))
+        if arguments.html is not None:
+            from scutch.report.changes import page
+
+            _put(page(found), arguments.html, "page")
         if arguments.json:
             print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
             return code

@@ -1,7 +1,10 @@
-"""Judging one class, from the test file of its owner, with one call.
+"""Judging one class, from the test file of its owner: one call, or an item for each requirement.
 
     def test_my_box_conforms():
         scutch.judge_box(MyBox)
+
+    class TestMyBox(scutch.BoxTests):
+        box = MyBox
 
 The laws of the boxes are tried on it as `pytest --pyargs scutch` tries them on `Partitioned`, but
 in this process, and without any option or plugin. A class need not have names, a spec, or the
@@ -19,10 +22,11 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
+import pytest
 
 from scutch import catalogue
 from scutch.implementation import Implementation, SetupError, check, load
@@ -108,6 +112,19 @@ class Judgment:
         return tuple(
             r for r in self.rulings if not r.conforms and r.requirement.level == "must"
         )  # fmt: skip
+
+
+class NothingToJudge(SetupError):
+    """No law is about the class with these options, so nothing was tried.
+
+    Wrong, for a class without a partition spec:
+
+        scutch.judge_box(MyBox, requirements=["metadata/box-specs/names-become-the-spec"])
+
+    Right:
+
+        scutch.judge_box(MyBox)
+    """
 
 
 class Nonconforming(ExceptionGroup[Exception], AssertionError):
@@ -256,6 +273,7 @@ def judge_box(
 
     Raises:
       Nonconforming: A requirement at level must does not hold.
+      NothingToJudge: No law is about the class with these options.
       SetupError: The implementation cannot be found, a pattern names nothing, or the class cannot
         be judged so: nothing was tried.
     """
@@ -295,7 +313,7 @@ def judge_box(
     judged = [replace(t, unmet=()) for t in trials if t.examples or t.outcome == "failed"]
     tried = {trial.requirement for trial in judged}
     if not judged or not built.boxes:
-        raise SetupError(built.title, _why_nothing(rows, laws, replay, judged))
+        raise NothingToJudge(built.title, _why_nothing(rows, laws, replay, judged))
     by_name = {law.name: law for law in laws}
 
     def retry(broken: Trial, needed: Sequence[Trial]) -> Trial:
@@ -316,6 +334,46 @@ def judge_box(
     if judgment.broken:
         raise Nonconforming(judgment, built.maker)
     return judgment
+
+
+class BoxTests:
+    """Base of a test class with one item for each requirement; `box` is the owner's class.
+
+    The other attributes are arguments of `judge_box`. Pytest's `-k` and `--lf`, and editors, choose
+    among the items; a requirement in `known` is an expected failure with its reason.
+    """
+
+    box: ClassVar[type]
+    make: ClassVar[Callable[..., Any] | None] = None
+    names: ClassVar[str | Callable[[Any], tuple[Any, ...]] | None] = NAMES
+    params: ClassVar[Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] | None] = None
+    indices: ClassVar[Collection[int] | Callable[[Any], Collection[int]] | None] = None
+    nests: ClassVar[bool | None] = None
+    known: ClassVar[Mapping[str, str]] = {}
+    implementation: ClassVar[str | Implementation] = "flax"
+    profile: ClassVar[str] = "quick"
+    seed: ClassVar[int] = 0
+
+    @pytest.mark.parametrize("requirement", BOX_LAWS)
+    def test_box(self, requirement: str) -> None:
+        """The class keeps one requirement; one that is not about it is skipped with the reason.
+
+        Args:
+          requirement: The id.
+        """
+        given: dict[str, Any] = {}
+        for name in BoxTests.__annotations__:  # as written: a function in a class is no method here
+            value = inspect.getattr_static(self, name)
+            given[name] = value.__func__ if isinstance(value, staticmethod) else value
+        try:
+            judgment = judge_box(given.pop("box"), requirements=[requirement], **given)
+        except NothingToJudge as nothing:
+            pytest.skip(nothing.problem)
+        except Nonconforming as broken:
+            pytest.fail(str(broken), pytrace=False)
+        for ruling in judgment.rulings:
+            if ruling.verdict == "known":
+                pytest.xfail(ruling.reason or "")
 
 
 def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Examined":

@@ -16,6 +16,14 @@ ADAPTER = (
     "from scutch_reference import logical, meta\nfrom scutch import Implementation, Namespace\n"
 )
 HONEST = f"{ADAPTER}implementation = Implementation('mine', '1', meta=meta)\n"
+OTHER_INPUTS = """\
+implementation = "mine"
+[[known]]
+requirement = "metadata/box-axes/removing-undoes-adding"
+versions = ""
+reason = "of an older suite"
+witness = "test_removing_an_added_axis_restores_the_box(box=1)"
+"""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,12 @@ SETUPS = {
     "known failures of bytes": Setup(("--known", "k.toml"), "known failures", {"k.toml": b"\xff"}),
     "known failures, a folder": Setup(("--known", "k.toml"), "known fail", {"k.toml": None}),
     "known failures cut off": Setup(("--known", "k.toml"), "k.toml", {"k.toml": "[[known"}),
+    "known failures of other inputs": Setup(
+        ("--implementation", "mine.py", "--known", "k.toml"),
+        "known failures k.toml:2: test_removing_an_added_axis_restores_the_box takes the inputs "
+        "box, index, name, and the witness is",
+        {"mine.py": HONEST, "k.toml": OTHER_INPUTS},
+    ),
     "resume of bytes": Setup(("--resume", "r"), "it is no file of a run", {"r": b"\xff\n"}),
     "resume of words": Setup(("--resume", "r"), "it is no file of a run", {"r": "words\n"}),
     "resume of a list": Setup(("--resume", "r"), "it is no file of a run", {"r": "[1]\n"}),

@@ -102,6 +102,7 @@ def test_an_entry_has_ways_in_which_its_law_breaks_now(entry):
     """A statement that was edited is in no entry any more: `scutch known --update` renews it."""
     (law,) = (law for law in suite.laws() if law.name == entry.test)
     assert law.requirement == entry.requirement
+    assert law.takes(entry.witness)
     own = set(
         ways.statements(inspect.getsourcefile(hypothesis_parts.written(law.function))).values()
     )

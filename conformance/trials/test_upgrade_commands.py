@@ -2,10 +2,13 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
-from scutch import cli
-from scutch.releases import changes, programs, record
+from scutch import cli, releases
+from scutch.catalogue import HARMS, by_id
+from scutch.releases import changes, programs, record, summary
+from scutch.report.changes import page
 from scutch.upgrades import fixing
 
 UPGRADE = ["upgrade", "--from", "flax==0.12.3", "--to", "flax==0.12.9"]
@@ -104,7 +107,7 @@ def test_a_command_says_which_places_it_reaches(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_a_change_of_a_program_comes_from_flax_or_from_jax(old, new, program, origin):
-    found = {each.program.name: each.origin for each in programs.changes(old, new)}
+    found = {each.program.name: each.origin for each in programs.changes("flax", old, new)}
     assert found.get(program, "") == origin
 
 
@@ -114,3 +117,49 @@ def test_a_record_with_another_jax_tells_whose_change_it_is():
     assert broken.origin == "Flax"
     beside = record("flax", "0.12.10-jax-0.12.0.1")
     assert changes.compare(record("flax", "0.12.10"), beside).of("broken") == ()
+
+
+def test_changes_of_jax_itself_are_told(capsys):
+    assert cli.main(["changes", "jax", "0.8.0", "0.8.1"]) == 0
+    printed = capsys.readouterr().out
+    assert "accepted   `jit` with options alone is a decorator. prints 8.0" in printed
+    assert "transformations/equals-jax/jit-of-arrays  must" in printed
+    assert "[from JAX]" in printed
+
+
+@pytest.mark.parametrize("each", programs.programs("jax"), ids=lambda each: each.name)
+def test_a_program_of_plain_jax_is_accepted_by_a_release(each):
+    """Else it shows no change, and what it claims was never so."""
+    assert any(not outcome.error for outcome in each.outcomes.values())
+
+
+def test_the_changes_of_a_release_are_a_page(tmp_path, capsys):
+    file = tmp_path / "changes.html"
+    assert cli.main(["changes", "flax", "0.12.3", "0.12.4", "--html", str(file)]) == 0
+    text = file.read_text()
+    assert "the metadata key &#39;sharding_names&#39; is now &#39;out_sharding&#39;" in text
+    found = summary.summarize(record("flax", "0.12.3"), record("flax", "0.12.4"))
+    assert found.upgrade.changes
+    assert all(each.requirement in text for each in found.upgrade.changes)
+    assert "<script" not in text
+    assert cli.main(["changes", "flax", "0.12.3", "--html", str(tmp_path / "no" / "a.html")]) == 0
+    assert cli.main(["changes", "flax", "0.12.3", "--html", str(tmp_path)]) == 2
+    assert "cannot write the page to" in capsys.readouterr().err
+
+
+def test_a_page_shows_what_an_implementation_said_without_obeying_it():
+    old, new = record("flax", "0.12.3"), record("flax", "0.12.4")
+    hostile = new.requirements | {
+        name: releases.Finding("failed", (releases.Counterexample("t", "t()", "<script>x</script>"),))
+        for name in list(new.requirements)[:1]
+    }
+    text = page(summary.summarize(old, replace(new, requirements=hostile)))
+    assert "<script>" not in text
+    assert "&lt;script&gt;x" in text
+
+
+def test_changes_of_requirements_begin_with_the_gravest_harm():
+    upgrade = changes.compare(record("flax", "0.11.2"), record("flax", "0.12.12"))
+    harms = [by_id()[each.requirement].harm for each in upgrade.of("new")]
+    assert harms == sorted(harms, key=HARMS.index)
+    assert len(set(harms)) > 3

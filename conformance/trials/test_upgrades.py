@@ -95,7 +95,7 @@ def test_a_history_of_interfaces_comes_back_whole():
 def test_every_recorded_release_of_flax_has_an_interface_and_ran_every_program():
     releases = {each.release for each in records("flax")}
     assert {each.release for each in interface.interfaces("flax")} == releases
-    assert [each.name for each in programs.programs() if releases - set(each.outcomes)] == []
+    assert [each.name for each in programs.programs("flax") if releases - set(each.outcomes)] == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_upgrades_that_users_complained_of_are_named_at_the_top(old, new, words,
 
 def test_another_spelling_of_a_spec_is_no_other_result():
     """JAX prints `P('data')` for a spec since 0.9.1, and printed `PartitionSpec('data')`."""
-    found = {each.program.name: each.kind for each in programs.changes("0.12.4", "0.12.9")}
+    found = {each.program.name: each.kind for each in programs.changes("flax", "0.12.4", "0.12.9")}
     assert "linen_partitioning" not in found
     assert found["list_of_objects_without_arrays"] == "refused"
 

@@ -22,7 +22,9 @@ import pytest
 from scutch import laws as shipped
 from scutch.catalogue import by_id, current, index, variant
 from scutch.implementation import CAPABILITIES, Implementation, SetupError, load
+from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
+from scutch.judging import hypothesis_parts
 
 SUBJECT = "subject"
 UNASSERTED = "unasserted"
@@ -54,6 +56,20 @@ class Law:
     fixtures: tuple[str, ...]
     in_job: bool = False
     options: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of its arguments that are drawn, in their order."""
+        names = inspect.signature(hypothesis_parts.written(self.function)).parameters
+        return tuple(name for name in names if name not in self.fixtures)
+
+    def takes(self, call: str) -> bool:
+        """Whether a call has the inputs that the law takes; one of an older suite may have others.
+
+        Args:
+          call: As `inputs.calls.parse_call` reads it.
+        """
+        return parse_call(call)[1].keys() == set(self.inputs)
 
     def arguments(
         self, implementation: Implementation, subject: Subject, unasserted: Any = None

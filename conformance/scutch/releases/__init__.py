@@ -29,6 +29,9 @@ from scutch.judging.verdicts import GRAVITY, Counterexample, Trial
 BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 """What is said of a requirement that a release does not fulfil."""
 
+WITH_INTERFACE = ("flax", "jax")
+"""Libraries of which each release's public names are recorded, and what it does with programs."""
+
 FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
          "date", "seconds")  # fmt: skip
 

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scutch.catalogue import by_id, in_order
+from scutch.catalogue import HARMS, by_id, in_order
 from scutch.judging.verdicts import Counterexample
 from scutch.releases import BROKEN, Finding, Record, everything, records
 
@@ -74,8 +74,15 @@ class Upgrade:
     uncompared: tuple[str, ...]
 
     def of(self, kind: str) -> tuple[Change, ...]:
-        """The changes of one kind."""
-        return tuple(change for change in self.changes if change.kind == kind)
+        """The changes of one kind, the gravest harm first."""
+        found = [change for change in self.changes if change.kind == kind]
+        return tuple(sorted(found, key=lambda change: _harm(change.requirement)))
+
+
+def _harm(identifier: str) -> int:
+    """The place of a requirement's harm in `HARMS`; what is not in the catalogue comes last."""
+    row = by_id().get(identifier)
+    return HARMS.index(row.harm) if row else len(HARMS)
 
 
 def compare(old: Record, new: Record) -> Upgrade:

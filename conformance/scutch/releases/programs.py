@@ -1,8 +1,9 @@
 """Programs that users write, and what each recorded release does with them.
 
-    program("list_of_layers").on("0.12.8").error
+    next(each for each in programs("flax") if each.name == "list_of_layers").outcomes["0.12.8"]
 
-`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release.
+`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release: those
+of Flax on each Flax, and those of plain JAX on each JAX.
 """
 
 import ast
@@ -13,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 
 from packaging.version import Version
+
+from scutch.releases import WITH_INTERFACE
 
 KINDS = {
     "refused": "Refused now",
@@ -102,9 +105,15 @@ class ProgramChange:
 
 
 @cache
-def programs() -> tuple[Program, ...]:
-    """All programs of the package, by name."""
-    file = files(__name__.rpartition(".")[0]) / "interfaces" / "programs.json"
+def programs(package: str) -> tuple[Program, ...]:
+    """All programs that the releases of a package ran, by name; none if it is not recorded.
+
+    Args:
+      package: Such as `flax`.
+    """
+    if package not in WITH_INTERFACE:
+        return ()
+    file = files(__name__.rpartition(".")[0]) / "interfaces" / f"{package}-programs.json"
     found = json.loads(file.read_text("utf-8"))
     return tuple(
         Program(name, each["text"], {
@@ -115,10 +124,11 @@ def programs() -> tuple[Program, ...]:
     )  # fmt: skip
 
 
-def changes(old: str, new: str) -> tuple[ProgramChange, ...]:
-    """The programs that two releases of Flax do not treat alike, gravest first.
+def changes(package: str, old: str, new: str) -> tuple[ProgramChange, ...]:
+    """The programs that two releases do not treat alike, gravest first.
 
     Args:
+      package: Such as `flax`.
       old: A recorded release, or one with another JAX: `RELEASE-jax-JAX`.
       new: Another one.
 
@@ -126,26 +136,15 @@ def changes(old: str, new: str) -> tuple[ProgramChange, ...]:
       Nothing for a program that was not run on both.
     """
     found = []
-    for each in programs():
+    for each in programs(package):
         if old in each.outcomes and new in each.outcomes:
             kind, text = _change(each.outcomes[old], each.outcomes[new])
             if kind:
                 before, since = _step(each, old, new, kind)
-                origin = _origin(each, before, since)
+                origin = _origin(each, before, since) if package != "jax" else "JAX"
                 found.append(ProgramChange(each, kind, text, since, origin))
     places = {kind: place for place, kind in enumerate(KINDS)}
     return tuple(sorted(found, key=lambda change: (places[change.kind], change.program.name)))
-
-
-def with_jax(release: str) -> tuple[str, ...]:
-    """The versions of JAX, other than that of its day, with which a release ran the programs.
-
-    Args:
-      release: Of Flax.
-    """
-    keys = {key for each in programs() for key in each.outcomes}
-    found = (key.partition("-jax-")[2] for key in keys if key.partition("-jax-")[0] == release)
-    return tuple(sorted(filter(None, found), key=Version))
 
 
 def _change(old: Outcome, new: Outcome) -> tuple[str, str]:

@@ -11,13 +11,19 @@ from typing import Any
 from scutch.releases import NotRecorded, Record, interface, programs
 from scutch.releases.changes import KINDS, Upgrade, compare, in_words, summed_up
 from scutch.releases.interface import InterfaceChange
-from scutch.releases.programs import ProgramChange
+from scutch.releases.programs import Program, ProgramChange
 
 SHOWN = 12
 """Lines of one group; the rest is shown on request."""
 
 WIDTH = 150
 """Characters of a sentence in the text."""
+
+NEW_NAMES = "New names"
+"""The heading of names that there were not before."""
+
+UNKNOWN = "the older release was not tried with the newer JAX, or does a third thing with it"
+"""Why it is not known whether the library or JAX makes a change."""
 
 FAIL_ON = ("breaking", "deprecated", "any")
 """What may make a comparison fail: code that worked is refused or means another thing; that, or a
@@ -32,13 +38,16 @@ class Row:
       kind: Of the change.
       sentence: What changes.
       since: The first recorded release with the change.
-      origin: Whether Flax or JAX makes it, in words; empty for the interface, which is Flax's.
+      origin: Whether Flax or JAX makes it, in words; empty for the interface, which is the
+        library's.
+      program: The shortest program that the sentence is about, if it is about one.
     """
 
     kind: str
     sentence: str
     since: str
     origin: str = ""
+    program: Program | None = None
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,34 @@ class Summary:
             shortest = min(group, key=lambda each: len(each.program.text))
             others = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
             sentence = f"{shortest.program.title}{others} {ends}"
-            rows.append(Row(kind, sentence, since, f"from {origin or 'Flax or JAX'}"))
+            from_ = f"from {origin or 'Flax or JAX'}"
+            rows.append(Row(kind, sentence, since, from_, shortest.program))
         return rows
+
+    @property
+    def groups(self) -> dict[str, list[Row]]:
+        """The rows by heading, gravest first; new names come last, and groups may be empty."""
+        added = [each for each in self.interface if each.kind == "new"]
+        return {
+            "Code that worked is refused, or means another thing": self.breaking,
+            "Deprecated": self.deprecated,
+            "Defaults and base classes": _rows(
+                each for each in self.interface if each.kind in ("default", "base")
+            ),
+            "Accepted now": self.accepted,
+            NEW_NAMES: _rows(added),
+        }
+
+    @property
+    def told_apart(self) -> str:
+        """How many changes of programs and requirements are the library's, and how many JAX's."""
+        origins = [each.origin for each in self.programs]
+        found = Counter([*origins, *(each.origin for each in self.upgrade.changes)])
+        unknown = found.pop("", 0)
+        told = [f"{number} from {origin}" for origin, number in sorted(found.items())]
+        if unknown:
+            told.append(f"{unknown} from either: {UNKNOWN}")
+        return f"Programs and requirements: {', '.join(told) or 'no change'}"
 
     def fails(self, on: str) -> bool:
         """Whether the changes are as grave as asked.
@@ -152,7 +187,7 @@ def summarize(old: Record, new: Record) -> Summary:
         recorded = True
     except NotRecorded:
         names, recorded = (), False
-    ran = programs.changes(old.key, new.key) if package == "flax" else ()
+    ran = programs.changes(package, old.key, new.key)
     return Summary(compare(old, new), names, ran, recorded)
 
 
@@ -194,21 +229,11 @@ def text(summary: Summary, *, everything: bool = False) -> str:
     """
     old, new = summary.upgrade.old, summary.upgrade.new
     lines = [f"{old} -> {new}    jax {old.jax} -> {new.jax}"]
-    groups = {
-        "Code that worked is refused, or means another thing": summary.breaking,
-        "Deprecated": summary.deprecated,
-        "Defaults and base classes": _rows(
-            each for each in summary.interface if each.kind in ("default", "base")
-        ),
-        "Accepted now": summary.accepted,
-    }
-    for heading, rows in groups.items():
-        lines += _group(heading, rows, everything)
-    added = [each for each in summary.interface if each.kind == "new"]
-    if everything:
-        lines += _group("New names", _rows(added), everything)
-    elif added:
-        lines.append(f"\nNew names: {len(added)}; --all lists them")
+    for heading, rows in summary.groups.items():
+        if heading != NEW_NAMES or everything:
+            lines += _group(heading, rows, everything)
+        elif rows:
+            lines.append(f"\n{heading}: {len(rows)}; --all lists them")
     if not summary.has_interface:
         lines.append(f"\nThe interface of {old.implementation} is not recorded.")
     for kind, heading in KINDS.items():
@@ -219,21 +244,8 @@ def text(summary: Summary, *, everything: bool = False) -> str:
             lines += in_words(summary.upgrade, shown, calls=everything or kind == "broken")
         elif changed:
             lines.append(f"\nRequirements: {heading.lower()} ({len(changed)}); --all lists them")
-    lines += ["", f"Requirements: {summed_up(summary.upgrade)}", _told_apart(summary)]
+    lines += ["", f"Requirements: {summed_up(summary.upgrade)}", summary.told_apart]
     return "\n".join(lines)
-
-
-def _told_apart(summary: Summary) -> str:
-    """How many changes of programs and requirements come from the library and how many from JAX."""
-    origins = [each.origin for each in summary.programs]
-    found = Counter([*origins, *(each.origin for each in summary.upgrade.changes)])
-    unknown = found.pop("", 0)
-    told = [f"{number} from {origin}" for origin, number in sorted(found.items())]
-    if unknown:
-        told.append(
-            f"{unknown} from either: nothing is recorded of the older release with the newer JAX"
-        )
-    return f"Programs and requirements: {', '.join(told) or 'no change'}"
 
 
 def _group(heading: str, rows: Sequence[Row], everything: bool) -> list[str]:

@@ -159,7 +159,7 @@ def pages(
       The templates; their filter `address` says where the page of a requirement is.
     """
     environment = templates()
-    environment.filters |= {"prose": _prose, "code": _code, "address": _address}
+    environment.filters |= {"prose": _prose, "address": _address}
     environment.filters |= {
         "sentence": sentence_of, "group": group_of, "file_name": file_name
     }  # fmt: skip
@@ -194,7 +194,7 @@ def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = count
+    environment.filters |= {"count": count, "code": _code}
     environment.globals |= {
         "suite": suite(),
         "above": None,
