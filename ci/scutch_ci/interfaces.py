@@ -1,7 +1,8 @@
 """The public interface of each release, read from its wheel without importing it.
 
 `ci/matrix --interfaces` downloads the wheel of each recorded release of Flax and of JAX, reads it
-with griffe, and writes the history of every public name to `conformance/scutch/releases/interfaces`. No code of a release runs: a signature is read from its
+with griffe, and writes the history of every public name to the folder
+`conformance/scutch/releases/interfaces`. No code of a release runs: a signature is read from its
 source.
 """
 

@@ -278,7 +278,9 @@ class Matrix:
             for other in self.recorded()
             for name, finding in other.requirements.items()
             for each in finding.broken
-            if name in own and each.input and each.test not in own[name].witnesses
+            if name in own
+            and each.input
+            and each.test not in own[name].witnesses
             and is_current(each.test, each.input)
         ]
         entered = [

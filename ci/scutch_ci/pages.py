@@ -203,7 +203,9 @@ class Pages:
         titles = {one.id: one.title for one in catalogue.load()}
         rendered = self.html.get_template("timeline.html.jinja").render(
             found=records(implementation)[::-1],
-            rows={name: row[::-1] for name, row in rows.items() if name in titles and {*row} & BROKEN},
+            rows={
+                name: row[::-1] for name, row in rows.items() if name in titles and {*row} & BROKEN
+            },
             titles=titles,
         )
         return raw(rendered)

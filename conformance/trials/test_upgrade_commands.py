@@ -150,7 +150,9 @@ def test_the_changes_of_a_release_are_a_page(tmp_path, capsys):
 def test_a_page_shows_what_an_implementation_said_without_obeying_it():
     old, new = record("flax", "0.12.3"), record("flax", "0.12.4")
     hostile = new.requirements | {
-        name: releases.Finding("failed", (releases.Counterexample("t", "t()", "<script>x</script>"),))
+        name: releases.Finding(
+            "failed", (releases.Counterexample("t", "t()", "<script>x</script>"),)
+        )
         for name in list(new.requirements)[:1]
     }
     text = page(summary.summarize(old, replace(new, requirements=hostile)))

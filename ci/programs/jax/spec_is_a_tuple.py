@@ -6,4 +6,4 @@ Instead: `PartitionSpec("layers", *spec)`
 from jax.sharding import PartitionSpec
 
 spec = PartitionSpec("data", None)
-print(isinstance(spec, tuple), tuple(("layers", *spec)), tuple(("layers",) + spec))
+print(isinstance(spec, tuple), tuple(("layers",) + spec))

@@ -2,8 +2,8 @@
 
     next(each for each in programs("flax") if each.name == "list_of_layers").outcomes["0.12.8"]
 
-`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release: those
-of Flax on each Flax, and those of plain JAX on each JAX.
+`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release:
+those of Flax on each Flax, and those of plain JAX on each JAX.
 """
 
 import ast

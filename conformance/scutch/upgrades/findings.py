@@ -124,7 +124,11 @@ def find(code: Code, old: Interface, new: Interface) -> Findings:
                 by_target.setdefault(old.target(name) if "[" not in name else name, []).append(
                     change
                 )
-    ran = [each for each in programs.changes("flax", old.release, new.release) if each.kind != "accepted"]
+    ran = [
+        each
+        for each in programs.changes("flax", old.release, new.release)
+        if each.kind != "accepted"
+    ]
     attributes = {text for each in ran for text in each.program.touches if text[0] == "."}
     names = _names_by_file(code, old)
     found: dict[tuple[str, int, int, str], Finding] = {}
