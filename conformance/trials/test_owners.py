@@ -1,6 +1,11 @@
 """One box class, judged from the test file of its owner."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import jax
 import numpy as np
@@ -163,3 +168,38 @@ def test_a_class_of_which_no_law_can_make_a_box_is_refused():
             Shy, implementation=implementation,
             requirements=["metadata/box-axes/removing-undoes-adding"],
         )  # fmt: skip
+
+
+def test_a_class_of_tests_has_an_item_for_each_requirement(tmp_path):
+    (tmp_path / "test_boxes.py").write_text(
+        "import scutch\n"
+        "from trials.test_owners import Forgetful, implementation\n"
+        "class TestForgetful(scutch.BoxTests):\n"
+        "    box = Forgetful\n"
+        "    make = lambda value, names: Forgetful(value, names, 2.0)\n"
+        "    implementation = implementation\n"
+        "class TestKnown(TestForgetful):\n"
+        "    known = {'metadata/box-values/replacing-keeps-metadata': 'we never replace'}\n"
+    )
+    report = tmp_path / "report.xml"
+    chosen = "replacing-keeps-metadata or removing-undoes-adding or names-become-the-spec"
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path,
+               f"--junitxml={report}", "-k", chosen, tmp_path / "test_boxes.py"]  # fmt: skip
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    outcomes = {
+        (case.get("classname").rpartition(".")[2], case.get("name").rpartition("/")[2][:-1]): (
+            [(each.tag, each.get("message")) for each in case] or [("passed", "")]
+        )[0]
+        for case in ElementTree.parse(report).getroot()[0]
+    }
+    kept = "removing-undoes-adding", "replacing-keeps-metadata", "names-become-the-spec"
+    (first, second, third) = (outcomes["TestForgetful", name] for name in kept)
+    assert first == ("passed", ""), done.stdout
+    assert second[0] == "failure"
+    assert "Forgetful breaks metadata/box-values/replacing-keeps-metadata" in second[1]
+    assert third[0] == "skipped"
+    assert "no law about this class" in third[1]
+    assert outcomes["TestKnown", kept[1]] == ("skipped", "we never replace")
+    assert len(outcomes) == 6
