@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scutch import releases
+from scutch.judging.readable import without_folders
 from scutch.report.text import count, publish
 
 from scutch_ci.checkout import ROOT, NothingMeasured, last_line
@@ -108,4 +109,7 @@ def run(python: str, files: Sequence[Path]) -> dict[str, Any]:
     if done.returncode:
         raise NothingMeasured(f"{python}: the programs were not run: {last_line(done.stderr)}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return {os.path.basename(path).removesuffix(".py"): each for path, each in found.items()}
+    return {
+        os.path.basename(path).removesuffix(".py"): each | {"error": without_folders(each["error"])}
+        for path, each in found.items()
+    }

@@ -228,7 +228,8 @@ def text(summary: Summary, *, everything: bool = False) -> str:
       everything: Whether to show all lines of every group, and each new name.
     """
     old, new = summary.upgrade.old, summary.upgrade.new
-    lines = [f"{old} -> {new}    jax {old.jax} -> {new.jax}"]
+    beside = f"    jax {old.jax} -> {new.jax}" if new.implementation != "jax" else ""
+    lines = [f"{old} -> {new}{beside}"]
     for heading, rows in summary.groups.items():
         if heading != NEW_NAMES or everything:
             lines += _group(heading, rows, everything)
