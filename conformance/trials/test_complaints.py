@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from scutch import cli
-from scutch.releases import programs
+from scutch.releases import WITH_INTERFACE, programs
 from scutch.upgrades.code import Code, of_source
 from scutch.upgrades.findings import find, releases_of
 from scutch_ci import programs as corpus
@@ -57,13 +57,15 @@ def test_models_that_work_on_both_releases_raise_no_alarm(file, old, new):
     assert find(code, *releases_of(f"flax=={old}", f"flax=={new}")).found == ()
 
 
-def test_the_recorded_programs_are_those_of_the_corpus():
+@pytest.mark.parametrize("package", WITH_INTERFACE)
+def test_the_recorded_programs_are_those_of_the_corpus(package):
     """After a change of a program, `ci/matrix --interfaces` runs all again."""
-    texts = {file.stem: file.read_text("utf-8") for file in corpus.PROGRAMS.glob("*.py")}
-    assert {each.name: each.text for each in programs.programs("flax")} == texts
+    files = (corpus.PROGRAMS / package).glob("*.py")
+    texts = {file.stem: file.read_text("utf-8") for file in files}
+    assert {each.name: each.text for each in programs.programs(package)} == texts
 
 
-def test_every_step_to_a_release_with_another_jax_is_told_apart():
-    """The older release ran the programs with the newer JAX, too."""
-    keys = set(corpus.environments())
-    assert all(set(each.outcomes) == keys for each in programs.programs("flax"))
+@pytest.mark.parametrize("package", WITH_INTERFACE)
+def test_every_release_ran_every_program_also_with_the_jax_of_the_next_one(package):
+    keys = set(corpus.environments(package))
+    assert all(set(each.outcomes) == keys for each in programs.programs(package))
