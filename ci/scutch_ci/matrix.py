@@ -202,6 +202,7 @@ class Matrix:
             requirements={name: requirements[name] for name in catalogue.in_order(requirements)},
             held=tuple(sorted({*record.held, *new.held})),
             seconds=record.seconds + new.seconds,
+            date=new.date,
         )
         publish(completed.to_text(), self.file(target))
         shutil.rmtree(folder)

@@ -145,7 +145,7 @@ class Record:
       profile: How hard it was judged.
       examples: On how many inputs each law was tried.
       seed: Of the search.
-      date: When, as `2026-11-22`.
+      date: When it was last judged, as `2026-11-22`.
       seconds: How long it took.
       requirements: What was found, by identifier.
       held: Digests of the calls that break another release, and do not break this one.
