@@ -146,8 +146,9 @@ def _origin(steps: Sequence[Record], identifier: str, since: str) -> str:
     """
     place = next((n for n, each in enumerate(steps) if each.release == since), len(steps) - 1)
     old, new = steps[place - 1], steps[place]
-    name = "JAX" if old.release == new.release else new.implementation.capitalize()
-    if old.release == new.release or old.jax == new.jax:
+    is_jax = old.release == new.release or new.implementation == "jax"
+    name = "JAX" if is_jax else new.implementation.capitalize()
+    if is_jax or old.jax == new.jax:
         return name
     between = (
         each.requirements.get(identifier, _ABSENT)
