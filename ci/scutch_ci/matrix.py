@@ -11,8 +11,10 @@ the JAX of that one. For each, newest first, the command
 
 Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
 release is tried on every other one whose law held, since what a search did not find is not yet
-mended. All parts can be cut off: the same command goes on. `--known` writes the version ranges of
-the known failures from the records, and `--scripts` a program for each that shows it.
+mended. Without names of releases it also runs `ci/programs` on every release and reads each one's
+public interface (with griffe). All parts can be cut off: the same command goes on. `--known` writes
+the version ranges of the known failures from the records, and `--scripts` a program for each that
+shows it.
 """
 
 import argparse
@@ -398,14 +400,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.known:
             return known_ranges.update(matrix.recorded())
-        if options.interfaces:
-            log = matrix.environments / "programs.log"
-            matrix.environments.mkdir(parents=True, exist_ok=True)
-            code = programs.update(lambda name, pins: made(name, pins, matrix.environments, log))
-            return code or interfaces.update()
         if options.scripts:
             return write_scripts(matrix, options.releases, again=options.again)
-        return judge_all(matrix, targets(options.releases), again=options.again)
+        code = 0
+        if not options.interfaces:
+            code = judge_all(matrix, targets(options.releases), again=options.again)
+        if options.interfaces or not options.releases:
+            code = max(code, renew_interfaces(matrix))
+        return code
     except NothingMeasured as reason:
         print(f"ci/matrix: {reason}", file=sys.stderr)
         return 2
@@ -441,7 +443,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "each on the release that has the failure, on RELEASE and on the one that mended it"
     )  # fmt: skip
     add("--interfaces", action="store_true",
-        help="judge nothing: run ci/programs on every recorded release of Flax, and read its "
+        help="judge nothing: only run ci/programs on every release of Flax and JAX, and read its "
         "public interface from its wheel (needs griffe)"
     )  # fmt: skip
     options = parser.parse_args(arguments)
@@ -505,6 +507,14 @@ def write_scripts(matrix: Matrix, releases: Sequence[str], *, again: bool) -> in
         lambda target: environment(target, matrix.environments, log), asked, matrix.patterns, again
     )
     return int(survey.update() > 0)
+
+
+def renew_interfaces(matrix: Matrix) -> int:
+    """Run the programs on every release, and read every interface; returns an exit code."""
+    log = matrix.environments / "programs.log"
+    matrix.environments.mkdir(parents=True, exist_ok=True)
+    code = programs.update(lambda name, pins: made(name, pins, matrix.environments, log))
+    return code or interfaces.update()
 
 
 def summary(record: Record) -> str:

@@ -295,7 +295,7 @@ def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, 
     (records / made_up.file).write_text(made_up.to_text())
     options = ["--environments", str(tmp_path / "env"), "--records", str(records),
                "--requirement", UNDOES, "--examples", "3"]  # fmt: skip
-    assert matrix.main(options) == 0
+    assert matrix.main([f"flax-{release}", *options]) == 0
     printed = capsys.readouterr().out
     assert f"1/1    flax-{release}" in printed
     assert "1 release recorded" in printed
@@ -303,6 +303,23 @@ def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, 
     assert {name: each.verdict for name, each in found.requirements.items()} == {UNDOES: "passed"}
     assert found.holds(UNDONE)
     assert not found.holds(CALL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([], ["judge", "programs", "interfaces"]),
+        (["flax-0.12.8"], ["judge"]),
+        (["--interfaces"], ["programs", "interfaces"]),
+    ],
+)
+def test_one_command_renews_records_and_interfaces(arguments, parts, tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(matrix, "judge_all", lambda *_, **__: done.append("judge") or 0)
+    monkeypatch.setattr(matrix.programs, "update", lambda _: done.append("programs") or 0)
+    monkeypatch.setattr(matrix.interfaces, "update", lambda: done.append("interfaces") or 0)
+    assert matrix.main([*arguments, "--environments", str(tmp_path)]) == 0
+    assert done == parts
 
 
 def test_a_release_is_tried_first_with_what_is_known_and_then_with_what_breaks_its_neighbours(
