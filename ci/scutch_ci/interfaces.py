@@ -81,7 +81,7 @@ def of_folder(package: str, folder: Path) -> dict[str, str]:
         import griffe
     except ModuleNotFoundError:
         raise NothingMeasured("reading wheels needs griffe: pip install griffe") from None
-    for file in (folder / package).rglob("*.py"):  # griffe leaves out what it cannot read
+    for file in (folder / package).rglob("*.py"):  # griffe leaves out a file that it cannot parse
         try:
             ast.parse(file.read_text("utf-8"))
         except SyntaxError as error:

@@ -191,14 +191,14 @@ class Pages:
                 yield f"releases/{implementation}-{record.release}.md", text
 
     def changed(self, since: Summary | None) -> str:
-        """What a release changes, as a block of HTML; empty for the first release."""
+        """The changes of a release as a block of HTML; empty for the first release."""
         if since is None:
             return ""
         template = self.html.get_template("changes.html.jinja")
         return raw(template.render(**report_changes.facts(since)))
 
     def timeline_of(self, implementation: str) -> str:
-        """A table of what its releases break, newest first, as a block of HTML."""
+        """The requirements that its releases break, newest release first, as a block of HTML."""
         rows = changes.timeline(implementation)
         titles = {one.id: one.title for one in catalogue.load()}
         rendered = self.html.get_template("timeline.html.jinja").render(

@@ -60,7 +60,9 @@ def update(python: Callable[[str, str], str]) -> int:
         for key, pins in environments(package).items():
             outcomes[key] = run(python(f"{package}-{key}", pins), files)
             refused = sum(bool(each["error"]) for each in outcomes[key].values())
-            print(f"{package} {key}: {count(refused, 'program')} refused of {len(files)}")
+            print(
+                f"{package} {key}: {count(refused, 'program')} refused of {len(files)}", flush=True
+            )
         lines = []
         for name, text in texts.items():
             rows = [json.dumps([key, found[name]]) for key, found in outcomes.items()]

@@ -80,7 +80,7 @@ class Target:
 
     @property
     def package(self) -> str:
-        """What is installed: the modes of Flax are of Flax."""
+        """The name of its package; the modes of Flax are in the package of Flax."""
         return self.implementation.partition("-")[0]
 
     @property
@@ -133,7 +133,7 @@ def pinned(package: str) -> list[Target]:
 def set_back() -> list[Target]:
     """Each release of Flax with the JAX of the next one, where that is another, oldest first.
 
-    What it does tells what JAX changes from what Flax changes.
+    Their records tell changes of JAX from changes of Flax.
     """
     return [
         replace(old, jax=new.jax_of_its_day)

@@ -16,12 +16,6 @@ def test_every_document_that_is_cited_can_be_read():
     assert all(row.documents for row in catalogue.load() if row.quote)
 
 
-def test_the_index_knows_the_arguments_of_every_law():
-    for law in suite.laws():
-        assert set(index.arguments_of(law.name)) == {*law.inputs, *law.fixtures}, law.name
-    assert index.arguments_of("test_nowhere") == ()
-
-
 def test_the_index_names_the_file_of_every_law():
     """The index is read from text. A law that it missed would never be tried."""
     folder = Path(laws.__path__[0])

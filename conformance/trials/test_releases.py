@@ -326,7 +326,9 @@ def test_a_release_is_tried_first_with_what_is_known_and_then_with_what_breaks_i
     tmp_path,
 ):
     entry = known.shipped()[0]
-    other, current = entry.test + "(1)", UNDONE.replace("'a'", "'b'")
+    other, current = entry.witness.replace("'data'", "'x'"), UNDONE.replace("'a'", "'b'")
+    assert other != entry.witness
+    assert matrix.is_current(entry.test, other)
     others = {
         entry.requirement: failed(other),
         UNDOES: failed(current),

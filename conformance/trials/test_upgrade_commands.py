@@ -129,7 +129,7 @@ def test_changes_of_jax_itself_are_told(capsys):
 
 @pytest.mark.parametrize("each", programs.programs("jax"), ids=lambda each: each.name)
 def test_a_program_of_plain_jax_is_accepted_by_a_release(each):
-    """Else it shows no change, and what it claims was never so."""
+    """A program that every release refuses shows no change."""
     assert any(not outcome.error for outcome in each.outcomes.values())
 
 

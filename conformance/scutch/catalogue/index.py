@@ -62,19 +62,6 @@ def file_of(law: str) -> str | None:
     return next((each.partition("::")[0] for each in found), None)
 
 
-def arguments_of(law: str) -> tuple[str, ...]:
-    """The names of a law's arguments, fixtures among them; none where there is no such law.
-
-    Args:
-      law: Its name, such as `test_boxes_survive_pickling[logical]`.
-    """
-    if (file := file_of(law)) is None:
-        return ()
-    text = resources.files("scutch").joinpath("laws", file).read_text(encoding="utf-8")
-    found = re.search(rf"^def {law.partition('[')[0]}\(([^)]*)\)", text, re.MULTILINE)
-    return tuple(re.findall(r"\w+", found[1])) if found else ()
-
-
 def files() -> tuple[str, ...]:
     """Every file with laws, in the order of their names."""
     folder = resources.files("scutch").joinpath("laws")

@@ -19,7 +19,6 @@ from typing import Any
 import jax
 
 from scutch import catalogue
-from scutch.catalogue import index
 from scutch.implementation import Implementation, SetupError, known_names, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
@@ -295,14 +294,12 @@ def _known(file: str) -> tuple[known.Known, ...]:
             return tuple(entry for entry in known.shipped() if entry.implementation == name)
     entries = known.read(Path(file))
     for entry in entries:
-        taken = index.arguments_of(entry.test)
-        inputs = [name for name in taken if name not in suite.FIXTURES]
-        given = parse_call(entry.witness)[1].keys()  # an input may be called as a fixture is
-        if taken and not set(inputs) <= given <= set(taken):
+        law = suite.named(entry.test)
+        if law is not None and not law.takes(entry.witness):
             # The suite was edited since: such a call would break every implementation.
             raise SetupError(
                 f"known failures {entry.place}",
-                f"{entry.test} takes the inputs {', '.join(inputs)}, and the witness is "
+                f"{law.name} takes the inputs {', '.join(law.inputs)}, and the witness is "
                 f"{entry.witness}; expected a call of today's law",
             )
     return entries

@@ -30,7 +30,7 @@ BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 """What is said of a requirement that a release does not fulfil."""
 
 WITH_INTERFACE = ("flax", "jax")
-"""Libraries of which each release's public names are recorded, and what it does with programs."""
+"""Libraries whose public names and results of programs are recorded, for each release."""
 
 FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
          "date", "seconds")  # fmt: skip

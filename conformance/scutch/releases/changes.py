@@ -80,7 +80,7 @@ class Upgrade:
 
 
 def _harm(identifier: str) -> int:
-    """The place of a requirement's harm in `HARMS`; what is not in the catalogue comes last."""
+    """The place of a requirement's harm in `HARMS`; one that is not in the catalogue comes last."""
     row = by_id().get(identifier)
     return HARMS.index(row.harm) if row else len(HARMS)
 

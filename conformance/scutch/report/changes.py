@@ -1,4 +1,4 @@
-"""What a release changes, as a page that stands alone and loads nothing.
+"""The changes of a release as a page that stands alone and loads nothing.
 
 page(summarize(record("flax", "0.12.6"), record("flax", "0.12.12")))
 """
