@@ -29,13 +29,14 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import jax
 from rich.progress import Progress
-from scutch.judging import profiles, suite
+from scutch import catalogue
+from scutch.judging import portfolio, profiles, suite
 from scutch.judging.compiled import FOLDER, KEEP_ALL
 from scutch.judging.isolation import Lost, Runner
 from scutch.report.text import publish
@@ -63,6 +64,7 @@ class Result:
       laws: How many laws can see the fault.
       seconds: How long it took.
       diff: The change, as a unified diff.
+      convicted: With `--all-laws`, each law that failed, and on how many inputs.
     """
 
     fault: str
@@ -73,30 +75,52 @@ class Result:
     laws: int
     seconds: float
     diff: str
+    convicted: Mapping[str, int] = field(default_factory=dict)
 
 
-def tried(work: tuple[Subject, Fault, Sequence[str], Mapping[str, Sight], int]) -> Result:
+Work = tuple[Subject, Fault, Sequence[str], Mapping[str, Sight], Mapping[str, int], float]
+
+
+def tried(work: Work) -> Result:
     """Try the laws that can see a fault on its mutant, until one fails.
 
     Args:
       work: The implementation, the fault, the laws in their order, what they did on the
-        implementation as it is, and on how many inputs each is tried at most.
+        implementation as it is, on how many inputs each is tried at most, for how many seconds
+        all laws are tried first, the cheapest first, also after one has failed.
     """
-    subject, fault, names, laws, examples = work
+    subject, fault, names, laws, examples, seconds_for_all = work
     started = time.monotonic()
     diff = fault.diff(subject.sources[fault.file])
 
     def result(outcome: str, law: str = "", reason: str = "") -> Result:
         seconds = round(time.monotonic() - started, 1)
-        return Result(fault.name, fault.file, outcome, law, reason[:500], len(names), seconds, diff)
+        return Result(
+            fault.name, fault.file, outcome, law, reason[:500], len(names), seconds, diff, convicted
+        )
 
+    convicted: dict[str, int] = {}
     runner = Runner(judging(subject, fault))
     try:
         imported = runner.ask(None, 60)
         if not isinstance(imported, list):
             return result("broken", "", getattr(imported, "reason", imported))
-        for count in dict.fromkeys((min(FEW, examples), examples)):
+        first: list[str] = []
+        for name in sorted(names, key=lambda name: laws[name].seconds) if seconds_for_all else ():
+            if time.monotonic() - started > seconds_for_all:
+                break
+            if runner.pid is None:
+                runner.ask(None, 60)
+            answer = runner.ask([name, FEW], 30 + 10 * laws[name].seconds)
+            if isinstance(answer, Lost) or answer[0] == "failed":
+                convicted[name] = 1 if isinstance(answer, Lost) else answer[4]
+                first = first or [name, getattr(answer, "reason", "") or answer[3]]
+        if first:
+            return result("found", *first)
+        most = max(examples.values(), default=0)
+        for limit in dict.fromkeys((min(FEW, most), most)):
             for name in names:
+                count = min(limit, examples[name])
                 answer = runner.ask([name, count], 30 + 10 * laws[name].seconds * count / FEW)
                 if isinstance(answer, Lost):
                     return result(answer.outcome, name, f"{answer.doing}: {answer.reason}")
@@ -122,7 +146,7 @@ def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault]
 
 
 def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> list[Fault]:
-    """A random sample of faults, in their order.
+    """A random sample of faults, in random order: what an interrupted run has tried is one, too.
 
     Each fault has its own place in the lot, so that a fault which is listed, or gone with its line,
     leaves all others of the sample in it.
@@ -138,8 +162,7 @@ def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> 
         replaced = subject.sources[fault.file].encode()[slice(*fault.span)].decode()
         return random.Random(f"{seed} {fault.place} {replaced} {fault.new}").random()
 
-    chosen = set(heapq.nsmallest(number, faults, key=lot))
-    return [fault for fault in faults if fault in chosen]
+    return heapq.nsmallest(number, faults, key=lot)
 
 
 def score(results: Sequence[Result]) -> str:
@@ -173,6 +196,11 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add("--jobs", type=int, default=processors(), metavar="J", help="how many at a time")
     add("--examples", type=int, default=profiles.PROFILES["ci"].examples, metavar="N",
         help="inputs for each law, before a fault has survived (%(default)s)")  # fmt: skip
+    add("--all-laws", type=float, default=0.0, metavar="SECONDS",
+        help="go on after the first law that fails, the cheapest first, for so many seconds a "
+        "fault, and keep which of them fail: `ci/portfolio` chooses laws by that")  # fmt: skip
+    add("--chosen", choices=[name for name, one in profiles.PROFILES.items() if one.seconds],
+        help="try only what a profile has chosen, on the inputs that it tries")  # fmt: skip
     add("--unseen", action="store_true", help="only name the functions that no law calls")
     add("--results", type=Path, metavar="FILE", help="where results are kept, and taken from")
     add("--again", action="store_true", help="try again what survived, crashed or timed out")
@@ -188,6 +216,10 @@ def main(arguments: Sequence[str]) -> int:
     seen = sights(subject, options.jobs, OUTPUT / f"{subject.where}-sights.json")
     laws = convicting(subject, seen)
     planted, unseen = candidates(subject, laws)
+    examples = dict.fromkeys(laws, options.examples)
+    if options.chosen:
+        examples = chosen_laws(options.chosen, laws)
+        laws = {name: laws[name] for name in examples}
     if options.unseen:
         print(*[place for place in unseen if options.file in place], sep="\n")
         return 0
@@ -205,7 +237,7 @@ def main(arguments: Sequence[str]) -> int:
     kept = read(file, {fault.diff(subject.sources[fault.file]) for fault in chosen}, options.again)
     left = [fault for fault in chosen if fault.diff(subject.sources[fault.file]) not in kept]
     print(f"{len(chosen)} faults, {len(kept)} of them tried before, in {file}", flush=True)
-    for result in tried_all(subject, left, laws, options.jobs, options.examples):
+    for result in tried_all(subject, left, laws, options.jobs, examples, options.all_laws):
         kept[result.diff] = result
         with file.open("a", encoding="utf-8") as lines:
             lines.write(f"{json.dumps(asdict(result))}\n")
@@ -216,6 +248,22 @@ def main(arguments: Sequence[str]) -> int:
     print("", *table(results), sep="\n")
     print(f"no law calls {len(unseen)} functions, which got no fault; --unseen names them")
     return int(any(result.outcome == "survived" for result in results))
+
+
+def chosen_laws(profile: str, laws: Iterable[str]) -> dict[str, int]:
+    """The laws that a profile has chosen, with the inputs for each.
+
+    Args:
+      profile: One that judges a choice, such as `quick`.
+      laws: The names of those that can be tried.
+    """
+    seconds = profiles.PROFILES[profile].seconds or 0.0
+    inputs = {
+        choice.requirement: choice.examples
+        for choice in portfolio.within(seconds, catalogue.by_id())
+    }
+    requirement = {law.name: law.requirement for law in suite.laws()}
+    return {n: inputs[requirement[n]] for n in laws if requirement[n] in inputs}
 
 
 def prepare() -> None:
@@ -248,13 +296,16 @@ def results_in(file: Path) -> list[Result]:
 
 
 def tried_all(
-    subject: Subject, faults: Sequence[Fault], laws: Mapping[str, Sight], jobs: int, examples: int
-) -> Iterator[Result]:
+    subject: Subject, faults: Sequence[Fault], laws: Mapping[str, Sight], jobs: int,
+    examples: Mapping[str, int], seconds_for_all: float,
+) -> Iterator[Result]:  # fmt: skip
     """Try the laws on each mutant, several at a time; yields results as they come."""
     work, by_import = [], called_by_import(subject)
     for fault in faults:
         names = seeing(fault, laws, by_import)
-        work.append((subject, fault, names, {name: laws[name] for name in names}, examples))
+        seen = {name: laws[name] for name in names}
+        inputs = {name: examples[name] for name in names}
+        work.append((subject, fault, names, seen, inputs, seconds_for_all))
     with multiprocessing.get_context("fork").Pool(jobs) as pool, Progress() as progress:
         task = progress.add_task("mutants", total=len(work))
         for result in pool.imap_unordered(tried, work):

@@ -8,6 +8,7 @@ the tasks that are not done, as long as commit, options and environments are the
 
 import argparse
 import fcntl
+import json
 import os
 import platform
 import re
@@ -20,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scutch import catalogue
+from scutch.judging import portfolio
 from scutch.judging.profiles import PROFILES
 from scutch.report import site, text
 from scutch.report.document import load
@@ -54,6 +56,8 @@ from scutch_ci.subjects import PACKAGES
 from scutch_ci.tasks import Task, TaskFailed
 
 STATE = ROOT / "build" / "nightly"
+ALL_LAWS = "20"
+"""Seconds in which all laws are tried on a fault: `choosing_task` asks which convict it."""
 LOOK_FOR_DEVICES = """
 import sys, jax
 try:
@@ -240,6 +244,8 @@ def planned_tasks(
     for implementation in PACKAGES if options.mutants > 0 else ():
         if implementation in options.implementations.split(","):
             planned.append(planting_task(options, night, environments[0], implementation))
+    if options.mutants > 0 and set(PACKAGES) <= set(options.implementations.split(",")):
+        planned.append(choosing_task(night, environments[0]))
     for environment in environments if not options.no_benchmarks else ():
         planned += measuring_tasks(options, night, environment)
     return planned
@@ -299,7 +305,7 @@ def planting_task(
         command = (
             *(environment.python, "-P", "-m", "scutch_ci.mutants", "--results", str(tried)),
             *("--implementation", implementation, "--sample", str(options.mutants)),
-            *("--seed", str(int(night.commit[:8], 16))),
+            *("--seed", str(int(night.commit[:8], 16)), "--all-laws", ALL_LAWS),
         )
         code = tasks.run(command, log, ROOT, own_environment())
         if code not in (0, 1):
@@ -310,6 +316,30 @@ def planting_task(
         return f"{mutants.score(mutants.results_in(path))} found"
 
     return Task(f"plant faults in {implementation}", result, make, summary)
+
+
+def choosing_task(night: Night, environment: Environment) -> Task:
+    """The task that chooses the portfolio anew, by the faults of this night and all before it."""
+    result = night.folder / portfolio.FILE
+
+    def make(scratch: Path, log: Path) -> None:
+        results = sorted(night.folder.parent.glob("*/mutants/*.jsonl"))
+        if not results:
+            raise TaskFailed("no faults were planted")
+        command = (
+            *(environment.python, "-P", "-m", "scutch_ci.portfolio", *map(str, results)),
+            *("--output", str(scratch / portfolio.FILE)),
+        )
+        code = tasks.run(command, log, ROOT, own_environment())
+        if code:
+            raise TaskFailed(f"choosing ended with {code}: {last_line(log.read_text())}")
+        os.replace(scratch / portfolio.FILE, result)
+
+    def summary(path: Path) -> str:
+        found = json.loads(path.read_text("utf-8"))
+        return f"by {found['faults']} faults; it may replace judging/{portfolio.FILE}"
+
+    return Task("choose the portfolio", result, make, summary)
 
 
 def judging_task(

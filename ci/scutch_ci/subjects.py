@@ -7,7 +7,7 @@ functions of the implementation each law calls.
 
     runner = Runner(judging(Subject.of("flax"), None))
     claims, called = imported(subject, runner)
-    outcome, seconds, called, reason = runner.ask(["test_a_box_is_a_pytree", 10], timeout=60)
+    outcome, seconds, called, reason, inputs = runner.ask(["test_a_box_is_a_pytree", 10], 60)
 """
 
 import functools
@@ -162,7 +162,8 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
             sys.settrace(None)
         told = trial.counterexample.input if trial.counterexample else ""
         outcome = "known" if trial.broke else trial.outcome
-        return [outcome, trial.seconds, sorted(called), f"{told}: {trial.reason}"]
+        reason = f"{told}: {trial.reason}"
+        return [outcome, trial.seconds, sorted(called), reason, trial.examples + 1]
 
     return answer
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scutch import catalogue
+from scutch import catalogue, configuration
 from scutch.catalogue import Requirement, index
 from scutch.implementation import SetupError, find
 from scutch.judging.interruptions import FROM_OTHERS, heeded
@@ -419,6 +419,12 @@ def _run(rest: Sequence[str]) -> int:
     parallel = [word for word in rest if re.match(r"-n|--numprocesses|--dist", word)]
     if parallel and importlib.util.find_spec("xdist") is None:
         return _refuse(f'{parallel[0]} needs pytest-xdist: pip install "scutch[report]"')
+    try:
+        file, settings = configuration.project(Path.cwd())
+    except SetupError as error:
+        return _refuse(str(error))
+    if file is not None:
+        print(f"settings: [tool.scutch] of {file}")
     own = Path(__file__).with_name("judge.toml")  # not the settings of the folder that it is run in
     words = ["-p", "scutch.plugin", "-c", str(own), "--noconftest"]
     words += ["-p", "no:tmpdir"]  # which makes a folder
@@ -426,7 +432,7 @@ def _run(rest: Sequence[str]) -> int:
         words += ["-p", "xdist"]
     if "no:cacheprovider" not in rest:
         words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
-    words += ["--pyargs", "scutch", *rest]
+    words += ["--pyargs", "scutch", *configuration.words(settings, rest, file), *rest]
     told = {
         "SCUTCH_COMMAND": "scutch run",  # what replay commands begin with
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # other plugins are loaded if `-p` names them

@@ -11,10 +11,11 @@ import contextlib
 import functools
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from scutch.catalogue import Requirement, index
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import parse_call
 from scutch.judging import (
+    changed,
     compiled,
     costs,
     hypothesis_parts,
@@ -32,6 +34,7 @@ from scutch.judging import (
     isolation,
     job,
     leaving,
+    portfolio,
     profiles,
     suite,
 )
@@ -43,6 +46,7 @@ from scutch.judging.suite import Law, laws_of
 from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import (
+    CONFORMING,
     Counterexample,
     Retry,
     Ruling,
@@ -53,8 +57,9 @@ from scutch.judging.verdicts import (
     rule,
 )
 from scutch.progress import Progress, resume, seed_in
-from scutch.report import ReportError, write
-from scutch.report.document import check_path, is_complete
+from scutch.report import Report, ReportError, write
+from scutch.report.document import broken_by, check_path, is_complete
+from scutch.report.document import load as load_report
 from scutch.report.text import count
 
 RETRIED = 50
@@ -153,6 +158,8 @@ class Judge:
       folder: For the temporary files of runners.
       compiled_in: The folder in which compiled programs are kept; empty where none are.
       tried_by_runner: How many laws the runner has tried that there is now.
+      called_by_import: Functions of the user's repository that the import of the implementation
+        calls, where the run notes them.
       memory: Of the process that tries laws.
     """
 
@@ -169,6 +176,7 @@ class Judge:
     folder: str = ""
     compiled_in: str = ""
     tried_by_runner: int = 0
+    called_by_import: frozenset[str] = frozenset()
     memory: costs.Memory = field(default_factory=costs.Memory)
 
     def __post_init__(self) -> None:
@@ -199,19 +207,44 @@ class Judge:
     @functools.cached_property
     def changed(self) -> str:
         """As `Run.changed` has it, in the process that tries laws."""
-        return self.run.changed(self.implementation)
+        with self.noting() as called:
+            found = self.run.changed(self.implementation)
+        self.called_by_import = frozenset(called)
+        return found
+
+    def noting(self) -> contextlib.AbstractContextManager[set[str]]:
+        """Notes the functions of the user's repository that are called, where the run asks."""
+        if not self.run.since:
+            return contextlib.nullcontext(set())
+        return changed.calls_noted(*self.repository)
+
+    @functools.cached_property
+    def repository(self) -> tuple[Path, Sequence[str]]:
+        """The root of the user's repository, and its Python files."""
+        return changed.repository(), changed.files()
 
     def attempt(self, law: Law) -> Trial:
         """Try a law, in this process."""
         if self.changed:
             return Trial(law.name, law.requirement, "untried", reason=self.changed)
+        with self.noting() as called:
+            trial = self.tried(law)
+        return self.weighed(replace(trial, calls=tuple(sorted(called | self.called_by_import))))
+
+    def tried(self, law: Law) -> Trial:
+        """Try a law with the settings of the run, in this process."""
         witness, known = self.run.known_of(law)
         return try_law(
-            law, self.implementation, examples=self.run.examples, seed=self.run.seed,
-            unasserted=self.unasserted, witness=witness, known=known,
+            law, self.implementation, examples=self.run.inputs_for(law.requirement),
+            seed=self.run.seed, unasserted=self.unasserted, witness=witness, known=known,
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
+            first=[parse_call(c)[1] for c in self.run.first.get(law.name, ()) if law.takes(c)],
             journal=self.runner.note, by_traces=self.run.by_traces,
         )  # fmt: skip
+
+    def weighed(self, trial: Trial) -> Trial:
+        """The trial; a short run does not ask that a law was tried on all that its mark lists."""
+        return replace(trial, unmet=()) if self.run.chosen else trial
 
     def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
         """Try a law in every process of the job at the same time."""
@@ -221,7 +254,7 @@ class Judge:
         witness, known = self.run.known_of(law)
         request = {
             "law": law.name,
-            "examples": self.run.examples,
+            "examples": self.run.inputs_for(law.requirement),
             "seed": self.run.seed,
             "witness": witness,
             "known": known,
@@ -235,7 +268,8 @@ class Judge:
             return answer
         if "lost" in answer:
             return isolation.Lost(**answer["lost"])
-        return _checked(answer["trial"], law)
+        trial = _checked(answer["trial"], law)
+        return trial if isinstance(trial, isolation.Lost) else self.weighed(trial)
 
     def ask_job(self, request: Any) -> Any:
         """What a law did in the job: its trial as text, or how the job was lost, for JSON."""
@@ -425,6 +459,8 @@ class Judge:
 
         The judge is registered after other plugins, so they do not try the law first.
         """
+        if isinstance(item, LawItem) and self.run.until and time.time() > self.run.until:
+            return True  # `pytest_sessionfinish` says which requirements are left out
         if not isinstance(item, LawItem) or not (self.isolate or item.law.in_job):
             return None
         try:
@@ -475,7 +511,8 @@ class Judge:
             cut_short = session.shouldstop or session.shouldfail
             self.complete = exitstatus in finished and not cut_short
             tried = {trial.requirement for trial in self.trials}
-            own = [r for r in self.run.requirements if not self.run.replay or r.id in tried]
+            partly = self.run.replay or self.run.until
+            own = [r for r in self.run.requirements if not partly or r.id in tried]
             try:
                 if exitstatus == pytest.ExitCode.INTERRUPTED:
                     self.rulings = self._ruled(own, self.trials, lambda *_: None)
@@ -486,6 +523,11 @@ class Judge:
                 self.say("interrupted: broken laws are not tried again")
                 self.rulings = self._ruled(own, self.trials, lambda *_: None)
         judged = self.complete
+        self.rulings = tuple(map(self.run.weighed, self.rulings))
+        if self.run.since:
+            self.keep_calls()
+        if self.run.until:
+            self.rulings = tuple(ruling for ruling in self.rulings if not left_out(ruling))
         if not (self.run.replay or self.run.launched):
             self.complete &= not any(map(left_out, self.rulings))
             self.rulings = tuple(map(of_all_laws, self.rulings))
@@ -505,6 +547,15 @@ class Judge:
             session.exitstatus = exit_code(self.rulings, level=self.run.level)
         if self.unwritten:
             session.exitstatus = 2
+
+    def keep_calls(self) -> None:
+        """Keep which functions the laws of each requirement have called, for later runs."""
+        held = {r.id: r.conforms and not left_out(r) for r in self.rulings}
+        calls = {r.id: {n for t in r.trials for n in t.calls} for r in self.rulings}
+        try:
+            changed.keep(self.run.where, {n: calls[n] if held[n] else () for n in calls})
+        except OSError as error:
+            self.say(f"--changed: {error.strerror}; what laws have called is not kept")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -561,10 +612,25 @@ def add_options(add: Callable[..., Any]) -> None:
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
+    add("--within", metavar="TIME",
+        help="judge what finds most in this time, such as 30s or 5m, and say what is left out; the "
+        "start takes some 5 s of it")  # fmt: skip
+    add("--changed", default="", metavar="COMMIT",
+        help="judge only what calls a function that has changed since a commit of the repository "
+        "here; the first such run judges all, and notes which functions laws call")  # fmt: skip
     add("--examples", metavar="N", help="inputs for each law (default: the profile's)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
         help="judge only these: a part, a group (objects/graphs), an id or a pattern; repeatable"
     )  # fmt: skip
+    add("--from", dest="again", default="", metavar="REPORT.json",
+        help="judge again what failed in this report; the inputs that broke laws there are tried "
+        "first, as are those of the report that --report replaces")  # fmt: skip
+    add("--skip", action="append", default=[], metavar="'PATTERN: REASON'",
+        help="do not judge these requirements, which are unclaimed for the reason; repeatable"
+    )  # fmt: skip
+    add("--edition", default="", metavar="EDITION",
+        help="the edition of the catalogue that must hold, such as 0.1: what is newer counts as "
+        "a should (default: the newest)")  # fmt: skip
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
@@ -631,10 +697,12 @@ def pytest_configure(config: pytest.Config) -> None:
             check_path(option.scutch_report)
         against = releases.named(option.against) if option.against else None
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
+        if run.since and not run.chosen:
+            raise Refused(f"nothing is to be judged: {run.why}", 0)
         resumed = None
         if option.resume and not worker:
             run, resumed = resume(Path(option.resume), run)
-    except (SetupError, releases.NotRecorded) as error:
+    except (ReportError, SetupError, releases.NotRecorded) as error:
         raise Refused(str(error), 2) from None
     judge = Judge(
         run, config, isolate, progress=resumed, against=against, folder=folder.name,
@@ -662,15 +730,48 @@ def _settle(option: Any, isolate: bool) -> Run:
     seed = _number("--seed", option.seed)
     if option.resume and seed is None:
         seed = seed_in(Path(option.resume))
+    patterns, earlier = option.requirement, option.again or option.scutch_report
+    if option.again:
+        rows = _read(option.again).requirements
+        patterns = [one.id for one in rows if one.verdict not in CONFORMING]
+        if not patterns:
+            raise Refused(f"nothing is to be judged: nothing failed in {option.again}", 0)
     return settle(
         option.implementation, profile=option.profile,
         examples=_number("--examples", option.examples), seed=seed,
-        level=option.level, patterns=option.requirement, known_files=option.known,
+        level=option.level, patterns=patterns, known_files=option.known,
         replay=option.replay, timeout=_number("--law-timeout", option.law_timeout, float),
         isolate=isolate, processes=_number("--processes", option.processes),
         launched=option.launched, by_traces=not option.no_traces,
         keep_compiled=not option.no_cache, shard=option.shard,
+        within=_seconds(option.within), since=option.changed,
+        skip=option.skip, edition=option.edition, first=broken_by(earlier) if earlier else {},
+        workers=getattr(option, "numprocesses", None) or 1,  # pytest-xdist's
     )  # fmt: skip
+
+
+def _read(path: str) -> Report:
+    """The report at a path.
+
+    Raises:
+      ReportError: There is none, or it is none.
+      SetupError: What checks reports is not installed.
+    """
+    try:
+        return load_report(path)
+    except ModuleNotFoundError as error:
+        needed = f'it needs {error.name}: pip install "scutch[report]"'
+        raise SetupError(f"--from {path}", needed) from None
+
+
+def _seconds(text: str | None) -> float | None:
+    """The seconds of a time such as `30s`, `5m` or `2h`; without a letter, seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if found is None:
+        raise SetupError(f"--within {text!r}", "expected a time such as 30s, 5m or 2h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 def _number(option: str, text: str | None, kind: type = int) -> Any:
@@ -687,9 +788,10 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["scutch"] = node.config.stash[JUDGE].run.to_data()
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what is judged, and how to do it again."""
-    return terminal.header(config.stash[JUDGE].run)
+    run = config.stash[JUDGE].run
+    return [terminal.header(run), *([run.why] if run.why else [])]
 
 
 # ---------------------------------------------------------------- which laws are tried
@@ -738,12 +840,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
+    items.sort(key=_order)
     if replayed is not None and not judge.items:
         raise Refused(f"--replay: there is no law {replayed!r}, or it is unclaimed", 2)
     if replayed is not None:
         law = next(iter(judge.items.values())).law
         if not law.takes(run.replay):
             raise Refused(f"--replay: {law.name} takes the inputs {', '.join(law.inputs)}", 2)
+
+
+def _order(item: pytest.Item) -> tuple[bool, float]:
+    """Laws that find most for their time come first, so that what is broken is soon convicted."""
+    return portfolio.rank(item.law.requirement) if isinstance(item, LawItem) else (False, -1.0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Leave out the names of files, which would change with every law."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and session.config.get_verbosity() == 0:
+        reporter.showfspath = False
 
 
 # ---------------------------------------------------------------- how a law is tried

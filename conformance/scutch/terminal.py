@@ -7,7 +7,8 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,10 +48,14 @@ _WAYS = 3
 def header(run: Run) -> str:
     """One line on what is judged, and how to judge it again."""
     known = f"{len(run.known)} known failures"
+    inputs = f"{run.examples} inputs for each law"
+    if run.chosen and {*run.chosen.values()} != {run.examples}:
+        fewest, most = min(run.chosen.values()), max(run.chosen.values())
+        inputs = f"{count(len(run.chosen), 'requirement')}, {fewest} to {most} inputs for each law"
     return (
         f"scutch {scutch.__version__}: judging {run.name} {run.version} on jax "
         f"{jax.__version__}, {run.devices} {run.platform} devices; profile {run.profile} "
-        f"({run.examples} inputs for each law), seed {run.seed}, {known}"
+        f"({inputs}), seed {run.seed}, {known}"
     )
 
 
@@ -208,6 +213,10 @@ def show(
         megabytes = compiled.size(Path(compiled_in)) / 1e6
         kept = f"kept for the next run in {compiled_in} ({megabytes:.0f} MB)"
     terminal.write_line(f"took {cost}, {kept}")
+    for reason, rows in _skipped(run).items():
+        terminal.write_line(f"skipped: {', '.join(rows)}: {reason}")
+    if run.chosen:
+        terminal.write_line(left_out(run, {ruling.id for ruling in rulings}))
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
     if not complete:
@@ -216,6 +225,34 @@ def show(
     if not complete:
         text = f"so far, {text}" if total.tested else f"{run.name} {run.version}: no verdict"
     terminal.write_line(text, bold=True, **{colour: True})
+
+
+def _skipped(run: Run) -> dict[str, list[str]]:
+    """The requirements that the user skips, of those asked for, by reason."""
+    found: dict[str, list[str]] = {}
+    for row in run.asked:
+        if row.id in run.skipped:
+            found.setdefault(run.skipped[row.id], []).append(row.id)
+    return found
+
+
+def left_out(run: Run, judged: Collection[str]) -> str:
+    """What a short run has not judged, by part, and how to judge it.
+
+    Args:
+      run: What is judged.
+      judged: The requirements that it has judged.
+    """
+    claims = set(run.claims)
+    left = Counter(
+        row.part for row in run.named
+        if row.id not in judged and claims.issuperset(row.capabilities)
+    )  # fmt: skip
+    if not left:
+        return "left out: no requirement"
+    parts = ", ".join(f"{number} of {part}" for part, number in left.items())
+    whole = "a run without --changed" if run.since else "--profile ci"
+    return f"left out: {count(left.total(), 'requirement')} ({parts}); {whole} judges all"
 
 
 def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
@@ -265,6 +302,11 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     aside = f"; it departs from {departs} should" if departs else ""
     if run.shard:
         aside += f"; this is {_part(run)}"
+    elif run.chosen:
+        those = "that see what has changed" if run.since else "that find most for their time"
+        aside += (
+            f"; {len(rulings)} of {count(len(run.named), 'requirement')} were judged, those {those}"
+        )
     elif run.patterns:
         aside += f"; {len(run.requirements)} of {len(catalogue.load())} requirements were asked for"
     ids = ", ".join(r.requirement.id for r in fatal or untested)

@@ -155,11 +155,11 @@ def test_a_sample_keeps_its_faults_when_one_of_them_goes():
     subject, faults = SimpleNamespace(sources={"file.py": source}), faults_in(source, "file.py")
     sample = drawn(faults, subject, 10, 5)
     assert len(sample) == 10
-    assert sample == sorted(sample, key=faults.index)
+    assert sample == drawn(faults, subject, 20, 5)[:10]
     assert set(sample) != set(drawn(faults, subject, 10, 6))
     left = [fault for fault in faults if fault != sample[3]]
     assert len(set(drawn(left, subject, 10, 5)) & set(sample)) == 9
-    assert drawn(faults, subject, 1000, 5) == list(faults)
+    assert set(drawn(faults, subject, 1000, 5)) == set(faults)
 
 
 # ---------------------------------------------------------------- what the laws make of them

@@ -76,7 +76,8 @@ class Requirement:
       domain: Inside which it is claimed; empty if everywhere.
       capability: The namespace that it judges.
       needs: Ids of requirements whose failure explains a failure of this one.
-      since: The version of the suite that first had it.
+      since: The edition of the catalogue that first asked for as much: a law that becomes stricter
+        has a later one.
       quote: The document's own sentence that asks for it.
       was: The ids that it had until 0.1.
       harm: What a user suffers where it is broken, one of `HARMS`.
@@ -127,6 +128,11 @@ class Requirement:
         found = (self.capability, *others.get(self.capability, ()))
         found += ("logical", "meta") if self.group.startswith("metadata/logical") else ()
         return tuple(dict.fromkeys(found))
+
+
+def edition(text: str) -> tuple[int, ...]:
+    """The numbers of an edition such as `0.2`, which put editions in their order."""
+    return tuple(map(int, text.split(".")))
 
 
 def group_of(identifier: str) -> str:

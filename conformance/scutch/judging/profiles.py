@@ -21,16 +21,21 @@ class Profile:
       timeout: Seconds that one law may take.
       seed: Of the search; `None` draws one for each run.
       summary: One line for the help text.
+      seconds: CPU seconds for which requirements are chosen where none is named, as
+        `judging.portfolio` has them; `None` for all requirements.
     """
 
     examples: int
     timeout: float
     seed: int | None
     summary: str
+    seconds: float | None = None
 
 
 PROFILES = {
-    "quick": Profile(15, 60, 0, "a first impression, on few inputs"),
+    "quick": Profile(
+        15, 60, 0, "a first impression, by the requirements that find most for their time", 20.0
+    ),
     "ci": Profile(60, 120, 0, "the default; repeatable"),
     "nightly": Profile(600, 600, None, "a new seed each time, many examples"),
     "deep": Profile(3000, 3600, None, "a new seed each time, very many examples"),

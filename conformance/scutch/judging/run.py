@@ -11,9 +11,11 @@ import contextlib
 import functools
 import math
 import tempfile
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -21,14 +23,26 @@ import jax
 from scutch import catalogue
 from scutch.implementation import Implementation, SetupError, known_names, load
 from scutch.inputs.calls import NotACall, parse_call
-from scutch.judging import compiled, hypothesis_parts, isolation, known, profiles, shards, suite
+from scutch.judging import (
+    changed,
+    compiled,
+    hypothesis_parts,
+    isolation,
+    known,
+    portfolio,
+    profiles,
+    shards,
+    suite,
+)
 from scutch.judging.causes import Cause
 from scutch.judging.jax_parts import backends_are_started
 from scutch.judging.readable import label, line
 from scutch.judging.settings import check_devices, check_settings, devices_asked_for
-from scutch.judging.verdicts import Expectation
+from scutch.judging.verdicts import Expectation, Ruling
 
 _PROBE_TIMEOUT = 300.0
+_START = 5.0
+"""Seconds that a run takes besides its laws: to import JAX, the implementation and the laws."""
 _PROCESSES = (1, 2, 4, 8)
 _ADAPTERS = "scutch.adapters."
 """What the place of an adapter that comes with the suite begins with."""
@@ -65,6 +79,14 @@ class Run:
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
       code: The hash of the code that the import of the implementation has imported.
       offers: What the implementation claims, as `Implementation.offers` has it.
+      chosen: Of a short run, the requirements that it judges, with the inputs for each of their
+        laws; empty for all.
+      until: The time, of `time.time`, after which no further law is tried; 0 for none.
+      since: The commit whose changes are judged; empty for all.
+      why: What has changed since, and which requirements are judged for that reason.
+      skipped: Requirements that are not judged, with the user's reason.
+      edition: The edition of the catalogue that must hold; empty for the newest.
+      first: By law, calls that are tried before any is drawn: they broke it in an earlier run.
     """
 
     where: str
@@ -89,11 +111,31 @@ class Run:
     shard: str = ""
     code: str = ""
     offers: tuple[str, ...] = ()
+    chosen: Mapping[str, int] = field(default_factory=dict)
+    until: float = 0.0
+    since: str = ""
+    why: str = ""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    edition: str = ""
+    first: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[catalogue.Requirement, ...]:
+        """The requirements that the user has named; all where none is named."""
+        return catalogue.select(self.patterns) if self.patterns else catalogue.load()
 
     @property
     def asked(self) -> tuple[catalogue.Requirement, ...]:
-        """The requirements that were asked for, by all shards together."""
-        return catalogue.select(self.patterns) if self.patterns else catalogue.load()
+        """The requirements that all shards together judge: of a short run, those chosen."""
+        return tuple(one for one in self.named if not self.chosen or one.id in self.chosen)
+
+    def inputs_for(self, requirement: str) -> int:
+        """On how many inputs a law of ordinary cost is tried.
+
+        Args:
+          requirement: The id that the law tries.
+        """
+        return self.chosen.get(requirement, self.examples)
 
     @functools.cached_property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
@@ -107,7 +149,21 @@ class Run:
     def wanted(self) -> frozenset[str]:
         """The identifiers of the requirements that are judged and claimed."""
         claims = set(self.claims)
-        return frozenset(one.id for one in self.requirements if claims.issuperset(one.capabilities))
+        judged = (one for one in self.requirements if one.id not in self.skipped)
+        return frozenset(one.id for one in judged if claims.issuperset(one.capabilities))
+
+    def weighed(self, ruling: Ruling) -> Ruling:
+        """The ruling as it counts in this run.
+
+        A skipped requirement is unclaimed, for the user's reason. One that is newer than the
+        edition is a should: it is reported, and fails no run.
+        """
+        row = ruling.requirement
+        if row.id in self.skipped:
+            return replace(ruling, verdict="unclaimed", reason=f"skipped: {self.skipped[row.id]}")
+        if not self.edition or catalogue.edition(row.since) <= catalogue.edition(self.edition):
+            return ruling
+        return replace(ruling, requirement=replace(row, level="should"))
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
@@ -175,6 +231,12 @@ def settle(
     by_traces: bool = True,
     keep_compiled: bool = True,
     shard: str = "",
+    within: float | None = None,
+    workers: int = 1,
+    since: str = "",
+    skip: Sequence[str] = (),
+    edition: str = "",
+    first: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Run:
     """Check every choice and find the implementation.
 
@@ -199,6 +261,13 @@ def settle(
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
       keep_compiled: Whether compiled programs are kept for the next run.
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
+      within: Seconds that the run may take, above 0; no limit where left out.
+      workers: How many processes try laws at the same time, as pytest-xdist's `-n` says.
+      since: A commit of the repository here: requirements are judged whose laws call what has
+        changed since; empty for all.
+      skip: Requirements that are not judged, as `PATTERN: REASON`.
+      edition: The edition of the catalogue that must hold; empty for the newest.
+      first: By law, calls that are tried before any is drawn.
 
     Returns:
       The settings of the run.
@@ -228,6 +297,12 @@ def settle(
         patterns = ("processes",)
     if patterns:
         catalogue.select(patterns)
+    editions = {one.since for one in catalogue.load()}
+    if edition and edition not in editions:
+        expected = f"expected one of {', '.join(sorted(editions, key=catalogue.edition))}"
+        raise SetupError(f"--edition {edition!r}", expected)
+    if within is not None and not 0 < within < math.inf:
+        raise SetupError(f"--within {within:g}", "expected a time above 0, such as 30s or 5m")
     if replay:
         try:
             parse_call(replay)
@@ -235,6 +310,7 @@ def settle(
             raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
+    keeps_examples = examples is not None
     if examples is None:
         examples = chosen.examples
     if timeout is None:
@@ -264,15 +340,62 @@ def settle(
             f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
             "expected --processes 1 or --platform cpu",
         )
-    return Run(
+    budget = chosen.seconds if within is None else max(1.0, within - _START) * workers
+    if (within is None and (patterns or keeps_examples or since)) or replay:
+        budget = None
+    run = Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, examples, seed, level, tuple(patterns),
         () if replay else known.applicable(entries, release, *upstream), replay,
         timeout, processes, launched, by_traces=by_traces,
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
         shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
-        offers=tuple(found["offers"]),
+        offers=tuple(found["offers"]), until=_begun() + within if within else 0.0,
+        skipped=dict(_skipped(skip)), edition=edition, first=first,
     )  # fmt: skip
+    if since:
+        run = _affected(run, since)
+    return run if budget is None else _shortened(run, budget)
+
+
+def _affected(run: Run, since: str) -> Run:
+    """The run, of the claimed requirements that can see what has changed since a commit."""
+    found, calls = changed.changed(since, changed.files()), changed.kept(run.where)
+    seeing = [one for one in run.wanted if one in calls and found.reach(calls[one])]
+    anew = run.wanted - calls.keys()
+    chosen = dict.fromkeys((*seeing, *anew), run.examples)
+    why = f"{found}; {len(seeing)} of {len(run.wanted)} requirements call it"
+    if anew:
+        why += f"; {len(anew)} have not held yet in a run with --changed, and are judged too"
+    return replace(run, chosen=chosen, since=since, why=why)
+
+
+def _skipped(skip: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The requirements that are skipped, each with its reason."""
+    for entry in skip:
+        pattern, colon, reason = entry.partition(":")
+        if not colon or not reason.strip():
+            raise SetupError(f"--skip {entry!r}", "expected PATTERN: REASON")
+        yield from ((one.id, reason.strip()) for one in catalogue.select([pattern.strip()]))
+
+
+def _begun() -> float:
+    """About when this process began, by `time.time`: its start is work for one processor."""
+    return time.time() - time.process_time()
+
+
+def _shortened(run: Run, seconds: float) -> Run:
+    """The run, of the claimed requirements that find most in some CPU seconds.
+
+    Raises:
+      SetupError: No requirement costs so little.
+    """
+    asked = run.wanted & run.chosen.keys() if run.since else run.wanted
+    chosen = portfolio.within(seconds, asked)
+    if asked and not chosen:
+        expected = f"expected more than {_START:g} s for the start of the run and for one law"
+        raise SetupError(f"--within: {seconds:.1f} CPU s are left for laws", expected)
+    return replace(run, chosen={one.requirement: one.examples for one in chosen})
 
 
 def _several(parts: Collection[str]) -> str:

@@ -1,9 +1,9 @@
 """Runs that divide the requirements among them, on one machine or on many: `--shard 3/8`.
 
-The division follows from the requirements and from nothing else: so every machine divides alike,
-and no machine asks another. Requirements are dealt like cards, in the order of their ids: a group
-whose laws are expensive is spread over all shards. Requirements that are tried in a job of several
-processes stay together, because the start of a job costs more than most of them.
+The division follows from the requirements and from what they cost by the portfolio: so every
+machine divides alike, and no machine asks another. The most expensive one goes first, and each to
+the shard that has least to do so far. Requirements that are tried in a job of several processes
+stay together, because the start of a job costs more than most of them.
 
     division(["a/b/c", "a/b/d", "a/b/e"], 2)     # ({'a/b/c', 'a/b/e'}, {'a/b/d'})
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scutch.implementation import SetupError
+from scutch.judging import portfolio
 
 MOST = 256
 _JOBS = "processes/"
@@ -59,7 +60,7 @@ class Shard:
 
 
 def division(identifiers: Iterable[str], shards: int) -> tuple[frozenset[str], ...]:
-    """Requirements in as many groups as there are shards, with about as many in each.
+    """Requirements in as many groups as there are shards, each with about the same cost.
 
     Args:
       identifiers: Of the requirements; in any order.
@@ -68,7 +69,10 @@ def division(identifiers: Iterable[str], shards: int) -> tuple[frozenset[str], .
     blocks: dict[str, list[str]] = {}
     for one in sorted(identifiers):
         blocks.setdefault(_JOBS if one.startswith(_JOBS) else one, []).append(one)
-    parts: list[list[str]] = [[] for _ in range(shards)]
-    for number, block in enumerate(blocks.values()):
-        parts[number % shards] += block
-    return tuple(map(frozenset, parts))
+    costs = {name: sum(map(portfolio.seconds, block)) for name, block in blocks.items()}
+    loads, parts = [0.0] * shards, [frozenset[str]()] * shards
+    for name in sorted(blocks, key=lambda name: (-costs[name], name)):
+        least = loads.index(min(loads))
+        loads[least] += costs[name]
+        parts[least] = parts[least].union(blocks[name])
+    return tuple(parts)

@@ -74,6 +74,7 @@ def try_law(
     witness: str | None = None,
     known: Collection[str] = (),
     replay: Iterable[Inputs] | None = None,
+    first: Iterable[Inputs] = (),
     shrink: bool = True,
     journal: Callable[[str], None] = no_journal,
     exchange: Exchange | None = None,
@@ -98,6 +99,7 @@ def try_law(
         witness holds, none: what breaks the law then is another failure. Where the witness needs
         more devices than there are, they stay known.
       replay: Inputs to try, one after the other, instead of drawing any.
+      first: Inputs to try before any is drawn; where one breaks the law, none is drawn.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made; once the law is broken, with a null
         character and the last counterexample as JSON after it.
@@ -135,6 +137,7 @@ def try_law(
             else:
                 if witness is not None:
                     attempt.begin_with(witness)
+                attempt.replay(first)
                 for number in range(ROUNDS if examples >= FEWEST else 1):
                     hypothesis_parts.search(
                         law.function, attempt.call, fixtures=attempt.fixtures,

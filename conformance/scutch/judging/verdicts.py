@@ -136,6 +136,7 @@ class Trial:
       too_few_devices: Why some input was not tried, where that was for want of devices.
       witness_untried: Why `expected` was not tried, where that was for want of devices.
       cost: What it took of the machine.
+      calls: Functions of the user's repository that it called, where the run notes them.
     """
 
     test: str
@@ -153,6 +154,7 @@ class Trial:
     too_few_devices: str = ""
     witness_untried: str = ""
     cost: Cost = field(default=NO_COST, compare=False)
+    calls: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def shown(self) -> tuple[Counterexample, ...]:
@@ -172,10 +174,11 @@ class Trial:
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
-        cost = Cost(**data.pop("cost", {}))
+        cost, calls = Cost(**data.pop("cost", {})), tuple(data.pop("calls", ()))
         return cls(
             **{**data, "unmet": tuple(data["unmet"]), "counterexample": found, "also": also},
             cost=cost,
+            calls=calls,
         )
 
 

@@ -257,6 +257,17 @@ def is_complete(path: str | Path) -> bool:
     return isinstance(found, dict) and found.get("complete") is True
 
 
+def broken_by(path: str | Path) -> dict[str, list[str]]:
+    """The calls that broke laws in a report, by law; none where there is no report at `path`."""
+    try:
+        rows = json.loads(Path(path).read_text("utf-8"))["requirements"]
+        shown = [found for row in rows for found in (row["counterexample"], *row["also"]) if found]
+        calls = [(found["test"], found["input"]) for found in shown if found["input"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {test: [call for name, call in calls if name == test] for test, _ in calls}
+
+
 def write(report: Report, path: str | Path) -> None:
     """Write the report to `path`, whole or not at all; the same report gives the same bytes.
 

@@ -1,0 +1,207 @@
+"""The command `ci/portfolio`: choose the order in which requirements are judged, and the inputs.
+
+It takes what `ci/mutants --all-laws` has kept of both implementations: which laws convict each
+planted fault, after how many inputs, and which functions each law calls. What each requirement
+costs is measured here, on the reference, for each number of inputs.
+
+The choice is greedy. The next requirement is the one that adds most per CPU second. The first
+requirement that finds a fault adds 1, the second half as much, the third a quarter: what finds
+many faults again may find others that were not planted. A function of an implementation counts
+like a tenth of a fault that every law finds which calls it, since a fault of it might be planted.
+Of equals, the one with the graver harm comes first, then the cheaper one.
+"""
+
+import argparse
+import contextlib
+import heapq
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.progress import Progress
+from scutch import catalogue
+from scutch.implementation import load
+from scutch.judging import portfolio, profiles, suite
+from scutch.judging.compiled import compiled_once
+from scutch.judging.isolation import Lost, Runner
+from scutch.judging.portfolio import Choice
+from scutch.judging.trying import try_law
+from scutch.judging.unasserted import Unasserted
+from scutch.report.document import load as load_report
+from scutch.report.text import publish
+
+from scutch_ci import conformance, mutants
+from scutch_ci.checkout import ROOT
+from scutch_ci.subjects import MAKING, PACKAGES, Subject, forget, modules_of
+
+COUNTS = (6, 10)
+"""The numbers of inputs among which one is chosen for each requirement: the fewest that every law
+gets, and as many as `ci/mutants` tries at first."""
+CALLED = 0.1
+"""What a function counts, where a fault counts 1."""
+FILE = ROOT / "conformance" / "scutch" / "judging" / portfolio.FILE
+
+Costs = Mapping[str, Mapping[int, float]]
+Finds = Mapping[str, Mapping[str, int]]
+
+
+def measured(numbers: Sequence[int]) -> dict[str, dict[int, float]]:
+    """The CPU seconds of each requirement on the reference, by number of inputs for each law.
+
+    Every law is tried without what earlier laws have computed, since a short run may not try those.
+    What XLA has compiled is kept: most laws compile the same small programs.
+    """
+    subject = Subject.of("reference")
+    found: dict[str, dict[int, float]] = defaultdict(lambda: dict.fromkeys(numbers, 0.0))
+    with compiled_once(), Progress() as progress:
+        runner = Runner(_costing(subject))
+        laws = [law for law in suite.laws() if not law.in_job]
+        for law in progress.track(laws, description="costs of laws"):
+            if law.requirement.startswith("export/"):
+                runner.close()  # which has imported TensorFlow, perhaps
+            for number in numbers:
+                cost = runner.ask([law.name, number], 300)
+                if isinstance(cost, Lost):
+                    raise SystemExit(f"ci/portfolio: {law.name}: {cost.reason}")
+                found[law.requirement][number] += cost
+        runner.close()
+    for number in numbers:
+        for name, seconds in _measured_in_jobs(number).items():
+            found[name][number] = seconds
+    return found
+
+
+def _costing(subject: Subject) -> Callable[[Any], Any]:
+    """What a fork answers to `[law, inputs]`: the CPU seconds of the law."""
+    by_name = {law.name: law for law in suite.laws()}
+
+    def answer(request: Any) -> float:
+        name, examples = request
+        implementation, law = load(subject.where), by_name[name]
+        jax.jit(jnp.sum)(jnp.ones(3))  # starts JAX
+        forget([law.function.__module__, *modules_of(subject.package, *MAKING)])
+        with contextlib.closing(Unasserted(subject.where)) as unasserted:
+            trial = try_law(law, implementation, examples=examples, unasserted=unasserted)
+        return trial.cost.cpu
+
+    return answer
+
+
+def _measured_in_jobs(number: int) -> dict[str, float]:
+    """The same for the laws that are tried in a job of several processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [
+            *(sys.executable, "-m", "scutch", "run", "--implementation", "reference", "-q"),
+            *("--requirement", "processes", "--no-cache", "--examples", str(number)),
+            *("--report", str(report)),
+        ]
+        subprocess.run(command, cwd=ROOT, env=conformance.trying_environment(), check=False)
+        return {one.id: one.cost.cpu for one in load_report(report).requirements}
+
+
+def finds(results: Sequence[mutants.Result], calls: Mapping[str, Sequence[str]]) -> Finds:
+    """What each requirement finds, and after how many inputs: faults, and functions that it calls.
+
+    Args:
+      results: Of faults that all laws were tried on.
+      calls: The functions that each law calls.
+    """
+    requirement = {law.name: law.requirement for law in suite.laws()}
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for result in results:
+        convicted = {result.law: max(COUNTS)} if result.outcome == "found" else {}
+        for law, inputs in (convicted | dict(result.convicted)).items():
+            if law in requirement:  # else it was renamed since
+                mine = found[requirement[law]]
+                mine[result.diff] = min(inputs, mine.get(result.diff, inputs))
+    for law, functions in calls.items():
+        if law in requirement:
+            found[requirement[law]] |= dict.fromkeys(functions, 1)
+    return found
+
+
+def chosen(costs: Costs, found: Finds) -> list[Choice]:
+    """Every requirement once, in the order in which it adds most per second.
+
+    Args:
+      costs: By requirement and number of inputs, CPU seconds.
+      found: By requirement, what it finds, and after how many inputs; a name with a line break is
+        a fault, any other a function.
+    """
+    times: dict[str, int] = defaultdict(int)
+
+    def adds(name: str, number: int) -> float:
+        return math.fsum(
+            (1.0 if "\n" in each else CALLED) / 2 ** times[each]
+            for each, inputs in found.get(name, {}).items() if inputs <= number
+        )  # fmt: skip
+
+    def best(name: str) -> tuple[float, int, float, int]:
+        harm = catalogue.HARMS.index(catalogue.by_id()[name].harm)
+        return min(
+            (-adds(name, number) / max(cost, 0.01), harm, cost, number)
+            for number, cost in costs[name].items()
+        )  # fmt: skip
+
+    queue = [(best(name), name) for name in costs]
+    heapq.heapify(queue)
+    order = []
+    while queue:
+        _, name = heapq.heappop(queue)
+        now = best(name)
+        if queue and now > queue[0][0]:  # what others found since counts less
+            heapq.heappush(queue, (now, name))
+            continue
+        *_, cost, number = now
+        order.append(Choice(name, number, round(cost, 3)))
+        for each, inputs in found.get(name, {}).items():
+            times[each] += inputs <= number
+    return order
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Choose, and write the file of the judge; returns an exit code."""
+    parser = argparse.ArgumentParser("ci/portfolio", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS.jsonl",
+                        help="what `ci/mutants --all-laws` has kept")  # fmt: skip
+    parser.add_argument("--costs", type=Path, metavar="FILE.json",
+                        help="costs of an earlier call; made if missing")  # fmt: skip
+    parser.add_argument("--output", type=Path, default=FILE, metavar="FILE.json",
+                        help="where to write (default: what the judge reads)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    profiles.prepare_devices()
+    if options.costs and options.costs.exists():
+        kept = json.loads(options.costs.read_text("utf-8"))
+        costs = {name: {int(n): each for n, each in one.items()} for name, one in kept.items()}
+    else:
+        costs = measured(COUNTS)
+        if options.costs:
+            publish(json.dumps(costs), options.costs)
+    costs = {name: each for name, each in costs.items() if name in catalogue.by_id()}
+    results = [each for file in options.results for each in mutants.results_in(file)]
+    sights = [mutants.OUTPUT / f"{where}-sights.json" for where in PACKAGES]
+    calls: dict[str, list[str]] = defaultdict(list)
+    for file in sights:
+        kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        for law, each in kept.items():
+            calls[law] += [f"{file.stem} {place}" for place in each["sight"][2]]
+    order = chosen(costs, finds(results, calls))
+    faults = sum(result.outcome == "found" for result in results)
+    lines = ",\n".join(json.dumps([c.requirement, c.examples, c.seconds]) for c in order)
+    publish(f'{{"faults": {faults}, "choices": [\n{lines}\n]}}\n', options.output)
+    print(f"{len(order)} requirements, by {faults} faults, in {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
