@@ -4,6 +4,7 @@ A law can see a fault only if it calls the function that the fault is in, so `ci
 a mutant those laws alone, the quick and special ones first.
 """
 
+import ast
 import functools
 import hashlib
 import json
@@ -48,13 +49,14 @@ def sights(subject: Subject, jobs: int, file: Path) -> dict[str, Sight]:
     Args:
       subject: The implementation.
       jobs: How many processes try laws.
-      file: Where answers are kept, until a file of the implementation changes, and for each law
-        until its module does, or the ways in which it is known to break. It may be missing.
+      file: Where answers are kept, until the code of the implementation changes, and for each law
+        until the code of its module does, or the ways in which it is known to break. It may be
+        missing.
     """
     kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    sources = [code(text) for text in subject.sources.values()]
     wanted = {
-        law.name: digest(text, *subject.ways(law), *subject.sources.values())
-        for law, text in texts_of_laws()
+        law.name: digest(text, *subject.ways(law), *sources) for law, text in codes_of_laws()
     }
     kept = {name: each for name, each in kept.items() if each["digest"] == wanted.get(name)}
     left = [name for name in wanted if name not in kept]
@@ -74,18 +76,28 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join([jax.__version__, *texts]).encode()).hexdigest()[:16]
 
 
-def texts_of_laws() -> Iterator[tuple[suite.Law, str]]:
-    """The laws that are tried in one process, and only in it, with the texts of their modules."""
+def codes_of_laws() -> Iterator[tuple[suite.Law, str]]:
+    """The laws that are tried in one process, and only in it, with the code of their modules."""
     for law in suite.laws():
         alone = not law.in_job and suite.UNASSERTED not in law.fixtures
         if alone and law.requirement in catalogue.by_id():
             module = sys.modules[law.function.__module__]
-            yield law, _text(Path(str(module.__file__)))
+            yield law, _code_in(Path(str(module.__file__)))
 
 
 @functools.cache
-def _text(file: Path) -> str:
-    return file.read_text("utf-8")
+def _code_in(file: Path) -> str:
+    return code(file.read_text("utf-8"))
+
+
+def code(text: str) -> str:
+    """The code in the text of a module, without comments and docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(ast.Constant(str())):
+                node.value = ast.Constant("")
+    return ast.dump(tree)
 
 
 def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:

@@ -172,8 +172,8 @@ from scutch_ci import mutants, sights, subjects
 where, mutants.OUTPUT = "adapter.py", Path("results")
 mutants.PACKAGES = subjects.PACKAGES = {{where: "planted"}}
 subjects.FILES = {{where: ("*.py",)}}
-every_law = sights.texts_of_laws
-sights.texts_of_laws = lambda: [law for law in every_law() if law[0].name in {LAWS}]
+every_law = sights.codes_of_laws
+sights.codes_of_laws = lambda: [law for law in every_law() if law[0].name in {LAWS}]
 sys.exit(mutants.main(["--implementation", where, "--jobs", "1", "--examples", "20"]))
 """
 
