@@ -14,11 +14,13 @@ Of equals, the one with the graver harm comes first, then the cheaper one.
 import argparse
 import contextlib
 import heapq
+import importlib
 import json
 import math
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -47,43 +49,61 @@ COUNTS = (6, 10)
 gets, and as many as `ci/mutants` tries at first."""
 CALLED = 0.1
 """What a function counts, where a fault counts 1."""
+EXPORT = "export"
 FILE = ROOT / "conformance" / "scutch" / "judging" / portfolio.FILE
 
 Costs = Mapping[str, Mapping[int, float]]
 Finds = Mapping[str, Mapping[str, int]]
 
 
-def measured(numbers: Sequence[int]) -> dict[str, dict[int, float]]:
+def measured() -> dict[str, dict[int, float]]:
     """The CPU seconds of each requirement on the reference, by number of inputs for each law.
 
-    Every law is tried without what earlier laws have computed, since a short run may not try those.
-    What XLA has compiled is kept: most laws compile the same small programs.
+    A law is tried on the fewest inputs without anything that earlier laws have computed, since a
+    short run may not try those; XLA's programs are kept, since most laws compile the same small
+    ones. A second trial tells the cost of each further input. The seconds that TensorFlow takes to
+    be imported are divided among the requirements of `export`, all of which may draw it.
     """
-    subject = Subject.of("reference")
-    found: dict[str, dict[int, float]] = defaultdict(lambda: dict.fromkeys(numbers, 0.0))
-    with compiled_once(), Progress() as progress:
+    subject, (fewest, most) = Subject.of("reference"), COUNTS
+    found: dict[str, dict[int, float]] = defaultdict(lambda: dict.fromkeys(COUNTS, 0.0))
+    with compiled_once(), Progress() as progress, contextlib.ExitStack() as stack:
         runner = Runner(_costing(subject))
-        laws = [law for law in suite.laws() if not law.in_job]
-        for law in progress.track(laws, description="costs of laws"):
-            if law.requirement.startswith("export/"):
-                runner.close()  # which has imported TensorFlow, perhaps
-            for number in numbers:
-                cost = runner.ask([law.name, number], 300)
-                if isinstance(cost, Lost):
-                    raise SystemExit(f"ci/portfolio: {law.name}: {cost.reason}")
-                found[law.requirement][number] += cost
-        runner.close()
-    for number in numbers:
+        stack.callback(runner.close)
+        started = float(_answer(runner, None))
+        exported = {row.id for row in catalogue.select(EXPORT)}
+        found |= {name: dict.fromkeys(COUNTS, started / len(exported)) for name in exported}
+        for law in progress.track(suite.laws(), description="costs of laws"):
+            if not law.in_job:
+                first = _answer(runner, [law.name, fewest])
+                again = _answer(runner, [law.name, most])
+                found[law.requirement][fewest] += first
+                found[law.requirement][most] += first + again * (most - fewest) / most
+    for number in COUNTS:
         for name, seconds in _measured_in_jobs(number).items():
             found[name][number] = seconds
     return found
 
 
+def _answer(runner: Runner, request: Any) -> float:
+    answer = runner.ask(request, 300)
+    if isinstance(answer, Lost):
+        raise SystemExit(f"ci/portfolio: {request}: {answer.reason}")
+    return float(answer)
+
+
 def _costing(subject: Subject) -> Callable[[Any], Any]:
-    """What a fork answers to `[law, inputs]`: the CPU seconds of the law."""
+    """What a fork answers to `[law, inputs]`: the CPU seconds of the law.
+
+    To `null` it answers those that it takes to import TensorFlow; 0 where that is not installed.
+    """
     by_name = {law.name: law for law in suite.laws()}
 
     def answer(request: Any) -> float:
+        if request is None:
+            started = time.process_time()
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module("tensorflow")
+            return time.process_time() - started
         name, examples = request
         implementation, law = load(subject.where), by_name[name]
         jax.jit(jnp.sum)(jnp.ones(3))  # starts JAX
@@ -184,7 +204,7 @@ def main(arguments: Sequence[str]) -> int:
         kept = json.loads(options.costs.read_text("utf-8"))
         costs = {name: {int(n): each for n, each in one.items()} for name, one in kept.items()}
     else:
-        costs = measured(COUNTS)
+        costs = measured()
         if options.costs:
             publish(json.dumps(costs), options.costs)
     costs = {name: each for name, each in costs.items() if name in catalogue.by_id()}

@@ -12,6 +12,7 @@ from scutch.implementation import (
 )
 
 if TYPE_CHECKING:
+    from scutch.counting import at_most as at_most
     from scutch.models import Model as Model
     from scutch.models.testing import (
         ModelFindings as ModelFindings,
@@ -32,6 +33,7 @@ _LATE = {
     "ModelFindings": "scutch.models.testing",
     "ModelTests": "scutch.models.testing",
     "Nonconforming": "scutch.owners",
+    "at_most": "scutch.counting",
     "judge_box": "scutch.owners",
     "judge_model": "scutch.models.testing",
 }

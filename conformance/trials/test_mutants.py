@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
-from scutch_ci import front_page
+from scutch.judging import suite
+from scutch_ci import front_page, portfolio
 from scutch_ci.equivalents import Listed, is_listed
 from scutch_ci.faults import faults_in
 from scutch_ci.history import Night
@@ -174,7 +175,7 @@ mutants.PACKAGES = subjects.PACKAGES = {{where: "planted"}}
 subjects.FILES = {{where: ("*.py",)}}
 every_law = sights.codes_of_laws
 sights.codes_of_laws = lambda: [law for law in every_law() if law[0].name in {LAWS}]
-sys.exit(mutants.main(["--implementation", where, "--jobs", "1", "--examples", "20"]))
+sys.exit(mutants.main(["--implementation", where, "--jobs", "1", *sys.argv[1:]]))
 """
 
 
@@ -185,14 +186,14 @@ def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_sto
     (package / "boxes.py").write_text(SOURCE)
     (tmp_path / "adapter.py").write_text(ADAPTER)
 
-    def outcomes():
+    def outcomes(*options, results="adapter.py"):
         paths = os.pathsep.join(["", str(tmp_path), *filter(None, sys.path)])
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND], env={**os.environ, "PYTHONPATH": paths},
-            cwd=tmp_path, capture_output=True, text=True, check=False,
+            [sys.executable, "-c", COMMAND, "--examples", "20", *options], cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 1, done.stdout + done.stderr
-        lines = (tmp_path / "results" / "adapter.py.jsonl").read_text().splitlines()
+        lines = (tmp_path / "results" / f"{results}.jsonl").read_text().splitlines()
         return done.stdout, [json.loads(line) for line in lines]
 
     printed, results = outcomes()
@@ -211,6 +212,43 @@ def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_sto
     again, same = outcomes()
     assert f"{len(same)} of them tried before" in again
     assert same == results
+
+    options = ("--all-laws", "60", "--results", "results/all.jsonl")
+    _, of_all_laws = outcomes(*options, results="all")
+    assert {one["diff"]: one["outcome"] for one in of_all_laws} == {
+        one["diff"]: one["outcome"] for one in results
+    }
+    convicted = [one["convicted"] for one in of_all_laws if one["outcome"] == "found"]
+    assert all(convicted)
+    assert any(len(laws) > 1 for laws in convicted)
+    assert all(1 <= inputs <= 10 for laws in convicted for inputs in laws.values())
+
+
+# ---------------------------------------------------------------- which requirements are chosen
+
+FIRST, SECOND, THIRD = (
+    f"metadata/box-axes/{name}"
+    for name in ("removing-undoes-adding", "adding-names-the-axis", "none-is-a-name")
+)
+
+
+def test_the_portfolio_begins_with_what_adds_most_per_second():
+    costs = {FIRST: {6: 1.0, 10: 1.1}, SECOND: {6: 1.0, 10: 1.0}, THIRD: {6: 0.2, 10: 0.2}}
+    found = {FIRST: {"a\n": 3, "b\n": 8}, SECOND: {"a\n": 1, "b\n": 1, "c\n": 1}, THIRD: {"f": 1}}
+    order = portfolio.chosen(costs, found)
+    # Three faults a second, then half a function's tenth, then two faults that are found again.
+    assert [(one.requirement, one.examples) for one in order] == [
+        (SECOND, 6), (FIRST, 10), (THIRD, 6),
+    ]  # fmt: skip
+
+
+def test_a_law_that_convicts_counts_for_its_requirement():
+    laws = [law for law in suite.laws() if law.requirement == FIRST]
+    result = Result("f", "file.py", "found", laws[0].name, "", 1, 0.1, "a\n", {laws[0].name: 4})
+    late = replace(result, diff="b\n", convicted={})
+    assert portfolio.finds([result, late], {laws[0].name: ["g"]}) == {
+        FIRST: {"a\n": 4, "b\n": 10, "g": 1}
+    }
 
 
 def test_the_nightly_shows_the_score(tmp_path):
